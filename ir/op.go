@@ -94,7 +94,7 @@ type AttrSpec struct {
 // EvalCtx holds the arguments of an evaluation besides its inputs.
 type EvalCtx struct {
 	Node *Node
-	// Ctx cancels long evaluations.
+	// Ctx ends the evaluation when it is done (Step); nil: never.
 	Ctx context.Context
 	// Wide asks for float64 in place of float32 throughout.
 	Wide bool
@@ -108,6 +108,7 @@ type EvalCtx struct {
 	Budget *Budget
 
 	charged int64 // bytes
+	paced   int   // operations since the last check of Ctx
 }
 
 // Tolerance bounds the difference between an implementation's answer and the operator's evaluation in float64. It is at

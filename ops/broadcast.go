@@ -102,8 +102,9 @@ func BroadcastStrides(shape, out []int) []int {
 	return s
 }
 
-// Walk calls visit for the elements of a shape in row-major order, with the offset that follows from the strides.
-func Walk(shape, strides []int, offset int, visit func(offset int)) {
+// Walk calls visit for the elements of a shape in row-major order, with the offset that follows from the strides. It
+// checks the context of the evaluation in between.
+func Walk(c *ir.EvalCtx, shape, strides []int, offset int, visit func(offset int)) {
 	for _, d := range shape {
 		if d == 0 {
 			return
@@ -118,7 +119,7 @@ func Walk(shape, strides []int, offset int, visit func(offset int)) {
 	n, step := shape[rank-1], strides[rank-1]
 	for {
 		o := offset
-		for range n {
+		for range Each(c, n) {
 			visit(o)
 			o += step
 		}
@@ -146,6 +147,6 @@ func BroadcastTo[T any](c *ir.EvalCtx, v []T, shape, out []int) []T {
 		return v
 	}
 	w := Make[T](c, n)[:0]
-	Walk(out, BroadcastStrides(shape, out), 0, func(o int) { w = append(w, v[o]) })
+	Walk(c, out, BroadcastStrides(shape, out), 0, func(o int) { w = append(w, v[o]) })
 	return w
 }

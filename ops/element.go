@@ -284,9 +284,6 @@ func hoist(c *ir.EvalCtx, p *elementProgram, in []elements) ([]elements, error) 
 	return given, nil
 }
 
-// partBlocks is the number of blocks between two checks of the context.
-const partBlocks = 64
-
 // compute evaluates n elements block by block, so that operands of that size are not converted to float64 as a whole.
 func (m *elementMachine) compute(c *ir.EvalCtx, in []elements, out *tensor.Tensor, n int) error {
 	for i := range m.p.Code {
@@ -315,13 +312,10 @@ func (m *elementMachine) compute(c *ir.EvalCtx, in []elements, out *tensor.Tenso
 		}
 		m.feeds = append(m.feeds, f)
 	}
-	for block, lo := 0, 0; lo < n; block, lo = block+1, lo+scalar.BlockSize {
-		if block%partBlocks == 0 && c.Ctx != nil {
-			if err := c.Ctx.Err(); err != nil {
-				return err
-			}
-		}
+	work := len(m.p.Code) + 1
+	for lo := 0; lo < n; lo += scalar.BlockSize {
 		hi := min(lo+scalar.BlockSize, n)
+		c.Step((hi - lo) * work)
 		for i := range m.feeds {
 			if err := m.feeds[i].fill(m, lo, hi); err != nil {
 				return err

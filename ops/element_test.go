@@ -193,10 +193,14 @@ func TestElementErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := ops.EvalElement(&ir.EvalCtx{Node: elementNode(sum, x, x), Ctx: ctx},
-		[]tensor.Datum{x, x}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled evaluation gives %v", err)
-	}
+	x = ramp(1 << 15)
+	defer func() {
+		if end, ok := recover().(*ir.Ended); !ok || !errors.Is(end, context.Canceled) {
+			t.Errorf("a cancelled evaluation ends with %v", end)
+		}
+	}()
+	_, err := ops.EvalElement(&ir.EvalCtx{Node: elementNode(sum, x, x), Ctx: ctx}, []tensor.Datum{x, x})
+	t.Errorf("a cancelled evaluation gives %v", err)
 }
 
 // TestElementOf says of which nodes a backend learns all from the expression.

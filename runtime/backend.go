@@ -139,8 +139,9 @@ type StepTime struct {
 }
 
 // Store stores output i of Executable.Run: it copies d into the tensor out[i], or sets out[i] to d if that is nil. It
-// is for executables that know an output's shape only after computing it.
-func Store(out []tensor.Datum, i int, d tensor.Datum) error {
+// is for executables that know an output's shape only after computing it. It calls pause, which may panic with an *ir.Ended,
+// between parts of what it copies.
+func Store(out []tensor.Datum, i int, d tensor.Datum, pause func()) error {
 	if out[i] == nil {
 		out[i] = d
 		return nil
@@ -156,7 +157,6 @@ func Store(out []tensor.Datum, i int, d tensor.Datum) error {
 	if src.DType() != dst.DType() || !slices.Equal(src.Shape(), dst.Shape()) {
 		return fmt.Errorf("is %v, the tensor to write to is %v", src, dst)
 	}
-	copy(dst.Bytes(), src.Bytes())
-	copy(dst.Strings(), src.Strings())
+	dst.CopyParts(src, pause)
 	return nil
 }

@@ -14,6 +14,7 @@ type charges struct {
 	budget *ir.Budget // nil: none
 	limit  int64      // 0: none
 	taken  int64
+	moves  ir.EvalCtx // ends the conversion at the call's context
 }
 
 // take charges bytes. The error is a *MemoryError.

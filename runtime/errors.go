@@ -146,9 +146,24 @@ func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e
 // Is reports whether target is ErrInternal.
 func (e *PanicError) Is(target error) bool { return target == ErrInternal }
 
+// Ended makes an error of the panic by which a run ends at its context; it lets others go on. Executables defer it.
+func Ended(err *error) {
+	if v := recover(); v != nil {
+		end, ok := v.(*ir.Ended)
+		if !ok {
+			panic(v)
+		}
+		*err = end.Err
+	}
+}
+
 // Recovered makes an error of a value that recover returned, in the function that recovered. n is the node that was
-// evaluated, or nil. Backends call it in their goroutines, where no caller can recover.
+// evaluated, or nil. Backends call it in their goroutines, where no caller can recover. Of an *ir.Ended it is the error
+// of the context.
 func Recovered(n *ir.Node, value any) error {
+	if end, ok := value.(*ir.Ended); ok {
+		return end.Err
+	}
 	err := &PanicError{Value: value, Stack: debug.Stack()}
 	if n == nil {
 		return err

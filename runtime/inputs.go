@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 )
 
 // signature holds the inputs and outputs of a graph, by name.
@@ -67,7 +69,10 @@ func (sg *signature) elem(t ir.Type) tensor.DType {
 
 // inputData puts the named inputs into the graph's order, checks kinds, element types and ranks, and converts element
 // types if no number changes, which it charges to c. bindData checks dimensions, once for each set of shapes.
-func (sg *signature) inputData(in map[string]tensor.Datum, data []tensor.Datum, c *charges) error {
+func (sg *signature) inputData(ctx context.Context, in map[string]tensor.Datum, data []tensor.Datum,
+	c *charges) (err error) {
+	c.moves.Ctx = ctx
+	defer Ended(&err)
 	found := 0
 	for i := range sg.inputs {
 		p := &sg.inputs[i]
@@ -83,7 +88,7 @@ func (sg *signature) inputData(in map[string]tensor.Datum, data []tensor.Datum, 
 			data[i] = nil
 			continue
 		}
-		d, err := sg.accept(d, p.Type, c)
+		d, err = sg.accept(d, p.Type, c)
 		if errors.Is(err, ErrMemory) {
 			return fmt.Errorf("input %q: %w", p.Name, err)
 		}
@@ -143,7 +148,8 @@ func (sg *signature) accept(d tensor.Datum, t ir.Type, c *charges) (tensor.Datum
 			return nil, err
 		}
 		out := &tensor.Sequence{Items: make([]tensor.Datum, len(s.Items))}
-		for i, item := range s.Items {
+		for i, item := range ops.All(&c.moves, s.Items) {
+			c.moves.Step(100)
 			item = unwrap(item)
 			if item == nil {
 				return nil, fmt.Errorf("item %d is missing", i)
@@ -207,13 +213,13 @@ func (sg *signature) convert(x *tensor.Tensor, want tensor.DType, c *charges) (*
 		}
 	}
 	if widens {
-		return x.Convert(want, false)
+		return ops.Convert(&c.moves, x, want, false)
 	}
 	if have.IsInt() && want.IsInt() {
-		if err := fits(x, want); err != nil {
+		if err := fits(&c.moves, x, want); err != nil {
 			return nil, err
 		}
-		return x.Convert(want, false)
+		return ops.Convert(&c.moves, x, want, false)
 	}
 	hint := ""
 	if have == tensor.Float64 && want == tensor.Float32 {
@@ -223,15 +229,15 @@ func (sg *signature) convert(x *tensor.Tensor, want tensor.DType, c *charges) (*
 }
 
 // fits reports an error unless every integer in x is in want's range.
-func fits(x *tensor.Tensor, want tensor.DType) error {
+func fits(c *ir.EvalCtx, x *tensor.Tensor, want tensor.DType) error {
 	if x.DType() == tensor.Uint64 { // the numbers that int64 lacks
-		for i, v := range tensor.Data[uint64](x) {
+		for i, v := range ops.All(c, tensor.Data[uint64](x)) {
 			if v > math.MaxInt64 {
 				return fmt.Errorf("expected element type %v, found uint64 with %d at element %d", want, v, i)
 			}
 		}
 	}
-	v, err := x.Int64s()
+	v, err := ops.Int64s(c, x)
 	if err != nil {
 		return err
 	}
@@ -245,7 +251,7 @@ func fits(x *tensor.Tensor, want tensor.DType) error {
 	default:
 		lo, hi = -(int64(1) << (bits - 1)), int64(1)<<(bits-1)-1
 	}
-	for i, n := range v {
+	for i, n := range ops.All(c, v) {
 		if n < lo || n > hi {
 			return fmt.Errorf("expected element type %v, found %v with %d at element %d, beyond its range", want,
 				x.DType(), n, i)

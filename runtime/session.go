@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -64,7 +65,7 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 		if out == nil {
 			return errNoOut
 		}
-		if err := s.inputs(func(c *charges) error { return s.m.inputData(in, s.in, c) }); err != nil {
+		if err := s.inputs(func(c *charges) error { return s.m.inputData(ctx, in, s.in, c) }); err != nil {
 			return err
 		}
 		p, err := s.bind()
@@ -109,7 +110,9 @@ func (s *Session) own(f func() error) (err error) {
 		s.calls.release()
 		if v := recover(); v != nil {
 			err = Recovered(nil, v)
-			s.drop() // after a panic, working memory may be inconsistent
+			if _, ended := v.(*ir.Ended); !ended {
+				s.drop() // after a panic, working memory may be inconsistent
+			}
 		}
 	}()
 	return f()

@@ -110,7 +110,7 @@ func (g *gathered) prepare(ctx context.Context) error {
 		return err
 	}
 	g.charges = charges{limit: g.Stream.p.m.config.MaxMemory}
-	if err := g.Stream.p.inputData(g.In, g.in, &g.charges); err != nil {
+	if err := g.Stream.p.inputData(ctx, g.In, g.in, &g.charges); err != nil {
 		return err
 	}
 	g.key = appendKey(binary.AppendUvarint(g.key, uint64(g.Stream.batch)), g.in)

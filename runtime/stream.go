@@ -97,7 +97,7 @@ func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) erro
 	p := s.p
 	c := p.borrow()
 	defer p.giveBack(c)
-	if err := p.inputData(in, c.in[:len(p.inputs)], &c.charges); err != nil {
+	if err := p.inputData(ctx, in, c.in[:len(p.inputs)], &c.charges); err != nil {
 		return err
 	}
 	l, err := p.lease(c, s.batch)

@@ -149,8 +149,8 @@ func allocates(call *ast.CallExpr, info *types.Info, small *regexp.Regexp) strin
 			return ""
 		}
 		switch name := o.FullName(); name {
-		case tensors + "New", tensors + "FromFloat64s", "slices.Repeat", "slices.Grow", "bytes.Repeat", "strings.Repeat",
-			"(*" + tensors + "Tensor).Clone", "(*" + tensors + "Tensor).Float64s", "(*" + tensors + "Tensor).Int64s",
+		case tensors + "New", tensors + "NewParts", tensors + "AlignedParts", tensors + "FromFloat64s", "slices.Repeat", "slices.Grow", "bytes.Repeat", "strings.Repeat",
+			"(*" + tensors + "Tensor).Clone", "(*" + tensors + "Tensor).CloneParts", "(*" + tensors + "Tensor).Float64s", "(*" + tensors + "Tensor).Int64s",
 			"(*" + tensors + "Tensor).Convert":
 			return name
 		case "slices.Clone":

@@ -83,7 +83,7 @@ var rooms = []struct {
 		"runtime"}},
 	{"runtime/cpu", []string{"internal/ram", "internal/worktime", "ir", "ir/scalar", "ir/tensor", "ops", "ops/eval",
 		"ops/std", "ops/essm", "runtime", "runtime/lowering", "runtime/cpu/kernel"}},
-	{"runtime/backendtest", []string{"internal/shared", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest",
+	{"runtime/backendtest", []string{"internal/shared", "internal/worktime", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest",
 		"ops/opstest/samples", "ops/std", "ops/ml", "ops/training", "ops/microsoft", "ops/essm", "passes", "models",
 		"frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime", "runtime/ref",
 		"golang.org/x/tools"}},

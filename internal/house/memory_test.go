@@ -1,6 +1,7 @@
 package house
 
 import (
+	"cmp"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -51,7 +52,7 @@ var uncharged = map[string]string{
 	"runtime/lowering/frame.go PlaceText":                        charges,
 	"runtime/lowering/frame.go Begin":                            charges,
 	"runtime/lowering/frame.go Own":                              charges,
-	"runtime/lowering/frame.go clone":                            before,
+	"runtime/lowering/frame.go result":                           charges,
 	"runtime/lowering/control_loop.go newLooping":                "one number",
 	"runtime/lowering/control_loop.go Attach":                    "one bool for each stage",
 	"runtime/lowering/control_loop.go grow":                      charges,
@@ -62,7 +63,7 @@ var uncharged = map[string]string{
 	"runtime/lowering/program.go float32s":                       weights,
 	"runtime/lowering/shapes.go sizes":                           "one number for each axis",
 	"runtime/lowering/shapes.go Ints":                            weights,
-	"runtime/ref/check.go clone":                                 before,
+	"runtime/ref/eval.go Run":                                    charges,
 	"runtime/cpu/internal/record/row.go Narrow":                  weights,
 	"runtime/cpu/internal/record/windowed.go":                    "one number for each tap",
 	"runtime/cpu/internal/elementwise/row.go widened":            "one row; a worker's scratch, which is held, has several",
@@ -88,6 +89,24 @@ var uncharged = map[string]string{
 	"runtime/cpu/region_sums.go attach":                          declared,
 	"runtime/cpu/ring.go attach":                                 declared,
 	"runtime/cpu/tune.go":                                        "the program's own measurements",
+}
+
+// converts returns the function of package ops that a call allocates by: with a context without a budget, as those are
+// that end the copying of inputs and outputs, it charges nothing.
+func converts(call *ast.CallExpr, info *types.Info) string {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	o, ok := info.Uses[f.Sel].(*types.Func)
+	if !ok {
+		return ""
+	}
+	switch name := o.FullName(); strings.TrimPrefix(name, module+"/ops.") {
+	case "Copy", "CopyOf", "Convert", "Int64s", "Float64s":
+		return name
+	}
+	return ""
 }
 
 // TestCharges holds the packages that bind and run programs to the account of the executable (lowering.Make, Frame.Take,
@@ -120,7 +139,7 @@ func TestCharges(t *testing.T) {
 						return true
 					}
 					checked++
-					what := allocates(call, info, ofProgram)
+					what := cmp.Or(allocates(call, info, ofProgram), converts(call, info))
 					if strings.HasPrefix(what, "slices.Clone of ") && strings.Contains(what, module) {
 						what = "" // parts of programs and models
 					}

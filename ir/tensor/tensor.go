@@ -116,6 +116,42 @@ func AlignedBytes(n int) []byte {
 	return b[off : off+n : off+n]
 }
 
+// largePart is the number of bytes that are cleared or copied between two calls of pause.
+const largePart = 1 << 18
+
+// AlignedParts is AlignedBytes, which calls pause before each 256 KiB that it clears. Go clears as much as it allocates
+// at once.
+func AlignedParts(n int, pause func()) []byte {
+	if n <= largePart {
+		return AlignedBytes(n)
+	}
+	b := uncleared(n)
+	for lo := 0; lo < n; lo += largePart {
+		pause()
+		clear(b[lo:min(lo+largePart, n)])
+	}
+	return b
+}
+
+// uncleared allocates n bytes of any content that start at a multiple of Align.
+func uncleared(n int) []byte {
+	var b strings.Builder // the one allocation of the standard library that is not cleared
+	b.Grow(n + Align)
+	b.WriteByte(0)
+	v := unsafe.Slice(unsafe.StringData(b.String()), n+Align)
+	off := int(-uintptr(unsafe.Pointer(&v[0])) & (Align - 1))
+	return v[off : off+n : off+n]
+}
+
+// NewParts is New, which calls pause before each 256 KiB that it clears. Headers of strings are cleared at once.
+func NewParts(pause func(), d DType, shape ...int) *Tensor {
+	n, err := Size(shape)
+	if err != nil || !d.Valid() || d == String || ByteSize(d, n) <= largePart {
+		return New(d, shape...)
+	}
+	return &Tensor{dtype: d, shape: slices.Clone(shape), data: AlignedParts(ByteSize(d, n), pause)}
+}
+
 // New makes a tensor of zeros. It panics if the shape has a negative dimension or overflows, so check shapes from files
 // and callers by Size first.
 func New(d DType, shape ...int) *Tensor {
@@ -282,6 +318,46 @@ func (t *Tensor) Clone() *Tensor {
 	copy(c.data, t.data)
 	copy(c.strs, t.strs)
 	return c
+}
+
+// CloneParts is Clone, which calls pause before each 256 KiB that it copies.
+func (t *Tensor) CloneParts(pause func()) *Tensor {
+	if len(t.data) <= largePart && len(t.strs) <= largePart/16 {
+		return t.Clone()
+	}
+	c := &Tensor{dtype: t.dtype, shape: slices.Clone(t.shape)}
+	if t.dtype == String {
+		c.strs = make([]string, len(t.strs))
+	} else {
+		c.data = uncleared(len(t.data))
+	}
+	c.CopyParts(t, pause)
+	return c
+}
+
+// CopyParts copies the elements of a tensor of the same element type and size to t. It calls pause before each 256 KiB.
+func (t *Tensor) CopyParts(from *Tensor, pause func()) {
+	for lo := 0; lo < len(from.data); lo += largePart {
+		pause()
+		copy(t.data[lo:], from.data[lo:min(lo+largePart, len(from.data))])
+	}
+	for lo := 0; lo < len(from.strs); lo += largePart / 16 {
+		pause()
+		copy(t.strs[lo:], from.strs[lo:min(lo+largePart/16, len(from.strs))])
+	}
+}
+
+// Part returns a view of the elements from number lo to number hi, as a vector. For packed types, lo must be a multiple
+// of 8.
+func (t *Tensor) Part(lo, hi int) *Tensor {
+	p := &Tensor{dtype: t.dtype, shape: []int{hi - lo}}
+	if t.dtype == String {
+		p.strs = t.strs[lo:hi:hi]
+		return p
+	}
+	from, to := lo/8*t.dtype.Bits()+lo%8*t.dtype.Bits()/8, ByteSize(t.dtype, hi)
+	p.data = t.data[from:to:to]
+	return p
 }
 
 // Equal reports whether a and b have the same dtype, shape and bit patterns.

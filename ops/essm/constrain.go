@@ -30,7 +30,7 @@ var Constrain = ops.Register(&ir.Op{
 		shape := ops.Tensor(in, 0).Shape()[:3]
 		a := c.Node.Attrs
 		re, im := ops.Make[float64](c, len(lam)/2), ops.Make[float64](c, len(lam)/2)
-		for i := range re {
+		for i := range ops.Each(c, len(re)) {
 			re[i] = constrainReal(a.Str("real", "clip"), a.Float("max_real", 1e-4), lam[2*i])
 			im[i] = constrainImag(a.Str("imag", "same"), lam[2*i+1])
 		}

@@ -12,7 +12,7 @@ import (
 
 func identity(c *ir.EvalCtx, n int) []float64 {
 	m := ops.Make[float64](c, n*n)
-	for i := range n {
+	for i := range ops.Each(c, n) {
 		m[i*n+i] = 1
 	}
 	return m
@@ -22,9 +22,11 @@ func identity(c *ir.EvalCtx, n int) []float64 {
 func matMul(c *ir.EvalCtx, a, b []float64, r, k, q int) []float64 {
 	out := ops.Make[float64](c, r*q)
 	for i := range r {
+		c.Step(1)
 		for l := range k {
+			c.Step(1)
 			x := a[i*k+l]
-			for j := range q {
+			for j := range ops.Each(c, q) {
 				out[i*q+j] += x * b[l*q+j]
 			}
 		}
@@ -35,16 +37,18 @@ func matMul(c *ir.EvalCtx, a, b []float64, r, k, q int) []float64 {
 // combine is a·x + b·y, element by element.
 func combine(c *ir.EvalCtx, a float64, x []float64, b float64, y []float64) []float64 {
 	out := ops.Make[float64](c, len(x))
-	for i := range x {
+	for i := range ops.Each(c, len(x)) {
 		out[i] = a*x[i] + b*y[i]
 	}
 	return out
 }
 
 // solve returns X with A X = B for square A of size n and B of q columns, by elimination with row pivoting.
-func solve(a, b []float64, n, q int) ([]float64, error) {
-	a, b = append([]float64(nil), a...), append([]float64(nil), b...)
+func solve(ec *ir.EvalCtx, a, b []float64, n, q int) ([]float64, error) {
+	a, b = ops.Clone(ec, a), ops.Clone(ec, b)
 	for c := range n {
+		ec.Step(1)
+		ec.Step(n - c)
 		p := c
 		for r := c + 1; r < n; r++ {
 			if math.Abs(a[r*n+c]) > math.Abs(a[p*n+c]) {
@@ -55,10 +59,10 @@ func solve(a, b []float64, n, q int) ([]float64, error) {
 			return nil, fmt.Errorf("matrix of size %d is singular", n)
 		}
 		if p != c {
-			for j := range n {
+			for j := range ops.Each(ec, n) {
 				a[p*n+j], a[c*n+j] = a[c*n+j], a[p*n+j]
 			}
-			for j := range q {
+			for j := range ops.Each(ec, q) {
 				b[p*q+j], b[c*q+j] = b[c*q+j], b[p*q+j]
 			}
 		}
@@ -67,16 +71,19 @@ func solve(a, b []float64, n, q int) ([]float64, error) {
 			if f == 0 {
 				continue
 			}
+			ec.Step(n - c)
 			for j := c; j < n; j++ {
 				a[r*n+j] -= f * a[c*n+j]
 			}
-			for j := range q {
+			for j := range ops.Each(ec, q) {
 				b[r*q+j] -= f * b[c*q+j]
 			}
 		}
 	}
 	for r := n - 1; r >= 0; r-- {
 		for j := range q {
+			ec.Step(1)
+			ec.Step(n - r)
 			s := b[r*q+j]
 			for k := r + 1; k < n; k++ {
 				s -= a[r*n+k] * b[k*q+j]
@@ -92,8 +99,9 @@ func solve(a, b []float64, n, q int) ([]float64, error) {
 func Expm(c *ir.EvalCtx, a []float64, n int) ([]float64, error) {
 	norm := 0.0
 	for j := range n {
+		c.Step(1)
 		s := 0.0
-		for i := range n {
+		for i := range ops.Each(c, n) {
 			s += math.Abs(a[i*n+j])
 		}
 		norm = max(norm, s)
@@ -122,7 +130,7 @@ func Expm(c *ir.EvalCtx, a []float64, n int) ([]float64, error) {
 	u := combine(c, 1, matMul(c, a6, poly(b[13], b[11], b[9], 0), n, n, n), 1, poly(b[7], b[5], b[3], b[1]))
 	u = matMul(c, a, u, n, n, n)
 	v := combine(c, 1, matMul(c, a6, poly(b[12], b[10], b[8], 0), n, n, n), 1, poly(b[6], b[4], b[2], b[0]))
-	e, err := solve(combine(c, 1, v, -1, u), combine(c, 1, v, 1, u), n, n)
+	e, err := solve(c, combine(c, 1, v, -1, u), combine(c, 1, v, 1, u), n, n)
 	if err != nil {
 		return nil, err
 	}

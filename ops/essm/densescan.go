@@ -75,12 +75,12 @@ func evalDenseScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("state: expected %d numbers per sample, found %d", size, st.Dim(1))
 		}
 		flat := ops.F64(c, in, 3)
-		for i := range r.batch {
-			copy(r.z[i*all:(i+1)*all], flat[i*size:])
-			copy(r.past[i*r.window*all:(i+1)*r.window*all], flat[i*size+all:])
+		for i := range ops.Each(c, r.batch) {
+			ops.Put(c, r.z[i*all:(i+1)*all], flat[i*size:])
+			ops.Put(c, r.past[i*r.window*all:(i+1)*r.window*all], flat[i*size+all:])
 		}
 	}
-	for h := range r.heads {
+	for h := range ops.Each(c, r.heads) {
 		mark := c.Charged()
 		switch c.Kernel {
 		case FormChunked:
@@ -93,9 +93,6 @@ func evalDenseScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			r.scan(c, h)
 		}
 		c.Discharge(mark)
-		if err := c.Ctx.Err(); err != nil {
-			return nil, err
-		}
 	}
 	t, err := ops.Real(c, v.DType(), r.x, v.Shape()...)
 	if err != nil || c.Node.Out(1) == nil {
@@ -103,9 +100,11 @@ func evalDenseScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	var state []float64
 	for i := range r.batch {
+		c.Step(1)
 		state = ops.Append(c, state, r.z[i*all:(i+1)*all]...)
 		for t := r.length - r.window; t < r.length; t++ {
-			for h := range r.heads {
+			c.Step(1)
+			for h := range ops.Each(c, r.heads) {
 				state = ops.Append(c, state, r.input(i, t, h)...)
 			}
 		}
@@ -130,11 +129,12 @@ func (r *denseRun) out(sample, t, h int) []float64 {
 }
 
 // addProduct adds sign·M u to y.
-func addProduct(y, m, u []float64, sign float64) {
+func addProduct(c *ir.EvalCtx, y, m, u []float64, sign float64) {
 	n := len(u)
-	for i := range y {
+	for i := range len(y) {
+		c.Step(1)
 		s := 0.0
-		for j, v := range u {
+		for j, v := range ops.All(c, u) {
 			s += m[i*n+j] * v
 		}
 		y[i] += sign * s
@@ -149,21 +149,23 @@ func (r *denseRun) matrices(h int) (abar, gamma []float64) {
 func (r *denseRun) scan(c *ir.EvalCtx, h int) {
 	abar, gamma := r.matrices(h)
 	cut := gamma // Ā^ℓ Γ
-	for range r.window {
+	for range ops.Each(c, r.window) {
 		cut = matMul(c, abar, cut, r.n, r.n, r.n)
 	}
 	for i := range r.batch {
+		c.Step(1)
 		if r.direction != Backward {
 			z := r.z[(i*r.heads+h)*r.n : (i*r.heads+h+1)*r.n]
 			for t := range r.length {
+				c.Step(1)
 				next := ops.Make[float64](c, r.n)
-				addProduct(next, abar, z, 1)
-				addProduct(next, gamma, r.input(i, t, h), 1)
+				addProduct(c, next, abar, z, 1)
+				addProduct(c, next, gamma, r.input(i, t, h), 1)
 				if r.window > 0 {
-					addProduct(next, cut, r.input(i, t-r.window, h), -1)
+					addProduct(c, next, cut, r.input(i, t-r.window, h), -1)
 				}
-				copy(z, next)
-				for j, y := range next {
+				ops.Put(c, z, next)
+				for j, y := range ops.All(c, next) {
 					r.out(i, t, h)[j] += y
 				}
 			}
@@ -172,13 +174,13 @@ func (r *denseRun) scan(c *ir.EvalCtx, h int) {
 			z := ops.Make[float64](c, r.n)
 			for t := r.length - 2; t >= 0; t-- {
 				next := ops.Make[float64](c, r.n)
-				addProduct(next, abar, z, 1)
-				addProduct(next, gamma, r.input(i, t+1, h), 1)
+				addProduct(c, next, abar, z, 1)
+				addProduct(c, next, gamma, r.input(i, t+1, h), 1)
 				if r.window > 0 && t+1+r.window < r.length {
-					addProduct(next, cut, r.input(i, t+1+r.window, h), -1)
+					addProduct(c, next, cut, r.input(i, t+1+r.window, h), -1)
 				}
 				z = next
-				for j, y := range next {
+				for j, y := range ops.All(c, next) {
 					r.out(i, t, h)[j] += y
 				}
 			}
@@ -196,20 +198,24 @@ func (r *denseRun) convolve(c *ir.EvalCtx, h int, conv convolution) {
 	kernel := denseKernel(c, abar, gamma, r.n, taps)
 	keep := r.window
 	for i := range r.batch {
+		c.Step(1)
 		free := append([]float64(nil), r.z[(i*r.heads+h)*r.n:(i*r.heads+h+1)*r.n]...)
 		for row := range r.n {
+			c.Step(1)
 			mark := c.Charged()
 			x := ops.Make[complex128](c, keep+r.length)
 			for col := range r.n {
+				c.Step(1)
 				begin := c.Charged()
 				v := ops.Make[complex128](c, keep+r.length)
 				for t := -keep; t < r.length; t++ {
+					c.Step(1)
 					v[keep+t] = complex(r.input(i, t, h)[col], 0)
 				}
 				conv(c, x, v, pair(c, kernel[(row*r.n+col)*taps:(row*r.n+col+1)*taps], nil), r.direction)
 				c.Discharge(begin)
 			}
-			for t := range r.length {
+			for t := range ops.Each(c, r.length) {
 				r.out(i, t, h)[row] += real(x[keep+t])
 			}
 			c.Discharge(mark)
@@ -218,15 +224,16 @@ func (r *denseRun) convolve(c *ir.EvalCtx, h int, conv convolution) {
 			continue
 		}
 		for t := range r.length {
+			c.Step(1)
 			if keep == 0 { // the response to the state before the first step
 				next := ops.Make[float64](c, r.n)
-				addProduct(next, abar, free, 1)
+				addProduct(c, next, abar, free, 1)
 				free = next
-				for j, y := range free {
+				for j, y := range ops.All(c, free) {
 					r.out(i, t, h)[j] += y
 				}
 			}
-			copy(r.z[(i*r.heads+h)*r.n:(i*r.heads+h+1)*r.n], r.out(i, t, h))
+			ops.Put(c, r.z[(i*r.heads+h)*r.n:(i*r.heads+h+1)*r.n], r.out(i, t, h))
 		}
 	}
 }
@@ -242,12 +249,13 @@ func (r *denseRun) blocks(c *ir.EvalCtx, h, size int) {
 	kernel := denseKernel(c, abar, gamma, r.n, size)
 	m := ops.Make[float64](c, r.n*r.n)
 	at := func(k []float64, taps, t int) []float64 {
-		for i := range m {
+		for i := range ops.Each(c, len(m)) {
 			m[i] = k[i*taps+t]
 		}
 		return m
 	}
 	for i := range r.batch {
+		c.Step(1)
 		if r.direction != Backward {
 			z := r.z[(i*r.heads+h)*r.n : (i*r.heads+h+1)*r.n]
 			for lo := 0; lo < r.length; lo += size {
@@ -255,15 +263,15 @@ func (r *denseRun) blocks(c *ir.EvalCtx, h, size int) {
 				var last []float64
 				for t := lo; t < hi; t++ {
 					last = ops.Make[float64](c, r.n)
-					addProduct(last, at(powers, size+1, t-lo+1), z, 1)
+					addProduct(c, last, at(powers, size+1, t-lo+1), z, 1)
 					for q := lo; q <= t; q++ {
-						addProduct(last, at(kernel, size, t-q), r.input(i, q, h), 1)
+						addProduct(c, last, at(kernel, size, t-q), r.input(i, q, h), 1)
 					}
-					for j, y := range last {
+					for j, y := range ops.All(c, last) {
 						r.out(i, t, h)[j] += y
 					}
 				}
-				copy(z, last)
+				ops.Put(c, z, last)
 			}
 		}
 		if r.direction != Forward {
@@ -272,18 +280,18 @@ func (r *denseRun) blocks(c *ir.EvalCtx, h, size int) {
 				lo := (hi - 1) / size * size
 				for t := lo; t < hi; t++ {
 					y := ops.Make[float64](c, r.n)
-					addProduct(y, at(powers, size+1, hi-t-1), z, 1)
+					addProduct(c, y, at(powers, size+1, hi-t-1), z, 1)
 					for q := t + 1; q < hi; q++ {
-						addProduct(y, at(kernel, size, q-t-1), r.input(i, q, h), 1)
+						addProduct(c, y, at(kernel, size, q-t-1), r.input(i, q, h), 1)
 					}
-					for j := range y {
+					for j := range ops.Each(c, len(y)) {
 						r.out(i, t, h)[j] += y[j]
 					}
 				}
 				next := ops.Make[float64](c, r.n)
-				addProduct(next, at(powers, size+1, hi-lo), z, 1)
+				addProduct(c, next, at(powers, size+1, hi-lo), z, 1)
 				for q := lo; q < hi; q++ {
-					addProduct(next, at(kernel, size, q-lo), r.input(i, q, h), 1)
+					addProduct(c, next, at(kernel, size, q-lo), r.input(i, q, h), 1)
 				}
 				z = next
 			}

@@ -50,7 +50,7 @@ eigenvalue (λΔ for zero-order hold), and b, the factor on the input. Δ = rate
 			return nil, err
 		}
 		a, b := ops.Make[complex128](c, len(lam)), ops.Make[complex128](c, len(lam))
-		for i := range lam {
+		for i := range ops.Each(c, len(lam)) {
 			a[i], b[i] = discretize(c.Node.Attrs.Str("method", "zoh"), c.Node.Attrs.Float("epsilon", 0), lam[i], dt[i])
 		}
 		var out []tensor.Datum
@@ -75,7 +75,7 @@ func steps(c *ir.EvalCtx, attrs ir.Attrs, logDt *tensor.Tensor, shape []int) ([]
 	}
 	rate := attrs.Float("rate", 1)
 	dt := ops.Make[float64](c, shape[0]*shape[1]*n)
-	for i := range dt {
+	for i := range ops.Each(c, len(dt)) {
 		dt[i] = rate * math.Exp(v[i/n*k+i%n%k])
 	}
 	return dt, nil

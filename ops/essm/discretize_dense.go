@@ -29,13 +29,14 @@ singular.`,
 		}
 		abar, gamma := ops.Make[float64](c, len(a)), ops.Make[float64](c, len(a))
 		for i := range ch * s {
+			c.Step(1)
 			mark := c.Charged()
 			x, g, err := discretizeDense(c, c.Node.Attrs.Str("method", "zoh"), a[i*n*n:(i+1)*n*n], n, dt[i])
 			if err != nil {
 				return nil, fmt.Errorf("head %d: %w", i, err)
 			}
-			copy(abar[i*n*n:], x)
-			copy(gamma[i*n*n:], g)
+			ops.Put(c, abar[i*n*n:], x)
+			ops.Put(c, gamma[i*n*n:], g)
 			c.Discharge(mark)
 		}
 		return []tensor.Datum{tensor.FromSlice(abar, t.Shape()...), tensor.FromSlice(gamma, t.Shape()...)}, nil
@@ -52,12 +53,13 @@ func discretizeDense(c *ir.EvalCtx, method string, a []float64, n int, dt float6
 		den := combine(c, 1, id, -alpha*dt, a)
 		both := ops.Make[float64](c, 2*n*n) // (I + (1-α)ΔA | ΔI)
 		for i := range n {
-			for j := range n {
+			c.Step(1)
+			for j := range ops.Each(c, n) {
 				both[i*2*n+j] = id[i*n+j] + (1-alpha)*dt*a[i*n+j]
 				both[i*2*n+n+j] = dt * id[i*n+j]
 			}
 		}
-		x, err := solve(den, both, n, 2*n)
+		x, err := solve(c, den, both, n, 2*n)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: I - αΔA: %w", method, err)
 		}
@@ -65,7 +67,8 @@ func discretizeDense(c *ir.EvalCtx, method string, a []float64, n int, dt float6
 	}
 	m := ops.Make[float64](c, 4*n*n) // exp [[AΔ, IΔ], [0, 0]] = [[Ā, Γ], [0, I]]
 	for i := range n {
-		for j := range n {
+		c.Step(1)
+		for j := range ops.Each(c, n) {
 			m[i*2*n+j] = dt * a[i*n+j]
 		}
 		m[i*2*n+n+i] = dt
@@ -80,8 +83,8 @@ func discretizeDense(c *ir.EvalCtx, method string, a []float64, n int, dt float6
 // columns copies n columns from column first on out of n rows of width w.
 func columns(c *ir.EvalCtx, m []float64, n, w, first int) []float64 {
 	out := ops.Make[float64](c, n*n)
-	for i := range n {
-		copy(out[i*n:(i+1)*n], m[i*w+first:])
+	for i := range ops.Each(c, n) {
+		ops.Put(c, out[i*n:(i+1)*n], m[i*w+first:])
 	}
 	return out
 }

@@ -68,7 +68,7 @@ func logEigen(z complex128) complex128 {
 // pair makes complex numbers of two arrays. im may be nil.
 func pair(c *ir.EvalCtx, re, im []float64) []complex128 {
 	out := ops.Make[complex128](c, len(re))
-	for i := range re {
+	for i := range ops.Each(c, len(re)) {
 		if im != nil {
 			out[i] = complex(re[i], im[i])
 		} else {
@@ -80,7 +80,7 @@ func pair(c *ir.EvalCtx, re, im []float64) []complex128 {
 
 func split(ec *ir.EvalCtx, z []complex128) (re, im []float64) {
 	re, im = ops.Make[float64](ec, len(z)), ops.Make[float64](ec, len(z))
-	for i, c := range z {
+	for i, c := range ops.All(ec, z) {
 		re[i], im[i] = real(c), imag(c)
 	}
 	return re, im

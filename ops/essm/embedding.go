@@ -22,11 +22,11 @@ var Embedding = ops.Register(&ir.Op{
 		}
 		vocab, h := table.Dim(0), table.Dim(1)
 		rows, y := ops.F64(c, in, 1), ops.Make[float64](c, len(tokens)*h)
-		for i, k := range tokens {
+		for i, k := range ops.All(c, tokens) {
 			if k < 0 || k >= int64(vocab) {
 				return nil, TokenError(c.Node.In(0).Name, ids.Shape(), i, k, vocab)
 			}
-			copy(y[i*h:], rows[int(k)*h:(int(k)+1)*h])
+			ops.Put(c, y[i*h:], rows[int(k)*h:(int(k)+1)*h])
 		}
 		return ops.One(ops.Real(c, table.DType(), y, append(append([]int{}, ids.Shape()...), h)...))
 	},

@@ -17,7 +17,7 @@ func fft(c *ir.EvalCtx, z []complex128, inverse bool) {
 	if n < 2 {
 		return
 	}
-	for i := range z {
+	for i := range ops.Each(c, len(z)) {
 		if j := int(bits.Reverse64(uint64(i)) >> shift); j > i {
 			z[i], z[j] = z[j], z[i]
 		}
@@ -27,13 +27,14 @@ func fft(c *ir.EvalCtx, z []complex128, inverse bool) {
 		sign = -sign
 	}
 	w := ops.Make[complex128](c, n/2)
-	for i := range w {
+	for i := range ops.Each(c, len(w)) {
 		w[i] = cmplx.Rect(1, sign*float64(i)/float64(n))
 	}
 	for half := 1; half < n; half *= 2 {
 		step := n / (2 * half)
 		for lo := 0; lo < n; lo += 2 * half {
-			for k := range half {
+			c.Step(1)
+			for k := range ops.Each(c, half) {
 				t := w[k*step] * z[lo+half+k]
 				z[lo+half+k] = z[lo+k] - t
 				z[lo+k] += t

@@ -38,7 +38,9 @@ var HeadLinear = ops.Register(&ir.Op{
 		rows := x.Len() / max(g, 1)
 		y := ops.Make[float64](c, rows*ch*s*p)
 		for r := range rows {
+			c.Step(1)
 			for b := range ch * s {
+				c.Step(1)
 				src := u[r*g:]
 				if share {
 					src = src[b%s*q:]
@@ -46,8 +48,9 @@ var HeadLinear = ops.Register(&ir.Op{
 					src = src[b*q:]
 				}
 				for i := range p {
+					c.Step(1)
 					sum := 0.0
-					for j, a := range w[(b*p+i)*q : (b*p+i+1)*q] {
+					for j, a := range ops.All(c, w[(b*p+i)*q:(b*p+i+1)*q]) {
 						sum += a * src[j]
 					}
 					y[r*ch*s*p+b*p+i] = sum
@@ -111,7 +114,8 @@ var HeadScale = ops.Register(&ir.Op{
 		rows := len(u) / g
 		y := ops.Make[float64](c, rows*len(d))
 		for r := range rows {
-			for i, s := range d {
+			c.Step(1)
+			for i, s := range ops.All(c, d) {
 				y[r*len(d)+i] = s * u[r*g+i%g]
 			}
 		}

@@ -67,8 +67,9 @@ enough for real B and C.`,
 			return nil, err
 		}
 		re, im := ops.Make[float64](c, len(a)*length), ops.Make[float64](c, len(a)*length)
-		for i := range a {
-			for j := range length {
+		for i := range len(a) {
+			c.Step(1)
+			for j := range ops.Each(c, length) {
 				z := b[i] * Pow(a[i], float64(j))
 				re[i*length+j], im[i*length+j] = real(z), imag(z)
 			}
@@ -100,9 +101,9 @@ var DenseKernel = ops.Register(&ir.Op{
 		}
 		abar, gamma := ops.F64(c, in, 0), ops.F64(c, in, 1)
 		out := ops.Make[float64](c, len(abar)*length)
-		for h := range ch * s {
+		for h := range ops.Each(c, ch*s) {
 			mark := c.Charged()
-			copy(out[h*n*n*length:], denseKernel(c, abar[h*n*n:(h+1)*n*n], gamma[h*n*n:(h+1)*n*n], n, length))
+			ops.Put(c, out[h*n*n*length:], denseKernel(c, abar[h*n*n:(h+1)*n*n], gamma[h*n*n:(h+1)*n*n], n, length))
 			c.Discharge(mark)
 		}
 		return ops.One(tensor.FromSlice(out, ch, s, n, n, length), nil)
@@ -115,7 +116,8 @@ func denseKernel(c *ir.EvalCtx, abar, gamma []float64, n, length int) []float64 
 	out := ops.Make[float64](c, n*n*length)
 	p := gamma
 	for t := range length {
-		for i, v := range p {
+		c.Step(1)
+		for i, v := range ops.All(c, p) {
 			out[i*length+t] = v
 		}
 		p = matMul(c, abar, p, n, n, n)
@@ -149,20 +151,19 @@ both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.
 		}
 		col, acc := ops.Make[complex128](c, l), ops.Make[complex128](c, l)
 		for i := range b {
+			c.Step(1)
 			for j := range n {
+				c.Step(1)
 				mark := c.Charged()
 				kj := pair(c, ker[j*taps:(j+1)*taps], nil)
-				for t := range l {
+				for t := range ops.Each(c, l) {
 					col[t], acc[t] = complex(src[(i*l+t)*n+j], 0), 0
 				}
 				conv(c, acc, col, kj, dir)
 				c.Discharge(mark)
-				for t := range l {
+				for t := range ops.Each(c, l) {
 					x[(i*l+t)*n+j] = real(acc[t])
 				}
-			}
-			if err := c.Ctx.Err(); err != nil {
-				return nil, err
 			}
 		}
 		return ops.One(ops.Real(c, v.DType(), x, v.Shape()...))
@@ -194,16 +195,19 @@ both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.
 type convolution func(c *ir.EvalCtx, x, v, k []complex128, direction string)
 
 // convDirect is a convolution by its definition.
-func convDirect(_ *ir.EvalCtx, x, v, k []complex128, direction string) {
-	for t := range x {
+func convDirect(c *ir.EvalCtx, x, v, k []complex128, direction string) {
+	for t := range len(x) {
+		c.Step(1)
 		var sum complex128
 		if direction != Backward {
 			for j := 0; j < len(k) && j <= t; j++ {
+				c.Step(1)
 				sum += k[j] * v[t-j]
 			}
 		}
 		if direction != Forward {
 			for j := 0; j < len(k) && t+1+j < len(v); j++ {
+				c.Step(1)
 				sum += k[j] * v[t+1+j]
 			}
 		}
@@ -218,8 +222,8 @@ func convFFT(c *ir.EvalCtx, x, v, k []complex128, direction string) {
 	taps := min(len(k), l)
 	size := powerOfTwo(l + taps)
 	a, b := ops.Make[complex128](c, size), ops.Make[complex128](c, size)
-	copy(a, v)
-	for j := range taps {
+	ops.Put(c, a, v)
+	for j := range ops.Each(c, taps) {
 		if direction != Backward {
 			b[j] += k[j]
 		}
@@ -229,11 +233,11 @@ func convFFT(c *ir.EvalCtx, x, v, k []complex128, direction string) {
 	}
 	fft(c, a, false)
 	fft(c, b, false)
-	for i := range a {
+	for i := range ops.Each(c, len(a)) {
 		a[i] *= b[i]
 	}
 	fft(c, a, true)
-	for t := range x {
+	for t := range ops.Each(c, len(x)) {
 		x[t] += a[t] / complex(float64(size), 0)
 	}
 }

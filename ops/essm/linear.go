@@ -23,13 +23,15 @@ var Linear = ops.Register(&ir.Op{
 		rows := x.Len() / max(k, 1)
 		y := ops.Make[float64](c, rows*m)
 		for r := range rows {
+			c.Step(1)
 			row := a[r*k : (r+1)*k]
 			for i := range m {
+				c.Step(1)
 				sum := 0.0
 				if bias != nil {
 					sum = bias[i]
 				}
-				for j, v := range b[i*k : (i+1)*k] {
+				for j, v := range ops.All(c, b[i*k:(i+1)*k]) {
 					sum += v * row[j]
 				}
 				y[r*m+i] = sum

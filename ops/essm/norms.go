@@ -44,9 +44,10 @@ var ScalarNorm = ops.Register(&ir.Op{
 		x, m, s := ops.F64(c, in, 0), ops.F64(c, in, 1)[0], ops.F64(c, in, 2)[0]
 		h := t.Dim(-1)
 		for lo := 0; lo < len(x); lo += h {
+			c.Step(1)
 			row := x[lo : lo+h]
-			mean, variance := moments(row)
-			for i := range row {
+			mean, variance := moments(c, row)
+			for i := range ops.Each(c, len(row)) {
 				row[i] = s / math.Sqrt(variance) * (row[i] - mean + m)
 			}
 		}
@@ -57,12 +58,12 @@ var ScalarNorm = ops.Register(&ir.Op{
 })
 
 // moments are the mean and the biased variance.
-func moments(x []float64) (mean, variance float64) {
-	for _, v := range x {
+func moments(c *ir.EvalCtx, x []float64) (mean, variance float64) {
+	for _, v := range ops.All(c, x) {
 		mean += v
 	}
 	mean /= float64(len(x))
-	for _, v := range x {
+	for _, v := range ops.All(c, x) {
 		variance += (v - mean) * (v - mean)
 	}
 	return mean, variance / float64(len(x))
@@ -80,12 +81,14 @@ var InstanceNorm = ops.Register(&ir.Op{
 		b, l, h := t.Dim(0), t.Dim(1), t.Dim(2)
 		col := ops.Make[float64](c, l)
 		for i := range b {
+			c.Step(1)
 			for j := range h {
-				for k := range l {
+				c.Step(1)
+				for k := range ops.Each(c, l) {
 					col[k] = x[(i*l+k)*h+j]
 				}
-				mean, variance := moments(col)
-				for k := range l {
+				mean, variance := moments(c, col)
+				for k := range ops.Each(c, l) {
 					x[(i*l+k)*h+j] = (col[k] - mean) / math.Sqrt(variance+eps)
 				}
 			}

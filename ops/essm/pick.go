@@ -30,6 +30,7 @@ the last, or the first (docs/math.md, Decoder).`,
 		x, y := ops.F64(c, in, 0), ops.Make[float64](c, b*h)
 		mode := c.Node.Attrs.Str("mode", "")
 		for i := range b {
+			c.Step(1)
 			lo, hi := 0, lengths[i]
 			switch mode {
 			case "last":
@@ -38,12 +39,13 @@ the last, or the first (docs/math.md, Decoder).`,
 				hi = 1
 			}
 			for k := lo; k < hi; k++ {
-				for j := range h {
+				c.Step(1)
+				for j := range ops.Each(c, h) {
 					y[i*h+j] += x[(i*l+k)*h+j]
 				}
 			}
 			if mode == "pool" {
-				for j := range h {
+				for j := range ops.Each(c, h) {
 					y[i*h+j] /= float64(hi)
 				}
 			}
@@ -127,13 +129,14 @@ holds all left documents, then all right ones.`,
 		x, p, h := ops.F64(c, in, 0), t.Dim(0)/2, t.Dim(1)
 		var y []float64
 		for i := range p {
+			c.Step(1)
 			a, b := x[i*h:(i+1)*h], x[(p+i)*h:(p+i+1)*h]
 			y = ops.Append(c, ops.Append(c, y, a...), b...)
 			if c.Node.Attrs.Bool("nli", false) {
-				for j := range a {
+				for j := range ops.Each(c, len(a)) {
 					y = ops.Append(c, y, a[j]-b[j])
 				}
-				for j := range a {
+				for j := range ops.Each(c, len(a)) {
 					y = ops.Append(c, y, a[j]*b[j])
 				}
 			}

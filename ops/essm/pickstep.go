@@ -50,11 +50,16 @@ not be below the number of steps that have counted. y is 0 if no step counts.`,
 		mode := c.Node.Attrs.Str("mode", "")
 		x, y := ops.F64(c, in, 0), ops.Make[float64](c, batch*h)
 		for b, s := range spans {
+			c.Step(1)
 			acc := sum[b*h : (b+1)*h]
 			for k := s.From; k < s.To; k++ {
-				PickRow(mode, acc, x[(b*l+k)*h:(b*l+k+1)*h], s.Before == 0 && k == s.From)
+				row := x[(b*l+k)*h : (b*l+k+1)*h]
+				c.Step(1)
+				for lo, hi := range ops.Parts(c, h) {
+					PickRow(mode, acc[lo:hi], row[lo:hi], s.Before == 0 && k == s.From)
+				}
 			}
-			for j, v := range acc {
+			for j, v := range ops.All(c, acc) {
 				if n := s.Before + int64(s.To-s.From); mode == "pool" && n > 0 {
 					v /= float64(n)
 				}

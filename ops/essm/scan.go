@@ -152,7 +152,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 	}
 	unstable := false
-	for _, a := range r.a {
+	for _, a := range ops.All(c, r.a) {
 		unstable = unstable || Unstable(a)
 	}
 	form := c.Kernel
@@ -202,14 +202,15 @@ func (r *run) load(c *ir.EvalCtx, s []float64, size int, complexInput bool) erro
 		return fmt.Errorf("state: expected %d numbers per sample, found %d", want, size)
 	}
 	for i := range r.batch {
+		c.Step(1)
 		b := s[i*size : (i+1)*size]
-		copy(r.z[i*r.n:], pair(c, b[:r.n], b[r.n:2*r.n]))
+		ops.Put(c, r.z[i*r.n:], pair(c, b[:r.n], b[r.n:2*r.n]))
 		for w, h := 0, b[2*r.n:]; w < r.window; w, h = w+1, h[per*r.n:] {
 			var im []float64
 			if complexInput {
 				im = h[r.n : 2*r.n]
 			}
-			copy(r.past[(i*r.window+w)*r.n:], pair(c, h[:r.n], im))
+			ops.Put(c, r.past[(i*r.window+w)*r.n:], pair(c, h[:r.n], im))
 		}
 	}
 	return nil
@@ -219,9 +220,11 @@ func (r *run) load(c *ir.EvalCtx, s []float64, size int, complexInput bool) erro
 func (r *run) save(c *ir.EvalCtx, complexInput bool) []float64 {
 	var out []float64
 	for i := range r.batch {
+		c.Step(1)
 		re, im := split(c, r.z[i*r.n:(i+1)*r.n])
 		out = ops.Append(c, ops.Append(c, out, re...), im...)
 		for t := r.length - r.window; t < r.length; t++ {
+			c.Step(1)
 			re, im := split(c, r.input(i, t))
 			out = ops.Append(c, out, re...)
 			if complexInput {
@@ -253,27 +256,29 @@ func (r *run) input(sample, t int) []complex128 {
 func (r *run) scan(c *ir.EvalCtx) {
 	cut := ops.Make[complex128](c, r.n) // ā^ℓ b, the weight of the input ℓ steps ago
 	step := ops.Make[complex128](c, r.n)
-	for j := range cut {
+	for j := range ops.Each(c, len(cut)) {
 		step[j] = Pow(r.a[j], 1)
 		if r.window > 0 {
 			cut[j] = Pow(r.a[j], float64(r.window)) * r.b[j]
 		}
 	}
 	for i := range r.batch {
+		c.Step(1)
 		x := r.x[i*r.length*r.n:]
 		if r.direction != Backward {
 			z := r.z[i*r.n : (i+1)*r.n]
 			for t := range r.length {
+				c.Step(1)
 				v := r.input(i, t)
-				for j := range z {
+				for j := range ops.Each(c, len(z)) {
 					z[j] = step[j]*z[j] + r.b[j]*v[j]
 				}
 				if r.window > 0 {
-					for j, u := range r.input(i, t-r.window) {
+					for j, u := range ops.All(c, r.input(i, t-r.window)) {
 						z[j] -= cut[j] * u
 					}
 				}
-				for j := range z {
+				for j := range ops.Each(c, len(z)) {
 					x[t*r.n+j] += z[j]
 				}
 			}
@@ -281,16 +286,17 @@ func (r *run) scan(c *ir.EvalCtx) {
 		if r.direction != Forward {
 			z := ops.Make[complex128](c, r.n)
 			for t := r.length - 2; t >= 0; t-- {
+				c.Step(1)
 				v := r.input(i, t+1)
-				for j := range z {
+				for j := range ops.Each(c, len(z)) {
 					z[j] = step[j]*z[j] + r.b[j]*v[j]
 				}
 				if r.window > 0 && t+1+r.window < r.length {
-					for j, u := range r.input(i, t+1+r.window) {
+					for j, u := range ops.All(c, r.input(i, t+1+r.window)) {
 						z[j] -= cut[j] * u
 					}
 				}
-				for j := range z {
+				for j := range ops.Each(c, len(z)) {
 					x[t*r.n+j] += z[j]
 				}
 			}
@@ -304,7 +310,7 @@ func (r *run) kernel(c *ir.EvalCtx, j, length int) []complex128 {
 		length = min(length, r.window)
 	}
 	k := ops.Make[complex128](c, length)
-	for t := range k {
+	for t := range ops.Each(c, len(k)) {
 		k[t] = r.b[j] * Pow(r.a[j], float64(t))
 	}
 	return k
@@ -314,17 +320,20 @@ func (r *run) kernel(c *ir.EvalCtx, j, length int) []complex128 {
 func (r *run) convolve(c *ir.EvalCtx, conv convolution) {
 	keep := r.window
 	for j := range r.n {
+		c.Step(1)
 		mark := c.Charged()
 		k := r.kernel(c, j, r.length+keep)
 		for i := range r.batch {
+			c.Step(1)
 			sample := c.Charged()
 			v, x := ops.Make[complex128](c, keep+r.length), ops.Make[complex128](c, keep+r.length)
 			for t := -keep; t < r.length; t++ {
+				c.Step(1)
 				v[keep+t] = r.input(i, t)[j]
 			}
 			conv(c, x, v, k, r.direction)
 			z0 := r.z[i*r.n+j]
-			for t := range r.length {
+			for t := range ops.Each(c, r.length) {
 				y := x[keep+t]
 				if keep == 0 && r.direction == Forward {
 					y += Pow(r.a[j], float64(t+1)) * z0
@@ -347,8 +356,10 @@ func (r *run) chunked(c *ir.EvalCtx, size int) {
 		return
 	}
 	for i := range r.batch {
+		c.Step(1)
 		x := r.x[i*r.length*r.n:]
 		for j := range r.n {
+			c.Step(1)
 			mark := c.Charged()
 			k := r.kernel(c, j, size)
 			c.Discharge(mark) // the next one takes its place
@@ -357,6 +368,7 @@ func (r *run) chunked(c *ir.EvalCtx, size int) {
 				for lo := 0; lo < r.length; lo += size {
 					hi := min(lo+size, r.length)
 					for t := lo; t < hi; t++ {
+						c.Step(size)
 						s := Pow(r.a[j], float64(t-lo+1)) * z
 						for q := lo; q <= t; q++ {
 							s += k[t-q] * r.input(i, q)[j]
@@ -374,6 +386,7 @@ func (r *run) chunked(c *ir.EvalCtx, size int) {
 				for hi := r.length; hi > 0; hi = (hi - 1) / size * size {
 					lo := (hi - 1) / size * size
 					for t := lo; t < hi; t++ {
+						c.Step(size)
 						s := Pow(r.a[j], float64(hi-t-1)) * z
 						for q := t + 1; q < hi; q++ {
 							s += k[q-t-1] * r.input(i, q)[j]
@@ -393,17 +406,22 @@ func (r *run) chunked(c *ir.EvalCtx, size int) {
 // convolveChunks is chunked for a window: each chunk reads the inputs in its window, and no state.
 func (r *run) convolveChunks(c *ir.EvalCtx, size int) {
 	for j := range r.n {
+		c.Step(1)
 		k := r.kernel(c, j, r.window)
 		for i := range r.batch {
+			c.Step(1)
 			for lo := 0; lo < r.length; lo += size {
 				for t := lo; t < min(lo+size, r.length); t++ {
+					c.Step(size)
 					var s complex128
 					if r.direction != Backward {
+						c.Step(r.window)
 						for q := max(t-r.window+1, -r.window); q <= t; q++ {
 							s += k[t-q] * r.input(i, q)[j]
 						}
 					}
 					if r.direction != Forward {
+						c.Step(r.window)
 						for q := t + 1; q <= min(t+r.window, r.length-1); q++ {
 							s += k[q-t-1] * r.input(i, q)[j]
 						}

@@ -125,7 +125,8 @@ or all t ≥ 0 if end is absent.`,
 		}
 		keep := ops.Make[bool](c, batch*x.Dim(axis))
 		for b := range batch {
-			for j := range x.Dim(axis) {
+			c.Step(1)
+			for j := range ops.Each(c, x.Dim(axis)) {
 				t := steps.of(b)/p.rate + int64(j) - p.delay
 				keep[b*x.Dim(axis)+j] = t >= 0 && (end == nil || t < p.steps(end.of(b)))
 			}
@@ -141,7 +142,7 @@ or all t ≥ 0 if end is absent.`,
 		}
 		y := ops.Copy(c, x)
 		size, dst, src, i := x.DType().Bits()/8, y.Bytes(), fill.Bytes(), 0
-		ops.Walk(x.Shape(), strides, 0, func(o int) {
+		ops.Walk(c, x.Shape(), strides, 0, func(o int) {
 			if !keep[o] {
 				copy(dst[i*size:(i+1)*size], src)
 			}

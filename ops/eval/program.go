@@ -398,22 +398,21 @@ func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, err
 	return out, nil
 }
 
-// charged evaluates a node within the budget, and releases its charges afterwards.
+// charged evaluates a node within the budget and the context, and releases its charges afterwards.
 func (r *run) charged(c *ir.EvalCtx, in []tensor.Datum) (out []tensor.Datum, err error) {
 	if err := ops.CheckShapes(c.Node.Op, in); err != nil {
 		return nil, err
 	}
-	if r.budget == nil {
-		return c.Node.Op.Eval(c, in)
-	}
 	defer func() {
 		c.Discharge(0)
-		if v := recover(); v != nil {
-			over, ok := v.(*ir.BudgetError)
-			if !ok {
-				panic(v)
-			}
-			out, err = nil, over
+		switch v := recover().(type) {
+		case nil:
+		case *ir.BudgetError:
+			out, err = nil, v
+		case *ir.Ended:
+			out, err = nil, v.Err
+		default:
+			panic(v)
 		}
 	}()
 	return c.Node.Op.Eval(c, in)

@@ -16,7 +16,7 @@ var cache struct {
 }
 
 // Of returns a plan for length n. It takes it from the cache if it is there.
-func Of(n int) *Plan {
+func Of(n int, step Step) *Plan {
 	n = max(n, 1)
 	cache.Lock()
 	for i, p := range cache.plans {
@@ -28,7 +28,7 @@ func Of(n int) *Plan {
 		}
 	}
 	cache.Unlock()
-	p := New(n)
+	p := New(n, step)
 	if n > cachedPoints/4 {
 		return p
 	}

@@ -47,14 +47,14 @@ func TestAgainstDefinition(t *testing.T) {
 		lengths = append(lengths, n)
 	}
 	for _, n := range lengths {
-		p, x := New(n), noise(r, n)
+		p, x := New(n, nil), noise(r, n)
 		want := naive(x)
 		got := append([]complex128(nil), x...)
-		p.Forward(got)
+		p.Forward(got, nil)
 		if d := distance(got, want); !(d <= 1e-13) {
 			t.Errorf("length %d: forward is off by %g", n, d)
 		}
-		p.Inverse(got)
+		p.Inverse(got, nil)
 		if d := distance(got, x); !(d <= 1e-14) {
 			t.Errorf("length %d: inverse of forward is off by %g", n, d)
 		}
@@ -65,12 +65,12 @@ func TestAgainstDefinition(t *testing.T) {
 		}
 		want = naive(x)[:n/2+1]
 		half := make([]complex128, n/2+1)
-		p.Real(half, re)
+		p.Real(half, re, nil)
 		if d := distance(half, want); !(d <= 1e-13) {
 			t.Errorf("length %d: real is off by %g", n, d)
 		}
 		back := make([]float64, n)
-		p.InverseReal(back, half)
+		p.InverseReal(back, half, nil)
 		for i := range re {
 			if !(math.Abs(back[i]-re[i]) <= 1e-13) {
 				t.Fatalf("length %d: inverse real of real: element %d is %g, expected %g", n, i, back[i], re[i])
@@ -83,9 +83,9 @@ func TestAgainstDefinition(t *testing.T) {
 func TestLong(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{16384, 16000, 16411, 65536, 60060, 65537} {
-		p, x := New(n), noise(r, n)
+		p, x := New(n, nil), noise(r, n)
 		y := append([]complex128(nil), x...)
-		p.Forward(y)
+		p.Forward(y, nil)
 		scale := math.Sqrt(float64(n))
 		for _, k := range []int{0, 1, n / 3, n / 2, n - 1} {
 			var want complex128
@@ -96,7 +96,7 @@ func TestLong(t *testing.T) {
 				t.Errorf("length %d: term %d is off by %g", n, k, d)
 			}
 		}
-		p.Inverse(y)
+		p.Inverse(y, nil)
 		if d := distance(y, x); !(d <= 1e-14) {
 			t.Errorf("length %d: inverse of forward is off by %g", n, d)
 		}
@@ -122,13 +122,13 @@ func TestConcurrent(t *testing.T) {
 	want := make([][]complex128, 60)
 	for n := range want {
 		want[n] = noise(rand.New(rand.NewPCG(uint64(n), 5)), n+1)
-		New(n + 1).Forward(want[n])
+		New(n+1, nil).Forward(want[n], nil)
 	}
 	for range 4 {
 		group.Go(func() {
 			for n := range want {
 				x := noise(rand.New(rand.NewPCG(uint64(n), 5)), n+1)
-				Of(n + 1).Forward(x)
+				Of(n+1, nil).Forward(x, nil)
 				for i := range x {
 					if x[i] != want[n][i] {
 						t.Errorf("length %d: element %d differs", n+1, i)
@@ -142,7 +142,7 @@ func TestConcurrent(t *testing.T) {
 	if len(cache.plans) > cachedPlans || cache.points > cachedPoints {
 		t.Errorf("the cache holds %d plans of %d points", len(cache.plans), cache.points)
 	}
-	Of(1 << 20)
+	Of(1<<20, nil)
 	if n := cache.plans[len(cache.plans)-1].n; n == 1<<20 {
 		t.Error("the cache holds a plan that is larger than it should")
 	}
@@ -151,20 +151,20 @@ func TestConcurrent(t *testing.T) {
 func BenchmarkForward(b *testing.B) {
 	for _, n := range []int{1000, 1024, 2000, 4096, 16000, 16384, 16411} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p, x := New(n), noise(rand.New(rand.NewPCG(1, 2)), n)
+			p, x := New(n, nil), noise(rand.New(rand.NewPCG(1, 2)), n)
 			y := make([]complex128, n)
 			for b.Loop() {
 				copy(y, x)
-				p.Forward(y)
+				p.Forward(y, nil)
 			}
 		})
 		b.Run(fmt.Sprintf("real/%d", n), func(b *testing.B) {
-			p, x, y := New(n), make([]float64, n), make([]complex128, n/2+1)
+			p, x, y := New(n, nil), make([]float64, n), make([]complex128, n/2+1)
 			for i := range x {
 				x[i] = float64(i % 7)
 			}
 			for b.Loop() {
-				p.Real(y, x)
+				p.Real(y, x, nil)
 			}
 		})
 	}

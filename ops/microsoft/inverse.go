@@ -21,9 +21,7 @@ var Inverse = ops.Register(&ir.Op{
 		}
 		n, v := x.Dim(-1), ops.F64(c, in, 0)
 		for at := 0; at < len(v); at += n * n {
-			if err := c.Ctx.Err(); err != nil {
-				return nil, err
-			}
+			c.Step(1)
 			invert(c, v[at:at+n*n], n)
 		}
 		return ops.One(ops.Real(c, x.DType(), v, x.Shape()...))
@@ -46,35 +44,38 @@ var Inverse = ops.Register(&ir.Op{
 // as pivot.
 func invert(c *ir.EvalCtx, a []float64, n int) {
 	inv := ops.Make[float64](c, len(a))
-	for i := range n {
+	for i := range ops.Each(c, n) {
 		inv[i*n+i] = 1
 	}
 	for k := range n {
+		c.Step(1)
 		p := k
+		c.Step(n - k)
 		for i := k + 1; i < n; i++ {
 			if math.Abs(a[i*n+k]) > math.Abs(a[p*n+k]) {
 				p = i
 			}
 		}
 		d := a[p*n+k]
-		for j := range n {
+		for j := range ops.Each(c, n) {
 			a[k*n+j], a[p*n+j] = a[p*n+j], a[k*n+j]
 			inv[k*n+j], inv[p*n+j] = inv[p*n+j], inv[k*n+j]
 		}
-		for j := range n {
+		for j := range ops.Each(c, n) {
 			a[k*n+j] /= d
 			inv[k*n+j] /= d
 		}
 		for i := range n {
+			c.Step(1)
 			f := a[i*n+k]
 			if i == k || f == 0 {
 				continue
 			}
-			for j := range n {
+			for j := range ops.Each(c, n) {
 				a[i*n+j] -= f * a[k*n+j]
 				inv[i*n+j] -= f * inv[k*n+j]
 			}
 		}
 	}
-	copy(a, inv)
+	ops.Put(c, a, inv)
 }

@@ -71,9 +71,10 @@ var MatMulNBits = ops.Register(&ir.Op{
 			return nil, err
 		}
 		out := ops.Make[float64](c, size)
-		for i := range out {
+		for i := range len(out) {
+			c.Step(1)
 			x, row := v[i/p.n*p.k:], w[i%p.n*p.k:(i%p.n+1)*p.k]
-			for k, y := range row {
+			for k, y := range ops.All(c, row) {
 				out[i] += x[k] * y
 			}
 			if bias != nil {
@@ -149,7 +150,7 @@ func (p nbits) weights(c *ir.EvalCtx, in []tensor.Datum) ([]float64, error) {
 		if len(g) < p.k {
 			return nil, fmt.Errorf("input 4 (g_idx): expected %d elements, found %d", p.k, len(g))
 		}
-		for _, x := range g[:p.k] {
+		for _, x := range ops.All(c, g[:p.k]) {
 			if x < 0 || x >= int64(p.blocks) {
 				return nil, fmt.Errorf("input 4 (g_idx): found group %d of %d", x, p.blocks)
 			}
@@ -158,7 +159,8 @@ func (p nbits) weights(c *ir.EvalCtx, in []tensor.Datum) ([]float64, error) {
 	}
 	w := ops.Make[float64](c, p.n*p.k)
 	for r := range p.n {
-		for k := range p.k {
+		c.Step(1)
+		for k := range ops.Each(c, p.k) {
 			g := group(k)
 			w[r*p.k+k] = (p.packed(b.Bytes(), r, k, p.blocks*p.block) - zero(r, g)) * scales[r*p.blocks+g]
 		}

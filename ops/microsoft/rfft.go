@@ -46,15 +46,15 @@ var Rfft = ops.Register(&ir.Op{
 			return nil, err
 		}
 		c.Charge(fft.Bytes(n))
-		z, p := ops.Make[complex128](c, size/2), fft.Of(n)
-		for r := range len(v) / n {
-			p.Real(z[r*(n/2+1):(r+1)*(n/2+1)], v[r*n:(r+1)*n])
+		z, p := ops.Make[complex128](c, size/2), fft.Of(n, c.Step)
+		for r := range ops.Each(c, len(v)/n) {
+			p.Real(z[r*(n/2+1):(r+1)*(n/2+1)], v[r*n:(r+1)*n], c.Step)
 		}
 		for i := 2; i <= nd; i++ {
 			alongAxis(c, z, shape, len(shape)-i, (*fft.Plan).Forward)
 		}
 		y := ops.Make[float64](c, size)[:0]
-		for _, w := range z {
+		for _, w := range ops.All(c, z) {
 			y = append(y, real(w), imag(w))
 		}
 		return ops.One(ops.Real(c, x.DType(), y, out...))
@@ -91,7 +91,7 @@ var Irfft = ops.Register(&ir.Op{
 		}
 		v := ops.F64(c, in, 0)
 		z := ops.Make[complex128](c, len(v)/2)
-		for i := range z {
+		for i := range ops.Each(c, len(z)) {
 			z[i] = complex(v[2*i], v[2*i+1])
 		}
 		shape := slices.Clone(x.Shape()[:x.Rank()-1])
@@ -106,9 +106,9 @@ var Irfft = ops.Register(&ir.Op{
 			return nil, err
 		}
 		c.Charge(fft.Bytes(n))
-		y, p := ops.Make[float64](c, size), fft.Of(n)
-		for r := range size / n {
-			p.InverseReal(y[r*n:(r+1)*n], z[r*terms:(r+1)*terms])
+		y, p := ops.Make[float64](c, size), fft.Of(n, c.Step)
+		for r := range ops.Each(c, size/n) {
+			p.InverseReal(y[r*n:(r+1)*n], z[r*terms:(r+1)*terms], c.Step)
 		}
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	},
@@ -137,20 +137,21 @@ func fftInput(n *ir.Node, extra int) (*ir.TensorType, error) {
 }
 
 // alongAxis transforms z, of the given shape, along one axis.
-func alongAxis(c *ir.EvalCtx, z []complex128, shape []int, axis int, transform func(*fft.Plan, []complex128)) {
+func alongAxis(c *ir.EvalCtx, z []complex128, shape []int, axis int, transform func(*fft.Plan, []complex128, fft.Step)) {
 	n, inner := shape[axis], 1
 	for _, d := range shape[axis+1:] {
 		inner *= d
 	}
 	c.Charge(fft.Bytes(n))
-	p, line := fft.Of(n), ops.Make[complex128](c, n)
+	p, line := fft.Of(n, c.Step), ops.Make[complex128](c, n)
 	for start := 0; start < len(z); start += n * inner {
 		for j := range inner {
-			for i := range line {
+			c.Step(1)
+			for i := range ops.Each(c, len(line)) {
 				line[i] = z[start+i*inner+j]
 			}
-			transform(p, line)
-			for i := range line {
+			transform(p, line, c.Step)
+			for i := range ops.Each(c, len(line)) {
 				z[start+i*inner+j] = line[i]
 			}
 		}

@@ -47,7 +47,7 @@ var ArrayFeatureExtractor = ops.Register(&ir.Op{
 			return nil, err
 		}
 		cols := x.Dim(-1)
-		for _, k := range index {
+		for _, k := range ops.All(c, index) {
 			if k < 0 || k >= int64(cols) {
 				return nil, fmt.Errorf("input 1 (Y): index %d is outside of the %d features of %v", k, cols, x)
 			}
@@ -62,7 +62,7 @@ var ArrayFeatureExtractor = ops.Register(&ir.Op{
 		}
 		z := ops.New(c, x.DType(), shape...)
 		w := x.DType().Bits() / 8
-		for i := range size {
+		for i := range ops.Each(c, size) {
 			from := i/len(index)*cols + int(index[i%len(index)])
 			if x.DType() == tensor.String {
 				z.Strings()[i] = x.Strings()[from]

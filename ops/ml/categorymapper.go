@@ -28,9 +28,9 @@ var CategoryMapper = ops.Register(&ir.Op{
 		x := ops.Tensor(in, 0)
 		ints, strs := c.Node.Attrs.Ints("cats_int64s", nil), c.Node.Attrs.Strs("cats_strings", nil)
 		if x.DType() == tensor.String {
-			return lookup(c, x, x.Strings(), pairs(strs, ints), ops.Int(c.Node, "default_int64")), nil
+			return lookup(c, x, x.Strings(), pairs(c, strs, ints), ops.Int(c.Node, "default_int64")), nil
 		}
-		return lookupText(c, x, tensor.Data[int64](x), pairs(ints, strs), ops.Str(c.Node, "default_string")), nil
+		return lookupText(c, x, tensor.Data[int64](x), pairs(c, ints, strs), ops.Str(c.Node, "default_string")), nil
 	},
 	Along: alongOwn(never), Tol: ir.Exact,
 })
@@ -50,9 +50,10 @@ func otherKind(n *ir.Node) ([]ir.Type, error) {
 }
 
 // pairs maps keys to values at the same index. Of equal keys the last one counts.
-func pairs[K comparable, V any](keys []K, values []V) map[K]V {
+func pairs[K comparable, V any](c *ir.EvalCtx, keys []K, values []V) map[K]V {
 	m := make(map[K]V, len(keys))
-	for i, k := range keys {
+	for i, k := range ops.All(c, keys) {
+		c.Step(64)
 		m[k] = values[i]
 	}
 	return m
@@ -70,7 +71,7 @@ func lookupText[K comparable](c *ir.EvalCtx, like *tensor.Tensor, v []K, table m
 
 func mapped[K comparable, V any](c *ir.EvalCtx, v []K, table map[K]V, def V) []V {
 	out := ops.Make[V](c, len(v))
-	for i, k := range v {
+	for i, k := range ops.All(c, v) {
 		x, ok := table[k]
 		if !ok {
 			x = def

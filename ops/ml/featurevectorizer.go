@@ -86,8 +86,8 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 			if dims != nil {
 				k = int(dims[i])
 			}
-			for r := range rows {
-				copy(out[r*cols+at:r*cols+at+k], v[r*widths[i]:(r+1)*widths[i]])
+			for r := range ops.Each(c, rows) {
+				ops.Put(c, out[r*cols+at:r*cols+at+k], v[r*widths[i]:(r+1)*widths[i]])
 			}
 			at += k
 		}

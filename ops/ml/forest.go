@@ -51,7 +51,9 @@ func (f *forest) votes(c *ir.EvalCtx, x []float64) ([][]vote, error) {
 	}
 	out := ops.Make[[]vote](c, len(f.roots))
 	for i, at := range f.roots {
+		c.Step(1)
 		for steps := 0; at >= 0; steps++ {
+			c.Step(4)
 			if steps > len(f.branches) {
 				return nil, fmt.Errorf("tree %d has a cycle", i)
 			}
@@ -118,6 +120,7 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*forest
 	f := &forest{}
 	at := map[nodeID]child{}
 	for i, mode := range modes {
+		ec.Step(1)
 		id := nodeID{trees[i], ids[i]}
 		if _, twice := at[id]; twice {
 			return nil, fmt.Errorf("node %d of tree %d is listed twice", id.node, id.tree)
@@ -138,7 +141,8 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*forest
 		}
 	}
 	rooted := map[int64]bool{}
-	for i := range modes {
+	for i := range len(modes) {
+		ec.Step(1)
 		k := at[nodeID{trees[i], ids[i]}]
 		if !rooted[trees[i]] {
 			rooted[trees[i]] = true
@@ -174,6 +178,8 @@ func (f *forest) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets int,
 			prefix, len(trees), len(ids), len(to), len(weights))
 	}
 	for i, t := range trees {
+		c.Step(1)
+		c.Step(64)
 		leaf, ok := at[nodeID{t, ids[i]}]
 		if !ok {
 			return fmt.Errorf("%s_nodeids: node %d of tree %d is not listed", prefix, ids[i], t)
@@ -191,11 +197,12 @@ func (f *forest) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets int,
 // aggregate combines the votes for each target. none marks the targets without votes.
 func aggregate(c *ir.EvalCtx, how string, votes [][]vote, targets int) (sums []float64, none []bool) {
 	sums, none = ops.Make[float64](c, targets), ops.Make[bool](c, targets)
-	for i := range none {
+	for i := range ops.Each(c, len(none)) {
 		none[i] = true
 	}
 	for _, leaf := range votes {
-		for _, v := range leaf {
+		c.Step(1)
+		for _, v := range ops.All(c, leaf) {
 			s := &sums[v.target]
 			switch {
 			case none[v.target] || how == "MIN" && v.weight < *s || how == "MAX" && v.weight > *s:
@@ -207,7 +214,7 @@ func aggregate(c *ir.EvalCtx, how string, votes [][]vote, targets int) (sums []f
 		}
 	}
 	if how == "AVERAGE" {
-		for i := range sums {
+		for i := range ops.Each(c, len(sums)) {
 			sums[i] /= float64(len(votes))
 		}
 	}
@@ -240,7 +247,7 @@ func (f *forest) eachSample(c *ir.EvalCtx, in []tensor.Datum, each func(votes []
 	if err != nil {
 		return err
 	}
-	for r := range rows {
+	for r := range ops.Each(c, rows) {
 		votes, err := f.votes(c, v[r*cols:(r+1)*cols])
 		if err != nil {
 			return err

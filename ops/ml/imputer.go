@@ -23,7 +23,7 @@ var Imputer = ops.Register(&ir.Op{
 		if x.DType().IsFloat() {
 			fill, old := c.Node.Attrs.Floats("imputed_value_floats", nil), ops.Float(c.Node, "replaced_value_float")
 			v := ops.F64(c, in, 0)
-			if err := impute(x, v, fill, "imputed_value_floats",
+			if err := impute(c, x, v, fill, "imputed_value_floats",
 				func(y float64) bool { return y == old || math.IsNaN(y) && math.IsNaN(old) }); err != nil {
 				return nil, err
 			}
@@ -34,7 +34,7 @@ var Imputer = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		if err := impute(x, v, fill, "imputed_value_int64s", func(y int64) bool { return y == old }); err != nil {
+		if err := impute(c, x, v, fill, "imputed_value_int64s", func(y int64) bool { return y == old }); err != nil {
 			return nil, err
 		}
 		return ops.One(ops.Convert(c, tensor.FromSlice(v, x.Shape()...), x.DType(), false))
@@ -46,12 +46,12 @@ var Imputer = ops.Register(&ir.Op{
 	Tol: ir.Exact,
 })
 
-func impute[T int64 | float64](x *tensor.Tensor, v, fill []T, name string, missing func(T) bool) error {
+func impute[T int64 | float64](c *ir.EvalCtx, x *tensor.Tensor, v, fill []T, name string, missing func(T) bool) error {
 	at, err := featureIndex(x, len(fill), name)
 	if err != nil {
 		return err
 	}
-	for i, y := range v {
+	for i, y := range ops.All(c, v) {
 		if missing(y) {
 			v[i] = fill[at(i)]
 		}

@@ -23,13 +23,13 @@ var LabelEncoder1 = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, classes := ops.Tensor(in, 0), c.Node.Attrs.Strs("classes_strings", nil)
 		places := ops.Make[int64](c, len(classes))
-		for i := range places {
+		for i := range ops.Each(c, len(places)) {
 			places[i] = int64(i)
 		}
 		if x.DType() == tensor.String {
-			return lookup(c, x, x.Strings(), pairs(classes, places), ops.Int(c.Node, "default_int64")), nil
+			return lookup(c, x, x.Strings(), pairs(c, classes, places), ops.Int(c.Node, "default_int64")), nil
 		}
-		return lookupText(c, x, tensor.Data[int64](x), pairs(places, classes), ops.Str(c.Node, "default_string")), nil
+		return lookupText(c, x, tensor.Data[int64](x), pairs(c, places, classes), ops.Str(c.Node, "default_string")), nil
 	},
 	Along: alongOwn(never), Tol: ir.Exact,
 })
@@ -155,12 +155,12 @@ func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 		at = placesOf(c, v, k)
 		nan := -1
-		for i, y := range k {
+		for i, y := range ops.All(c, k) {
 			if math.IsNaN(y) {
 				nan = i
 			}
 		}
-		for i, y := range v {
+		for i, y := range ops.All(c, v) {
 			if math.IsNaN(y) {
 				at[i] = nan
 			}
@@ -205,15 +205,15 @@ func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 
 func placesOf[T comparable](c *ir.EvalCtx, v, keys []T) []int {
 	places := ops.Make[int](c, len(keys))
-	for i := range places {
+	for i := range ops.Each(c, len(places)) {
 		places[i] = i
 	}
-	return mapped(c, v, pairs(keys, places), -1)
+	return mapped(c, v, pairs(c, keys, places), -1)
 }
 
 func picked[T any](c *ir.EvalCtx, at []int, values []T, def T) []T {
 	out := ops.Make[T](c, len(at))
-	for i, k := range at {
+	for i, k := range ops.All(c, at) {
 		if out[i] = def; k >= 0 {
 			out[i] = values[k]
 		}

@@ -32,9 +32,10 @@ var LinearClassifier = ops.Register(&ir.Op{
 		}
 		classes := ops.Make[int](c, len(scores))
 		for i, s := range scores {
+			c.Step(1)
 			switch {
 			case len(s) > 1:
-				if classes[i] = argmax(s); classes[i] >= l.len() {
+				if classes[i] = argmax(c, s); classes[i] >= l.len() {
 					return nil, fmt.Errorf("class %d has no label", classes[i])
 				}
 			default:
@@ -44,7 +45,7 @@ var LinearClassifier = ops.Register(&ir.Op{
 			if l.len() == 2 {
 				second = complement
 			}
-			scores[i] = finish(kind, s, second)
+			scores[i] = finish(c, kind, s, second)
 		}
 		return scored(c, l, classes, scores, linearScores(n, l))
 	},
@@ -93,8 +94,8 @@ var LinearRegressor = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		for i := range out {
-			out[i] = finish(ops.Str(n, "post_transform"), out[i], alone)
+		for i := range ops.Each(c, len(out)) {
+			out[i] = finish(c, ops.Str(n, "post_transform"), out[i], alone)
 		}
 		return ops.One(joined(c, out, int(ops.Int(n, "targets"))))
 	},
@@ -124,10 +125,11 @@ func linear(c *ir.EvalCtx, in []tensor.Datum, coefficients, intercepts []float64
 		return nil, err
 	}
 	out := ops.Make[[]float64](c, rows)
-	for r := range out {
+	for r := range len(out) {
+		c.Step(1)
 		out[r] = ops.Make[float64](c, targets)
-		for k := range out[r] {
-			out[r][k] = dot(v[r*cols:(r+1)*cols], coefficients[k*cols:(k+1)*cols])
+		for k := range ops.All(c, out[r]) {
+			out[r][k] = dot(c, v[r*cols:(r+1)*cols], coefficients[k*cols:(k+1)*cols])
 			if len(intercepts) > 0 {
 				out[r][k] += intercepts[k]
 			}
@@ -136,9 +138,9 @@ func linear(c *ir.EvalCtx, in []tensor.Datum, coefficients, intercepts []float64
 	return out, nil
 }
 
-func dot(a, b []float64) float64 {
+func dot(c *ir.EvalCtx, a, b []float64) float64 {
 	sum := 0.0
-	for i, x := range a {
+	for i, x := range ops.All(c, a) {
 		sum += x * b[i]
 	}
 	return sum

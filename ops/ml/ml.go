@@ -164,7 +164,7 @@ func (l labels) check() error {
 func (l labels) pick(ec *ir.EvalCtx, classes []int) *tensor.Tensor {
 	if l.text() {
 		out := ops.Make[string](ec, len(classes))
-		for i, c := range classes {
+		for i, c := range ops.All(ec, classes) {
 			if c < 0 {
 				out[i] = [2]string{"0", "1"}[noLabel-c]
 			} else {
@@ -174,7 +174,7 @@ func (l labels) pick(ec *ir.EvalCtx, classes []int) *tensor.Tensor {
 		return tensor.FromStrings(out, len(out))
 	}
 	out := ops.Make[int64](ec, len(classes))
-	for i, c := range classes {
+	for i, c := range ops.All(ec, classes) {
 		if c < 0 {
 			out[i] = int64(noLabel - c)
 		} else {
@@ -214,7 +214,7 @@ func scored(c *ir.EvalCtx, l labels, classes []int, scores [][]float64, cols int
 // joined returns a float32 matrix of rows of the given length.
 func joined(c *ir.EvalCtx, rows [][]float64, cols int) (*tensor.Tensor, error) {
 	var flat []float64
-	for _, r := range rows {
+	for _, r := range ops.All(c, rows) {
 		if len(r) != cols {
 			return nil, fmt.Errorf("expected %d scores per sample, found %d", cols, len(r))
 		}

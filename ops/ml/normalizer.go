@@ -27,9 +27,10 @@ var Normalizer = ops.Register(&ir.Op{
 			return nil, err
 		}
 		for r := range rows {
+			c.Step(1)
 			row := v[r*cols : (r+1)*cols]
-			if d := norm(ops.Str(c.Node, "norm"), row); d != 0 {
-				for i := range row {
+			if d := norm(c, ops.Str(c.Node, "norm"), row); d != 0 {
+				for i := range ops.Each(c, len(row)) {
 					row[i] /= d
 				}
 			}
@@ -39,21 +40,21 @@ var Normalizer = ops.Register(&ir.Op{
 	Along: alongSamples, Tol: ir.Summing,
 })
 
-func norm(kind string, v []float64) float64 {
+func norm(c *ir.EvalCtx, kind string, v []float64) float64 {
 	sum := 0.0
 	switch kind {
 	case "L1":
-		for _, x := range v {
+		for _, x := range ops.All(c, v) {
 			sum += math.Abs(x)
 		}
 	case "L2":
-		for _, x := range v {
+		for _, x := range ops.All(c, v) {
 			sum += x * x
 		}
 		return math.Sqrt(sum)
 	default:
 		if len(v) > 0 {
-			return top(v)
+			return top(c, v)
 		}
 	}
 	return sum

@@ -52,7 +52,7 @@ var OneHotEncoder = ops.Register(&ir.Op{
 			}
 			v = w
 		} else {
-			for i, y := range ops.F64(c, in, 0) {
+			for i, y := range ops.All(c, ops.F64(c, in, 0)) {
 				v[i] = int64(y)
 			}
 		}
@@ -63,7 +63,7 @@ var OneHotEncoder = ops.Register(&ir.Op{
 
 func oneHot[T comparable](c *ir.EvalCtx, x *tensor.Tensor, v, cats []T, strict bool) ([]tensor.Datum, error) {
 	place := map[T]int{}
-	for i, k := range cats {
+	for i, k := range ops.All(c, cats) {
 		if _, ok := place[k]; !ok {
 			place[k] = i
 		}
@@ -74,7 +74,7 @@ func oneHot[T comparable](c *ir.EvalCtx, x *tensor.Tensor, v, cats []T, strict b
 		return nil, err
 	}
 	out := ops.Make[float64](c, size)
-	for i, k := range v {
+	for i, k := range ops.All(c, v) {
 		at, ok := place[k]
 		switch {
 		case ok:

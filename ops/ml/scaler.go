@@ -24,7 +24,7 @@ var Scaler = ops.Register(&ir.Op{
 			return nil, err
 		}
 		v := ops.F64(c, in, 0)
-		for i, y := range v {
+		for i, y := range ops.All(c, v) {
 			v[i] = (y - offset[o(i)]) * scale[s(i)]
 		}
 		return ops.One(ops.Real(c, tensor.Float32, v, x.Shape()...))

@@ -3,6 +3,7 @@ package ml
 import (
 	"math"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 )
 
@@ -10,18 +11,18 @@ var postTransform = ops.ChoiceSpec("post_transform", "function of the scores", "
 	"SOFTMAX_ZERO", "PROBIT")
 
 // transform applies post_transform to one sample's scores, in place.
-func transform(kind string, v []float64) {
+func transform(c *ir.EvalCtx, kind string, v []float64) {
 	switch kind {
 	case "SOFTMAX":
-		softmax(v)
+		softmax(c, v)
 	case "LOGISTIC":
-		for i, x := range v {
+		for i, x := range ops.All(c, v) {
 			v[i] = logistic(x)
 		}
 	case "SOFTMAX_ZERO":
-		softmaxZero(v)
+		softmaxZero(c, v)
 	case "PROBIT":
-		for i, x := range v {
+		for i, x := range ops.All(c, v) {
 			v[i] = probit(x)
 		}
 	}
@@ -29,29 +30,29 @@ func transform(kind string, v []float64) {
 
 func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-func top(v []float64) float64 {
+func top(c *ir.EvalCtx, v []float64) float64 {
 	m := math.Inf(-1)
-	for _, x := range v {
+	for _, x := range ops.All(c, v) {
 		m = max(m, x)
 	}
 	return m
 }
 
-func softmax(v []float64) {
-	m, sum := top(v), 0.0
-	for i, x := range v {
+func softmax(c *ir.EvalCtx, v []float64) {
+	m, sum := top(c, v), 0.0
+	for i, x := range ops.All(c, v) {
 		v[i] = math.Exp(x - m)
 		sum += v[i]
 	}
-	for i := range v {
+	for i := range ops.Each(c, len(v)) {
 		v[i] /= sum
 	}
 }
 
 // softmaxZero computes a softmax without the scores that are (nearly) zero, which stay.
-func softmaxZero(v []float64) {
-	m, sum := top(v), 0.0
-	for i, x := range v {
+func softmaxZero(c *ir.EvalCtx, v []float64) {
+	m, sum := top(c, v), 0.0
+	for i, x := range ops.All(c, v) {
 		if math.Abs(x) > 1e-7 {
 			v[i] = math.Exp(x - m)
 			sum += v[i]
@@ -62,7 +63,7 @@ func softmaxZero(v []float64) {
 	if sum == 0 {
 		return
 	}
-	for i := range v {
+	for i := range ops.Each(c, len(v)) {
 		v[i] /= sum
 	}
 }
@@ -87,9 +88,9 @@ const (
 
 // finish adds the second score of two classes, and applies post_transform. As in ONNX Runtime, a single score, or two
 // made from it, are transformed by LOGISTIC (as -s and s if there are two) and PROBIT only.
-func finish(kind string, v []float64, second secondScore) []float64 {
+func finish(c *ir.EvalCtx, kind string, v []float64, second secondScore) []float64 {
 	if len(v) != 1 {
-		transform(kind, v)
+		transform(c, kind, v)
 		return v
 	}
 	s := v[0]
@@ -101,15 +102,15 @@ func finish(kind string, v []float64, second secondScore) []float64 {
 		v = []float64{1 - s, s}
 	}
 	if kind == "PROBIT" || kind == "LOGISTIC" && second != alone {
-		transform(kind, v)
+		transform(c, kind, v)
 	}
 	return v
 }
 
 // argmax returns the index of the first of the largest. It returns 0 if no comparison is true.
-func argmax(v []float64) int {
+func argmax(c *ir.EvalCtx, v []float64) int {
 	best := 0
-	for i, x := range v {
+	for i, x := range ops.All(c, v) {
 		if x > v[best] {
 			best = i
 		}

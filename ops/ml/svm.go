@@ -35,27 +35,27 @@ func kernelOf(n *ir.Node) (kernel, error) {
 	return k, nil
 }
 
-func (k kernel) of(a, b []float64) float64 {
+func (k kernel) of(c *ir.EvalCtx, a, b []float64) float64 {
 	switch k.kind {
 	case "POLY":
-		return math.Pow(k.gamma*dot(a, b)+k.coef, k.degree)
+		return math.Pow(k.gamma*dot(c, a, b)+k.coef, k.degree)
 	case "SIGMOID":
-		return math.Tanh(k.gamma*dot(a, b) + k.coef)
+		return math.Tanh(k.gamma*dot(c, a, b) + k.coef)
 	case "RBF":
 		sum := 0.0
-		for i, x := range a {
+		for i, x := range ops.All(c, a) {
 			sum += (x - b[i]) * (x - b[i])
 		}
 		return math.Exp(-k.gamma * sum)
 	}
-	return dot(a, b)
+	return dot(c, a, b)
 }
 
 // all returns the kernels of x with count concatenated vectors.
 func (k kernel) all(c *ir.EvalCtx, x, vectors []float64, count int) []float64 {
 	out := ops.Make[float64](c, count)
-	for i := range out {
-		out[i] = k.of(x, vectors[i*len(x):(i+1)*len(x)])
+	for i := range ops.Each(c, len(out)) {
+		out[i] = k.of(c, x, vectors[i*len(x):(i+1)*len(x)])
 	}
 	return out
 }

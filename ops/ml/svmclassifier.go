@@ -28,7 +28,7 @@ var SVMClassifier = ops.Register(&ir.Op{
 		return perRow(n, bind, listed(n, "support_vectors", "coefficients"))
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		m, err := svmOf(c.Node)
+		m, err := svmOf(c, c.Node)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ var SVMClassifier = ops.Register(&ir.Op{
 			return nil, err
 		}
 		classes, scores := ops.Make[int](c, rows), ops.Make[[]float64](c, rows)
-		for r := range rows {
+		for r := range ops.Each(c, rows) {
 			classes[r], scores[r] = m.decide(c, v[r*cols:(r+1)*cols])
 		}
 		return scored(c, m.labels, classes, scores, svmScores(c.Node, m.labels))
@@ -74,7 +74,7 @@ type svm struct {
 	slope, offset       []float64
 }
 
-func svmOf(n *ir.Node) (*svm, error) {
+func svmOf(c *ir.EvalCtx, n *ir.Node) (*svm, error) {
 	k, err := kernelOf(n)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,10 @@ func svmOf(n *ir.Node) (*svm, error) {
 		m.count = append(m.count, int(k))
 		m.total += int(k)
 	}
-	m.positive = !slices.ContainsFunc(m.coefs, func(x float64) bool { return x < 0 })
+	m.positive = true
+	for _, x := range ops.All(c, m.coefs) {
+		m.positive = m.positive && !(x < 0)
+	}
 	return m, nil
 }
 
@@ -122,22 +125,24 @@ func (m *svm) decide(c *ir.EvalCtx, x []float64) (int, []float64) {
 	k := m.labels.len()
 	if m.linear {
 		scores := ops.Make[float64](c, k)
-		for i := range scores {
-			scores[i] = m.rho[0] + dot(x, m.coefs[i*len(x):(i+1)*len(x)])
+		for i := range ops.Each(c, len(scores)) {
+			scores[i] = m.rho[0] + dot(c, x, m.coefs[i*len(x):(i+1)*len(x)])
 		}
-		class := argmax(scores)
+		class := argmax(c, scores)
 		if best := scores[class]; k == 2 && (m.positive && best >= 0.5 || !m.positive && best > 0) {
 			class = 1
 		}
-		return class, finish(m.post, scores, alone)
+		return class, finish(c, m.post, scores, alone)
 	}
 	near := m.all(c, x, m.vectors, m.total)
 	var sums []float64
 	votes := ops.Make[float64](c, k)
 	for i := range k {
+		c.Step(1)
 		for j := i + 1; j < k; j++ {
+			c.Step(4)
 			a, b := m.start[i], m.start[j]
-			s := m.rho[len(sums)] + dot(near[a:a+m.count[i]], m.coefs[(j-1)*m.total+a:]) + dot(near[b:b+m.count[j]],
+			s := m.rho[len(sums)] + dot(c, near[a:a+m.count[i]], m.coefs[(j-1)*m.total+a:]) + dot(c, near[b:b+m.count[j]],
 				m.coefs[i*m.total+b:])
 			if s > 0 {
 				votes[i]++
@@ -147,17 +152,17 @@ func (m *svm) decide(c *ir.EvalCtx, x []float64) (int, []float64) {
 			sums = append(sums, s)
 		}
 	}
-	class := argmax(votes)
+	class := argmax(c, votes)
 	switch {
 	case len(m.slope) > 0:
 		sums = m.probabilities(c, sums)
-		transform(m.post, sums)
+		transform(c, m.post, sums)
 	case k != 2:
-		sums = finish(m.post, sums, alone)
+		sums = finish(c, m.post, sums, alone)
 	case m.post == "NONE":
 		sums = []float64{-sums[0], sums[0]}
 	default:
-		sums = finish(m.post, sums, complement)
+		sums = finish(c, m.post, sums, complement)
 	}
 	return class, sums
 }
@@ -167,12 +172,14 @@ func (m *svm) decide(c *ir.EvalCtx, x []float64) (int, []float64) {
 func (m *svm) probabilities(c *ir.EvalCtx, sums []float64) []float64 {
 	k := m.labels.len()
 	r := make([][]float64, k)
-	for i := range r {
+	for i := range ops.Each(c, len(r)) {
 		r[i] = ops.Make[float64](c, k)
 	}
 	at := 0
 	for i := range k {
+		c.Step(1)
 		for j := i + 1; j < k; j++ {
+			c.Step(4)
 			p := 1 - logistic(sums[at]*m.slope[at]+m.offset[at])
 			r[i][j] = min(max(p, 1e-7), 1-1e-7)
 			r[j][i] = 1 - r[i][j]
@@ -181,9 +188,10 @@ func (m *svm) probabilities(c *ir.EvalCtx, sums []float64) []float64 {
 	}
 	q := make([][]float64, k)
 	p, qp := ops.Make[float64](c, k), ops.Make[float64](c, k)
-	for i := range q {
+	for i := range len(q) {
+		c.Step(1)
 		q[i], p[i] = ops.Make[float64](c, k), 1/float64(k)
-		for j := range k {
+		for j := range ops.Each(c, k) {
 			if j != i {
 				q[i][i] += r[j][i] * r[j][i]
 				q[i][j] = -r[j][i] * r[i][j]
@@ -192,21 +200,22 @@ func (m *svm) probabilities(c *ir.EvalCtx, sums []float64) []float64 {
 	}
 	for range 100 {
 		pqp, worst := 0.0, 0.0
-		for i := range k {
-			qp[i] = dot(q[i], p)
+		for i := range ops.Each(c, k) {
+			qp[i] = dot(c, q[i], p)
 			pqp += p[i] * qp[i]
 		}
-		for i := range k {
+		for i := range ops.Each(c, k) {
 			worst = max(worst, math.Abs(qp[i]-pqp))
 		}
 		if worst < 0.005/float64(k) {
 			break
 		}
 		for i := range k {
+			c.Step(1)
 			d := (pqp - qp[i]) / q[i][i]
 			p[i] += d
 			pqp = (pqp + d*(d*q[i][i]+2*qp[i])) / (1 + d) / (1 + d)
-			for j := range k {
+			for j := range ops.Each(c, k) {
 				qp[j] = (qp[j] + d*q[i][j]) / (1 + d)
 				p[j] /= 1 + d
 			}

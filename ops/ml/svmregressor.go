@@ -45,12 +45,13 @@ var SVMRegressor = ops.Register(&ir.Op{
 				cols, len(vectors), len(coefs))
 		}
 		out := ops.Make[float64](c, rows)
-		for r := range out {
+		for r := range len(out) {
+			c.Step(1)
 			x := v[r*cols : (r+1)*cols]
 			if count == 0 {
-				out[r] = dot(x, coefs) + rho[0]
+				out[r] = dot(c, x, coefs) + rho[0]
 			} else {
-				out[r] = dot(k.all(c, x, vectors, int(count)), coefs) + rho[0]
+				out[r] = dot(c, k.all(c, x, vectors, int(count)), coefs) + rho[0]
 			}
 			switch {
 			case ops.Int(n, "one_class") == 0:
@@ -59,7 +60,7 @@ var SVMRegressor = ops.Register(&ir.Op{
 			default:
 				out[r] = -1
 			}
-			out[r] = finish(ops.Str(n, "post_transform"), out[r:r+1], alone)[0]
+			out[r] = finish(c, ops.Str(n, "post_transform"), out[r:r+1], alone)[0]
 		}
 		return ops.One(ops.Real(c, tensor.Float32, out, rows, 1))
 	},

@@ -62,7 +62,8 @@ func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error
 	t := treeVerdict{labels: l, base: base, kind: ops.Str(n, "post_transform"), positive: true}
 	ids := map[int]bool{}
 	for _, leaf := range f.leaves {
-		for _, v := range leaf {
+		c.Step(1)
+		for _, v := range ops.All(c, leaf) {
 			ids[v.target] = true
 			t.positive = t.positive && v.weight >= 0
 		}
@@ -75,7 +76,7 @@ func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error
 	var rows [][]float64
 	err = f.eachSample(c, in, func(votes [][]vote) error {
 		sums, none := aggregate(c, "SUM", votes, l.len())
-		class, scores := t.decide(sums, none)
+		class, scores := t.decide(c, sums, none)
 		classes, rows = ops.Append(c, classes, class), ops.Append(c, rows, scores)
 		return nil
 	})
@@ -97,7 +98,7 @@ type treeVerdict struct {
 
 // decide follows ONNX Runtime, with one exception: of two classes that both have votes it returns the label of the
 // larger sum, as for more classes, and not 0 or 1.
-func (t treeVerdict) decide(sums []float64, none []bool) (class int, scores []float64) {
+func (t treeVerdict) decide(c *ir.EvalCtx, sums []float64, none []bool) (class int, scores []float64) {
 	l := t.labels.len()
 	if t.binary && t.voted == 0 {
 		s := sums[0]
@@ -105,17 +106,17 @@ func (t treeVerdict) decide(sums []float64, none []bool) (class int, scores []fl
 			s += t.base[0]
 		}
 		if t.positive {
-			return binary(s > 0.5, t.labels), finish(t.kind, []float64{s}, complement)
+			return binary(s > 0.5, t.labels), finish(c, t.kind, []float64{s}, complement)
 		}
-		return binary(s > 0, t.labels), finish(t.kind, []float64{s}, opposite)
+		return binary(s > 0, t.labels), finish(c, t.kind, []float64{s}, opposite)
 	}
-	for i, b := range t.base {
+	for i, b := range ops.All(c, t.base) {
 		sums[i] += b
 		none[i] = false
 	}
 	switch {
 	case l == 1:
-		class, scores = binary(sums[0] > 0, t.labels), finish(t.kind, sums, alone)
+		class, scores = binary(sums[0] > 0, t.labels), finish(c, t.kind, sums, alone)
 		return class, scores
 	case t.binary && t.positive:
 		class = binary(sums[1] > 0.5, t.labels)
@@ -123,13 +124,13 @@ func (t treeVerdict) decide(sums []float64, none []bool) (class int, scores []fl
 		class = binary(sums[1] > 0, t.labels)
 	default:
 		class = -1
-		for i, s := range sums {
+		for i, s := range ops.All(c, sums) {
 			if !none[i] && (class < 0 || s > sums[class]) {
 				class = i
 			}
 		}
 		class = max(class, 0)
 	}
-	transform(t.kind, sums)
+	transform(c, t.kind, sums)
 	return class, sums
 }

@@ -70,7 +70,7 @@ var TreeEnsemble = ops.Register(&ir.Op{
 				return err
 			}
 			sums, _ := aggregate(c, how, votes, int(targets))
-			transform(post, sums)
+			transform(c, post, sums)
 			out = ops.Append(c, out, sums...)
 			rows++
 			return nil
@@ -151,7 +151,7 @@ func ensemble(c *ir.EvalCtx, n *ir.Node, targets int) (*forest, error) {
 		return nil, fmt.Errorf("expected equal lengths of leaf_targetids and leaf_weights, found %d and %d",
 			len(targetIDs), len(weights))
 	}
-	for i, t := range targetIDs {
+	for i, t := range ops.All(c, targetIDs) {
 		if t < 0 || t >= int64(targets) {
 			return nil, fmt.Errorf("leaf_targetids: found %d, expected less than %d", t, targets)
 		}
@@ -168,6 +168,8 @@ func ensemble(c *ir.EvalCtx, n *ir.Node, targets int) (*forest, error) {
 	}
 	names := []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"}
 	for i, m := range modes {
+		c.Step(1)
+		c.Step(64)
 		b := branch{missing: len(missing) > 0 && missing[i] != 0}
 		if b.yes, err = to(yes[i], yesLeaf[i]); err != nil {
 			return nil, err
@@ -184,7 +186,8 @@ func ensemble(c *ir.EvalCtx, n *ir.Node, targets int) (*forest, error) {
 				return nil, fmt.Errorf("membership_values: no set for node %d", i)
 			}
 			set := map[float64]bool{}
-			for _, x := range members[:end] {
+			for _, x := range ops.All(c, members[:end]) {
+				c.Step(64)
 				set[x] = true
 			}
 			members = members[end+1:]
@@ -196,7 +199,7 @@ func ensemble(c *ir.EvalCtx, n *ir.Node, targets int) (*forest, error) {
 			return nil, err
 		}
 	}
-	for _, r := range get("tree_roots") {
+	for _, r := range ops.All(c, get("tree_roots")) {
 		root, err := to(r, 0)
 		if err != nil {
 			return nil, fmt.Errorf("tree_roots: %w", err)

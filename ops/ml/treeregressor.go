@@ -64,10 +64,10 @@ func treeRegressor(since int) *ir.Op {
 					return err
 				}
 				sums, _ := aggregate(c, ops.Str(n, "aggregate_function"), votes, targets)
-				for i := range base {
+				for i := range ops.Each(c, len(base)) {
 					sums[i] += base[i]
 				}
-				rows = ops.Append(c, rows, finish(ops.Str(n, "post_transform"), sums, alone))
+				rows = ops.Append(c, rows, finish(c, ops.Str(n, "post_transform"), sums, alone))
 				return nil
 			})
 			if err != nil {

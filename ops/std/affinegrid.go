@@ -57,7 +57,9 @@ var AffineGrid = ops.Register(&ir.Op{
 		t, corners := ops.F64(c, in, 0), getInt(c.Node, "align_corners") != 0
 		y, index, at := ops.Make[float64](c, product(shape))[:0], make([]int, k), ops.Make[float64](c, k)
 		for b := range shape[0] {
+			c.Step(1)
 			for p := range product(shape[1 : k+1]) {
+				c.Step(1)
 				unravel(p, shape[1:k+1], index)
 				for a, i := range index {
 					d := float64(shape[a+1])

@@ -127,9 +127,11 @@ func readHeads(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, i int, attr string)
 	}
 	out := &heads{ops.Make[float64](c, len(v)), t.Dim(0), count, t.Dim(1), t.Dim(2) / count}
 	for b := range out.b {
+		c.Step(1)
 		for s := range out.s {
+			c.Step(1)
 			for h := range count {
-				copy(out.row(b, h, s), v[((b*out.s+s)*count+h)*out.e:])
+				ops.Put(c, out.row(b, h, s), v[((b*out.s+s)*count+h)*out.e:])
 			}
 		}
 	}
@@ -155,12 +157,14 @@ func (t *heads) after(c *ir.EvalCtx, past *tensor.Tensor, what string) (*heads, 
 	}
 	out := &heads{ops.Make[float64](c, len(v)+len(t.v)), t.b, t.h, t.s + p[2], t.e}
 	for b := range t.b {
+		c.Step(1)
 		for h := range t.h {
-			for s := range out.s {
+			c.Step(1)
+			for s := range ops.Each(c, out.s) {
 				if s < old.s {
-					copy(out.row(b, h, s), old.row(b, h, s))
+					ops.Put(c, out.row(b, h, s), old.row(b, h, s))
 				} else {
-					copy(out.row(b, h, s), t.row(b, h, s-old.s))
+					ops.Put(c, out.row(b, h, s), t.row(b, h, s-old.s))
 				}
 			}
 		}
@@ -223,7 +227,7 @@ func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attenti
 }
 
 // row writes the terms for a query's keys. It reports whether any key remains.
-func (m *attentionMask) row(bias []float64, b, h, i int) bool {
+func (m *attentionMask) row(c *ir.EvalCtx, bias []float64, b, h, i int) bool {
 	at := m.offset + i
 	valid := len(bias)
 	if m.lens != nil {
@@ -233,7 +237,8 @@ func (m *attentionMask) row(bias []float64, b, h, i int) bool {
 		}
 	}
 	any := false
-	for j := range bias {
+	for j := range len(bias) {
+		c.Step(1)
 		bias[j] = 0
 		out := j >= valid || m.causal && j > at || m.left >= 0 && at-j > m.left || m.right >= 0 && j-at > m.right
 		if m.v != nil && !out {
@@ -304,44 +309,45 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	score, bias := ops.Make[float64](c, k.s), ops.Make[float64](c, k.s)
 	keep := func(at int64) {
 		if wantQK && mode == at {
-			qk = append(qk, score...)
+			qk = ops.Append(c, qk, score...)
 		}
 	}
 	for b := range q.b {
+		c.Step(1)
 		for h := range q.h {
+			c.Step(1)
 			kv := h / (q.h / k.h)
 			for i := range q.s {
-				if c.Ctx != nil && c.Ctx.Err() != nil {
-					return nil, c.Ctx.Err()
-				}
+				c.Step(1)
 				row := q.row(b, h, i)
-				for j := range score {
-					score[j] = scale * dot(row, k.row(b, kv, j))
+				for j := range ops.Each(c, len(score)) {
+					score[j] = scale * dot(c, row, k.row(b, kv, j))
 				}
 				keep(0)
 				if softcap > 0 {
-					for j, x := range score {
+					for j, x := range ops.All(c, score) {
 						score[j] = softcap * math.Tanh(x/softcap)
 					}
 				}
 				keep(1)
-				some := mask.row(bias, b, h, i)
-				for j, x := range bias {
+				some := mask.row(c, bias, b, h, i)
+				for j, x := range ops.All(c, bias) {
 					if score[j] += x; math.IsInf(x, -1) { // the product may be +Inf or NaN
 						score[j] = x
 					}
 				}
 				keep(2)
 				if some {
-					softmaxRow(score)
+					softmaxRow(c, score)
 				} else {
-					clear(score)
+					ops.Fill(c, score, 0)
 				}
 				keep(3)
 				out := y.row(b, h, i)
 				for j, w := range score {
+					c.Step(1)
 					if w != 0 {
-						for e, x := range v.row(b, kv, j) {
+						for e, x := range ops.All(c, v.row(b, kv, j)) {
 							out[e] += w * x
 						}
 					}
@@ -373,9 +379,13 @@ func evalAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 func (t *heads) joined(c *ir.EvalCtx) []float64 {
 	flat := ops.Make[float64](c, len(t.v))[:0]
 	for b := range t.b {
+		c.Step(1)
 		for s := range t.s {
-			for h := range t.h {
-				flat = append(flat, t.row(b, h, s)...)
+			c.Step(1)
+			for h := range ops.Each(c, t.h) {
+				row := t.row(b, h, s)
+				c.Step(len(row))
+				flat = append(flat, row...)
 			}
 		}
 	}
@@ -383,17 +393,17 @@ func (t *heads) joined(c *ir.EvalCtx) []float64 {
 }
 
 // softmaxRow replaces numbers by their softmax.
-func softmaxRow(v []float64) {
+func softmaxRow(c *ir.EvalCtx, v []float64) {
 	top := math.Inf(-1)
-	for _, x := range v {
+	for _, x := range ops.All(c, v) {
 		top = max(top, x)
 	}
 	var sum float64
-	for i, x := range v {
+	for i, x := range ops.All(c, v) {
 		v[i] = math.Exp(x - top)
 		sum += v[i]
 	}
-	for i := range v {
+	for i := range ops.Each(c, len(v)) {
 		v[i] /= sum
 	}
 }

@@ -42,20 +42,22 @@ var BatchNormalization = ops.Register(&ir.Op{
 			m := getFloat(c.Node, "momentum")
 			runMean, runVar = ops.Make[float64](c, ch), ops.Make[float64](c, ch)
 			for k := range ch {
+				c.Step(1)
 				var all []float64
-				for i := range n {
-					all = append(all, v[(i*ch+k)*cols:(i*ch+k+1)*cols]...)
+				for i := range ops.Each(c, n) {
+					all = ops.Append(c, all, v[(i*ch+k)*cols:(i*ch+k+1)*cols]...)
 				}
-				mu, va := moments(all)
+				mu, va := moments(c, all)
 				runMean[k], runVar[k] = mean[k]*m+mu*(1-m), variance[k]*m+va*(1-m)
 				mean[k], variance[k] = mu, va
 			}
 		}
 		eps := getFloat(c.Node, "epsilon")
 		for r := range n * ch {
+			c.Step(1)
 			k, row := r%ch, v[r*cols:(r+1)*cols]
 			inv := 1 / math.Sqrt(variance[k]+eps)
-			for i := range row {
+			for i := range ops.Each(c, len(row)) {
 				row[i] = (row[i]-mean[k])*inv*scale[k] + bias[k]
 			}
 		}

@@ -47,7 +47,7 @@ func (o arith) apply(c *ir.EvalCtx, a, b *tensor.Tensor, shape []int) (*tensor.T
 			return nil, err
 		}
 		if o.divides {
-			for _, v := range y {
+			for _, v := range ops.All(c, y) {
 				if v == 0 {
 					return nil, errDivideByZero
 				}
@@ -55,7 +55,7 @@ func (o arith) apply(c *ir.EvalCtx, a, b *tensor.Tensor, shape []int) (*tensor.T
 		}
 		x, y = ops.BroadcastTo(c, x, a.Shape(), shape), ops.BroadcastTo(c, y, b.Shape(), shape)
 		unsigned := a.DType() == tensor.Uint64 && o.u != nil
-		for i := range x {
+		for i := range ops.Each(c, len(x)) {
 			if unsigned {
 				x[i] = int64(o.u(uint64(x[i]), uint64(y[i])))
 			} else {
@@ -73,7 +73,7 @@ func (o arith) apply(c *ir.EvalCtx, a, b *tensor.Tensor, shape []int) (*tensor.T
 		return nil, err
 	}
 	x, y = ops.BroadcastTo(c, x, a.Shape(), shape), ops.BroadcastTo(c, y, b.Shape(), shape)
-	for i := range x {
+	for i := range ops.Each(c, len(x)) {
 		x[i] = o.f(x[i], y[i])
 	}
 	return ops.Real(c, a.DType(), x, shape...)

@@ -47,7 +47,7 @@ var BitwiseNot = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		for i, x := range v {
+		for i, x := range ops.All(c, v) {
 			v[i] = ^x
 		}
 		return ops.One(fromInts(c, t.DType(), v, t.Shape()...))

@@ -98,6 +98,7 @@ func powersOfTwo(c *ir.EvalCtx, t *tensor.Tensor, mode string, saturate bool) (*
 	}
 	const least, greatest = -127, 127
 	for i, x := range v {
+		c.Step(1)
 		frac, e := math.Frexp(math.Abs(x)) // frac is in [0.5, 1), or 0
 		if frac == 0.5 || mode == "down" || mode == "nearest" && frac < 0.75 {
 			e--

@@ -47,10 +47,11 @@ var CausalConvWithState = ops.Register(&ir.Op{
 		silu := getStr(c.Node, "activation") != "none"
 		line := ops.Make[float64](c, k-1+length)
 		for r := range x.Dim(0) * channels {
-			copy(line, past[r*(k-1):(r+1)*(k-1)])
-			copy(line[k-1:], v[r*length:(r+1)*length])
-			for t := range length {
-				sum := dot(f[r%channels*k:(r%channels+1)*k], line[t:])
+			c.Step(1)
+			ops.Put(c, line, past[r*(k-1):(r+1)*(k-1)])
+			ops.Put(c, line[k-1:], v[r*length:(r+1)*length])
+			for t := range ops.Each(c, length) {
+				sum := dot(c, f[r%channels*k:(r%channels+1)*k], line[t:])
 				if bias != nil {
 					sum += bias[r%channels]
 				}
@@ -59,7 +60,7 @@ var CausalConvWithState = ops.Register(&ir.Op{
 				}
 				y = append(y, sum)
 			}
-			present = append(present, line[length:]...)
+			present = ops.Append(c, present, line[length:]...)
 		}
 		return several(
 			func() (*tensor.Tensor, error) { return ops.Real(c, x.DType(), y, x.Shape()...) },

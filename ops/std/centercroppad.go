@@ -67,10 +67,10 @@ var CenterCropPad = ops.Register(&ir.Op{
 			xOff += (x.Dim(a) - kept[a]) / 2 * xStr[a]
 			yOff += (shape[a] - kept[a]) / 2 * yStr[a]
 		}
-		m, from := newMover(out, x), []int(nil)
-		ops.Walk(kept, xStr, xOff, func(o int) { from = append(from, o) })
+		m, from := newMover(c, out, x), []int(nil)
+		ops.Walk(c, kept, xStr, xOff, func(o int) { from = append(from, o) })
 		i := 0
-		ops.Walk(kept, yStr, yOff, func(o int) {
+		ops.Walk(c, kept, yStr, yOff, func(o int) {
 			m.copy(o, from[i], 1)
 			i++
 		})

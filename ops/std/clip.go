@@ -59,7 +59,7 @@ var Clip = ops.Register(&ir.Op{
 				hi = tensor.Data[uint64](b)[0]
 			}
 			out := ops.Make[uint64](c, t.Len())
-			for i, x := range tensor.Data[uint64](t) {
+			for i, x := range ops.All(c, tensor.Data[uint64](t)) {
 				out[i] = min(max(x, lo), hi)
 			}
 			return ops.One(tensor.FromSlice(out, t.Shape()...), nil)
@@ -80,7 +80,7 @@ var Clip = ops.Register(&ir.Op{
 			if err != nil {
 				return nil, err
 			}
-			for i, x := range v {
+			for i, x := range ops.All(c, v) {
 				v[i] = min(max(x, lo), hi)
 			}
 			return ops.One(fromInts(c, t.DType(), v, t.Shape()...))

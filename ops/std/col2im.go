@@ -89,11 +89,13 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	y := ops.Make[float64](c, product(shape))
 	size, tap := product(shape[2:]), make([]int, k)
 	for t := range int(taps) {
+		c.Step(1)
 		unravel(t, bs, tap)
-		from, to := tapPlaces(tap, win, places, shape[2:])
+		from, to := tapPlaces(c, tap, win, places, shape[2:])
 		for p := range shape[0] * channels {
+			c.Step(1)
 			src, dst := v[(p*int(taps)+t)*x.Dim(2):], y[p*size:]
-			for i, o := range to {
+			for i, o := range ops.All(c, to) {
 				dst[o] += src[from[i]]
 			}
 		}

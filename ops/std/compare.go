@@ -16,7 +16,7 @@ type relation struct{ less, equal, greater bool }
 
 func relate[T cmp.Ordered](c *ir.EvalCtx, r relation, x, y []T) []bool {
 	out := ops.Make[bool](c, len(x))
-	for i := range x {
+	for i := range ops.Each(c, len(x)) {
 		out[i] = r.less && x[i] < y[i] || r.equal && x[i] == y[i] || r.greater && x[i] > y[i]
 	}
 	return out
@@ -88,7 +88,7 @@ func logical(name, doc string, e scalarBinary, f func(a, b bool) bool) *ir.Op {
 			x := ops.BroadcastTo(c, tensor.Data[bool](a), a.Shape(), shape)
 			y := ops.BroadcastTo(c, tensor.Data[bool](b), b.Shape(), shape)
 			out := ops.Make[bool](c, len(x))
-			for i := range out {
+			for i := range ops.Each(c, len(out)) {
 				out[i] = f(x[i], y[i])
 			}
 			return ops.One(tensor.FromSlice(out, shape...), nil)
@@ -121,7 +121,7 @@ var Not = ops.Register(&ir.Op{
 			return nil, fmt.Errorf("expected bool, found %v", t.DType())
 		}
 		out := ops.Make[bool](c, t.Len())
-		for i, x := range tensor.Data[bool](t) {
+		for i, x := range ops.All(c, tensor.Data[bool](t)) {
 			out[i] = !x
 		}
 		return ops.One(tensor.FromSlice(out, t.Shape()...), nil)

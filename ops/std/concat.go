@@ -134,8 +134,8 @@ func concat(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64) (*tensor.Tensor, 
 	outer, n, inner := splitAt(shape, a)
 	at := 0
 	for _, t := range parts {
-		m, run := newMover(out, t), t.Dim(a)*inner
-		for o := range outer {
+		m, run := newMover(c, out, t), t.Dim(a)*inner
+		for o := range ops.Each(c, outer) {
 			m.copy(o*n*inner+at, o*run, run)
 		}
 		at += run

@@ -107,7 +107,7 @@ var ConstantOfShape = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		fillWith(out, v)
+		fillWith(c, out, v)
 		return ops.One(out, nil)
 	},
 	// The elements are equal, so they do not vary even if the sizes do.

@@ -132,9 +132,7 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Win
 	xStr, yStr := ops.Strides(xs[2:]), ops.Strides(ys[2:])
 	tap := make([]int, len(win))
 	for t := range taps {
-		if c.Ctx != nil && c.Ctx.Err() != nil {
-			return nil, c.Ctx.Err()
-		}
+		c.Step(1)
 		rest := t
 		for i := len(win) - 1; i >= 0; i-- {
 			tap[i], rest = rest%wsh[i+2], rest/wsh[i+2]
@@ -162,16 +160,19 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Win
 			continue
 		}
 		var from []int
-		ops.Walk(count, xStep, xOff, func(o int) { from = append(from, o) })
+		ops.Walk(c, count, xStep, xOff, func(o int) { from = append(from, o) })
 		var to []int
-		ops.Walk(count, yStr, yOff, func(o int) { to = append(to, o) })
+		ops.Walk(c, count, yStr, yOff, func(o int) { to = append(to, o) })
 		for s := range n {
+			c.Step(1)
 			for f := range m {
+				c.Step(1)
 				out := y[(s*m+f)*ySize:]
 				for ch := range cg {
+					c.Step(1)
 					weight := w[(f*cg+ch)*taps+t]
 					src := x[(s*xs[1]+f/(m/group)*cg+ch)*xSize:]
-					for i, o := range to {
+					for i, o := range ops.All(c, to) {
 						out[o] += weight * src[from[i]]
 					}
 				}
@@ -179,7 +180,7 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Win
 		}
 	}
 	if b != nil {
-		for i := range y {
+		for i := range ops.Each(c, len(y)) {
 			y[i] += b[i/ySize%m]
 		}
 	}

@@ -162,7 +162,7 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 		return nil, err
 	}
 	if places := product(shape[2:]); b != nil {
-		for i := range y {
+		for i := range ops.Each(c, len(y)) {
 			y[i] += b[i/places%len(b)]
 		}
 	}
@@ -171,7 +171,7 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 
 // tapPlaces lists, for one tap, the offsets in the output plane (sizes ys) and the offsets in the input plane (sizes
 // xs) that contribute to them: position o*stride + tap*dilation - begin receives from position o.
-func tapPlaces(tap []int, win []ops.Window, xs, ys []int) (from, to []int) {
+func tapPlaces(c *ir.EvalCtx, tap []int, win []ops.Window, xs, ys []int) (from, to []int) {
 	k := len(win)
 	xStr, yStr := ops.Strides(xs), ops.Strides(ys)
 	count, yStep := make([]int, k), make([]int, k)
@@ -194,8 +194,8 @@ func tapPlaces(tap []int, win []ops.Window, xs, ys []int) (from, to []int) {
 	if product(count) == 0 {
 		return nil, nil
 	}
-	ops.Walk(count, xStr, xOff, func(o int) { from = append(from, o) })
-	ops.Walk(count, yStep, yOff, func(o int) { to = append(to, o) })
+	ops.Walk(c, count, xStr, xOff, func(o int) { from = append(from, o) })
+	ops.Walk(c, count, yStep, yOff, func(o int) { to = append(to, o) })
 	return from, to
 }
 
@@ -205,21 +205,22 @@ func spreadOver(c *ir.EvalCtx, y, x, w []float64, ys, xs, ws []int, win []ops.Wi
 	xSize, taps, ySize := product(xs[2:]), product(ws[2:]), product(ys[2:])
 	tap := make([]int, len(win))
 	for t := range taps {
-		if c.Ctx != nil && c.Ctx.Err() != nil {
-			return c.Ctx.Err()
-		}
+		c.Step(1)
 		rest := t
 		for i := len(win) - 1; i >= 0; i-- {
 			tap[i], rest = rest%ws[i+2], rest/ws[i+2]
 		}
-		from, to := tapPlaces(tap, win, xs[2:], ys[2:])
+		from, to := tapPlaces(c, tap, win, xs[2:], ys[2:])
 		for s := range n {
+			c.Step(1)
 			for ch := range channels {
+				c.Step(1)
 				src := x[(s*channels+ch)*xSize:]
 				for f := range mg {
+					c.Step(1)
 					weight := w[(ch*mg+f)*taps+t]
 					out := y[(s*mg*group+ch/cg*mg+f)*ySize:]
-					for i, o := range to {
+					for i, o := range ops.All(c, to) {
 						out[o] += weight * src[from[i]]
 					}
 				}

@@ -54,14 +54,14 @@ func cumulative(name string, since int, what string, types []tensor.DType, start
 				if err != nil {
 					return nil, err
 				}
-				cumulate(v, x.Shape(), a, exclusive, reverse, start, g)
+				cumulate(c, v, x.Shape(), a, exclusive, reverse, start, g)
 				return ops.One(fromInts(c, x.DType(), v, x.Shape()...))
 			}
 			v, err := ops.Float64s(c, x)
 			if err != nil {
 				return nil, err
 			}
-			cumulate(v, x.Shape(), a, exclusive, reverse, float64(start), f)
+			cumulate(c, v, x.Shape(), a, exclusive, reverse, float64(start), f)
 			return ops.One(ops.Real(c, x.DType(), v, x.Shape()...))
 		},
 		Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
@@ -93,12 +93,14 @@ func cumulative(name string, since int, what string, types []tensor.DType, start
 	}
 }
 
-func cumulate[T float64 | int64](v []T, shape []int, axis int, exclusive, reverse bool, start T, join func(a, x T) T) {
+func cumulate[T float64 | int64](c *ir.EvalCtx, v []T, shape []int, axis int, exclusive, reverse bool, start T, join func(a, x T) T) {
 	outer, n, inner := splitAt(shape, axis)
 	for o := range outer {
+		c.Step(1)
 		for i := range inner {
+			c.Step(1)
 			acc := start
-			for j := range n {
+			for j := range ops.Each(c, n) {
 				k := j
 				if reverse {
 					k = n - 1 - j

@@ -102,14 +102,15 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	at, tap, index := ops.Make[float64](c, k), make([]int, k), make([]int, k)
 	sampled := ops.Make[float64](c, channels)
 	for s := range x.Dim(0) {
+		c.Step(1)
 		for place := range places {
-			if c.Ctx != nil && c.Ctx.Err() != nil {
-				return nil, c.Ctx.Err()
-			}
+			c.Step(1)
 			unravel(place, shape[2:], index)
 			for t := range taps {
+				c.Step(1)
 				unravel(t, w.Shape()[2:], tap)
 				for g := range offsets {
+					c.Step(1)
 					for i := range k {
 						o := off[((s*offsets+g)*taps+t)*k*places+i*places+place]
 						at[i] = float64(int64(index[i])*win[i].Stride-win[i].Begin+int64(tap[i])*win[i].Dilation) + o
@@ -119,13 +120,15 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 						scale = mask[((s*offsets+g)*taps+t)*places+place]
 					}
 					for ch := g * perOffset; ch < (g+1)*perOffset; ch++ {
+						c.Step(8)
 						sampled[ch] = scale * linearAt(xs[(s*channels+ch)*size:(s*channels+ch+1)*size], x.Shape()[2:],
 							at)
 					}
 				}
 				for f := range m {
+					c.Step(1)
 					sum := &y[(s*m+f)*places+place]
-					for ch := range cg {
+					for ch := range ops.Each(c, cg) {
 						*sum += wv[(f*cg+ch)*taps+t] * sampled[f/(m/group)*cg+ch]
 					}
 				}
@@ -133,7 +136,7 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 	}
 	if bias != nil {
-		for i := range y {
+		for i := range ops.Each(c, len(y)) {
 			y[i] += bias[i/places%m]
 		}
 	}

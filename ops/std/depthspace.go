@@ -83,8 +83,8 @@ func regroup(name string, since int, doc string, toSpace bool, attrs ...ir.AttrS
 			if err != nil {
 				return nil, err
 			}
-			m, i := newMover(out, x), 0
-			ops.Walk(p, strides, 0, func(o int) {
+			m, i := newMover(c, out, x), 0
+			ops.Walk(c, p, strides, 0, func(o int) {
 				m.copy(i, o, 1)
 				i++
 			})

@@ -24,11 +24,8 @@ var Det = ops.Same(ops.Register(&ir.Op{
 		shape, m := x.Shape()[:x.Rank()-2], x.Dim(x.Rank()-1)
 		v := ops.F64(c, in, 0)
 		y := ops.Make[float64](c, product(shape))
-		for i := range y {
-			if c.Ctx != nil && c.Ctx.Err() != nil {
-				return nil, c.Ctx.Err()
-			}
-			y[i] = determinant(v[i*m*m:(i+1)*m*m], m)
+		for i := range ops.Each(c, len(y)) {
+			y[i] = determinant(c, v[i*m*m:(i+1)*m*m], m)
 		}
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	},
@@ -40,17 +37,19 @@ var Det = ops.Same(ops.Register(&ir.Op{
 }), 11)
 
 // determinant eliminates in place, with row pivoting.
-func determinant(a []float64, m int) float64 {
+func determinant(c *ir.EvalCtx, a []float64, m int) float64 {
 	det := 1.0
 	for k := range m {
+		c.Step(1)
 		best := k
+		c.Step(m - k)
 		for r := k + 1; r < m; r++ {
 			if math.Abs(a[r*m+k]) > math.Abs(a[best*m+k]) {
 				best = r
 			}
 		}
 		if best != k {
-			for j := range m {
+			for j := range ops.Each(c, m) {
 				a[k*m+j], a[best*m+j] = a[best*m+j], a[k*m+j]
 			}
 			det = -det
@@ -61,6 +60,7 @@ func determinant(a []float64, m int) float64 {
 		}
 		for r := k + 1; r < m; r++ {
 			f := a[r*m+k] / p
+			c.Step(m - k)
 			for j := k; j < m; j++ {
 				a[r*m+j] -= f * a[k*m+j]
 			}

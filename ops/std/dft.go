@@ -172,13 +172,11 @@ func evalDFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	v := ops.F64(c, in, 0)
 	y := ops.Make[float64](c, product(shape))
 	c.Charge(fft.Bytes(int(length)))
-	t := transform{plan: fft.Of(int(length)), inverse: inverse, onesided: onesided, parts: parts}
+	t := transform{plan: fft.Of(int(length), c.Step), inverse: inverse, onesided: onesided, parts: parts}
 	outer, d, inner := splitAt(x.Shape()[:rank-1], axis)
 	for o := range outer {
-		for i := range inner {
-			if c.Ctx != nil && c.Ctx.Err() != nil {
-				return nil, c.Ctx.Err()
-			}
+		c.Step(1)
+		for i := range ops.Each(c, inner) {
 			t.line(c, y[(o*shape[axis]*inner+i)*shape[rank-1]:], v[(o*d*inner+i)*parts:], shape[axis], d, inner)
 		}
 	}
@@ -205,39 +203,40 @@ func (t *transform) line(c *ir.EvalCtx, dst, src []float64, count, d, step int) 
 	switch {
 	case t.inverse && t.onesided:
 		z = z[:n/2+1]
-		t.load(z, src, d, step)
-		t.plan.InverseReal(t.real, z)
-		for k, x := range t.real {
+		t.load(c, z, src, d, step)
+		t.plan.InverseReal(t.real, z, c.Step)
+		for k, x := range ops.All(c, t.real) {
 			dst[k*step] = x
 		}
 		return
 	case t.inverse:
-		t.load(z, src, d, step)
-		t.plan.Inverse(z)
+		t.load(c, z, src, d, step)
+		t.plan.Inverse(z, c.Step)
 	case t.parts == 1:
-		clear(t.real)
-		for k := range min(d, n) {
+		ops.Fill(c, t.real, 0)
+		for k := range ops.Each(c, min(d, n)) {
 			t.real[k] = src[k*step]
 		}
-		t.plan.Real(z[:n/2+1], t.real)
+		t.plan.Real(z[:n/2+1], t.real, c.Step)
 		if count > n/2+1 {
 			for k := n/2 + 1; k < n; k++ {
+				c.Step(1)
 				z[k] = complex(real(z[n-k]), -imag(z[n-k]))
 			}
 		}
 	default:
-		t.load(z, src, d, step)
-		t.plan.Forward(z)
+		t.load(c, z, src, d, step)
+		t.plan.Forward(z, c.Step)
 	}
-	for k := range count {
+	for k := range ops.Each(c, count) {
 		dst[2*k*step], dst[2*k*step+1] = real(z[k]), imag(z[k])
 	}
 }
 
 // load reads complex numbers. Missing ones are 0.
-func (t *transform) load(z []complex128, src []float64, d, step int) {
-	clear(z)
-	for k := range min(d, len(z)) {
+func (t *transform) load(c *ir.EvalCtx, z []complex128, src []float64, d, step int) {
+	ops.Fill(c, z, 0)
+	for k := range ops.Each(c, min(d, len(z))) {
 		if t.parts == 2 {
 			z[k] = complex(src[2*k*step], src[2*k*step+1])
 		} else {

@@ -257,7 +257,7 @@ func einsumSum[T int64 | float64](c *ir.EvalCtx, parts []*tensor.Tensor, e einsu
 		}
 	}
 	total, index, at := ops.Make[T](c, n), make([]int, len(order)), make([]int, len(parts))
-	for p := range n * inner {
+	for p := range ops.Costly(c, n*inner, 4*len(parts)) {
 		x := T(1)
 		for i := range data {
 			x *= data[i][at[i]]

@@ -81,10 +81,13 @@ var FlexAttention = ops.Register(&ir.Op{
 		score := ops.Make[float64](c, product(shape))[:0]
 		group := q.h / k.h
 		for b := range q.b {
+			c.Step(1)
 			for h := range q.h {
+				c.Step(1)
 				for i := range q.s {
-					for j := range k.s {
-						score = append(score, scale*dot(q.row(b, h, i), k.row(b, h/group, j)))
+					c.Step(1)
+					for j := range ops.Each(c, k.s) {
+						score = append(score, scale*dot(c, q.row(b, h, i), k.row(b, h/group, j)))
 					}
 				}
 			}
@@ -94,16 +97,19 @@ var FlexAttention = ops.Register(&ir.Op{
 			return nil, err
 		}
 		for r := 0; r < len(score); r += k.s {
-			softmaxRow(score[r : r+k.s])
+			c.Step(1)
+			softmaxRow(c, score[r:r+k.s])
 		}
 		if score, err = change("prob_mod", score); err != nil {
 			return nil, err
 		}
 		y := &heads{ops.Make[float64](c, q.b*q.h*q.s*v.e), q.b, q.h, q.s, v.e}
 		for r := range q.b * q.h * q.s {
+			c.Step(1)
 			b, h, i := r/q.s/q.h, r/q.s%q.h, r%q.s
 			for j, w := range score[r*k.s : (r+1)*k.s] {
-				for e, x := range v.row(b, h/group, j) {
+				c.Step(1)
+				for e, x := range ops.All(c, v.row(b, h/group, j)) {
 					y.row(b, h, i)[e] += w * x
 				}
 			}

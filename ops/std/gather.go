@@ -51,8 +51,9 @@ var Gather = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		m := newMover(out, x)
+		m := newMover(c, out, x)
 		for o := range outer {
+			c.Step(1)
 			for i, k := range idx {
 				m.copy((o*len(idx)+i)*inner, (o*n+k)*inner, inner)
 			}
@@ -94,7 +95,7 @@ func indices(c *ir.EvalCtx, t *tensor.Tensor, n int) ([]int, error) {
 		return nil, err
 	}
 	out := ops.Make[int](c, len(v))
-	for i, k := range v {
+	for i, k := range ops.All(c, v) {
 		if out[i], err = index(k, n); err != nil {
 			return nil, err
 		}

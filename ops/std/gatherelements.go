@@ -49,8 +49,8 @@ var GatherElements = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		m := newMover(out, x)
-		for i, p := range places {
+		m := newMover(c, out, x)
+		for i, p := range ops.All(c, places) {
 			m.copy(i, p, 1)
 		}
 		return ops.One(out, nil)
@@ -81,7 +81,7 @@ func elementPlaces(c *ir.EvalCtx, x, it *tensor.Tensor, axis int64) ([]int, erro
 	along := strides[a]
 	strides[a] = 0
 	places := make([]int, 0, len(idx))
-	ops.Walk(it.Shape(), strides, 0, func(o int) { places = append(places, o+idx[len(places)]*along) })
+	ops.Walk(c, it.Shape(), strides, 0, func(o int) { places = append(places, o+idx[len(places)]*along) })
 	return places, nil
 }
 
@@ -129,8 +129,8 @@ var GatherND = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		m := newMover(out, x)
-		for i, p := range places {
+		m := newMover(c, out, x)
+		for i, p := range ops.All(c, places) {
 			m.copy(i*run, p, run)
 		}
 		return ops.One(out, nil)
@@ -145,7 +145,7 @@ func slicePlaces(c *ir.EvalCtx, x, it *tensor.Tensor, batch int) (places []int, 
 	if batch+k > x.Rank() {
 		return nil, 0, fmt.Errorf("indices %v name %d axes of %v", it, batch+k, x)
 	}
-	for i := range batch {
+	for i := range ops.Each(c, batch) {
 		if x.Dim(i) != it.Dim(i) {
 			return nil, 0, fmt.Errorf("data %v and indices %v differ on batch axis %d", x, it, i)
 		}
@@ -158,6 +158,7 @@ func slicePlaces(c *ir.EvalCtx, x, it *tensor.Tensor, batch int) (places []int, 
 	run = product(x.Shape()[batch+k:])
 	perBatch := product(it.Shape()[batch : it.Rank()-1])
 	for i := range product(it.Shape()[:it.Rank()-1]) {
+		c.Step(1)
 		p := 0
 		if batch > 0 {
 			p = i / perBatch * strides[batch-1]

@@ -129,9 +129,9 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, err
 	}
 	out := ops.Make[float64](c, size)
-	matmul(out, u, v, m, k, p)
+	matmul(c, out, u, v, m, k, p)
 	if alpha := getFloat(c.Node, "alpha"); alpha != 1 {
-		for i := range out {
+		for i := range ops.Each(c, len(out)) {
 			out[i] *= alpha
 		}
 	}
@@ -140,7 +140,7 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("C %v does not broadcast to %v", t, shape)
 		}
 		beta := getFloat(c.Node, "beta")
-		for i, x := range ops.BroadcastTo(c, ops.F64(c, in, 2), t.Shape(), shape) {
+		for i, x := range ops.All(c, ops.BroadcastTo(c, ops.F64(c, in, 2), t.Shape(), shape)) {
 			out[i] += beta * x
 		}
 	}
@@ -150,7 +150,8 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 func transposed(c *ir.EvalCtx, v []float64, rows, cols int) []float64 {
 	w := ops.Make[float64](c, len(v))
 	for i := range rows {
-		for j := range cols {
+		c.Step(1)
+		for j := range ops.Each(c, cols) {
 			w[j*rows+i] = v[i*cols+j]
 		}
 	}

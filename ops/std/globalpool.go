@@ -13,10 +13,10 @@ import (
 var (
 	GlobalAveragePool = ops.Same(globalPool("GlobalAveragePool", 22,
 		"Mean of each channel of X (N,C,…); all axes after it get size 1.",
-		func(*ir.Node) (func([]float64) float64, error) {
-			return func(v []float64) float64 {
+		func(*ir.Node) (func(*ir.EvalCtx, []float64) float64, error) {
+			return func(c *ir.EvalCtx, v []float64) float64 {
 				var sum float64
-				for _, x := range v {
+				for _, x := range ops.All(c, v) {
 					sum += x
 				}
 				return sum / float64(len(v))
@@ -24,10 +24,10 @@ var (
 		}, "ReduceMean"), 1)
 	GlobalMaxPool = ops.Same(globalPool("GlobalMaxPool", 22,
 		"Largest element of each channel of X (N,C,…); all axes after it get size 1.",
-		func(*ir.Node) (func([]float64) float64, error) {
-			return func(v []float64) float64 {
+		func(*ir.Node) (func(*ir.EvalCtx, []float64) float64, error) {
+			return func(c *ir.EvalCtx, v []float64) float64 {
 				best := math.Inf(-1)
-				for _, x := range v {
+				for _, x := range ops.All(c, v) {
 					best = max(best, x)
 				}
 				return best
@@ -41,11 +41,11 @@ var (
 		floatAttr("p", 2, "exponent"))
 )
 
-func lpNorm(n *ir.Node) (func([]float64) float64, error) {
+func lpNorm(n *ir.Node) (func(*ir.EvalCtx, []float64) float64, error) {
 	p, err := exponent(n)
-	return func(v []float64) float64 {
+	return func(c *ir.EvalCtx, v []float64) float64 {
 		var sum float64
-		for _, x := range v {
+		for _, x := range ops.All(c, v) {
 			sum += power(math.Abs(x), p)
 		}
 		return power(sum, 1/p)
@@ -54,7 +54,7 @@ func lpNorm(n *ir.Node) (func([]float64) float64, error) {
 
 // globalPool registers an operator that reduces each channel. body is the name of the equivalent reduction, if there is
 // one.
-func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (func([]float64) float64, error),
+func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (func(*ir.EvalCtx, []float64) float64, error),
 	body string, attrs ...ir.AttrSpec) *ir.Op {
 	o := &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T[N,C,...]"), Out: ops.Sig("Y:T"), Attrs: attrs,
@@ -83,8 +83,8 @@ func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (fun
 			}
 			v, size := ops.F64(c, in, 0), product(x.Shape()[2:])
 			y := ops.Make[float64](c, product(shape))
-			for i := range y {
-				y[i] = f(v[i*size : (i+1)*size])
+			for i := range ops.Each(c, len(y)) {
+				y[i] = f(c, v[i*size:(i+1)*size])
 			}
 			return ops.One(ops.Real(c, x.DType(), y, shape...))
 		},

@@ -95,12 +95,13 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	}
 	for b := range shape[0] {
+		c.Step(1)
 		for p := range places {
-			if p%1024 == 0 && c.Ctx != nil && c.Ctx.Err() != nil {
-				return nil, c.Ctx.Err()
-			}
+			c.Step(1)
+			c.Step(64)
 			at, weights := s.Taps(grid[(b*places+p)*k : (b*places+p+1)*k])
 			for ch := range channels {
+				c.Step(1)
 				plane := v[(b*channels+ch)*size:]
 				var sum float64
 				for i, o := range at {

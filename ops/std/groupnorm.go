@@ -47,10 +47,11 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 			}
 			eps := getFloat(c.Node, "epsilon")
 			for r := range x.Dim(0) * groups {
+				c.Step(1)
 				row := v[r*per*inner : (r+1)*per*inner]
-				mean, variance := moments(row)
+				mean, variance := moments(c, row)
 				inv := 1 / math.Sqrt(variance+eps)
-				for i := range row {
+				for i := range ops.Each(c, len(row)) {
 					k := r % groups
 					if !perGroup {
 						k = k*per + i/inner

@@ -57,6 +57,7 @@ var ImageDecoder = ops.Register(&ir.Op{
 		}
 		dst := tensor.Data[uint8](out)
 		for i := range pic.height * pic.width {
+			c.Step(1)
 			r, g, b := pic.rgb[3*i], pic.rgb[3*i+1], pic.rgb[3*i+2]
 			switch format {
 			case "Grayscale": // luma of ITU-R 601, in 16 bits
@@ -107,6 +108,19 @@ func pixelBytes(m color.Model) int64 {
 	return 16
 }
 
+// parts reads a file in small parts, with a check of the context before each: decoders of images have none, and a part
+// may stand for a thousand times its bytes.
+type parts struct {
+	c    *ir.EvalCtx
+	file *bytes.Reader
+}
+
+func (p *parts) Read(b []byte) (int, error) {
+	const bytes, operations = 32, ir.Pace
+	p.c.Step(operations)
+	return p.file.Read(b[:min(len(b), bytes)])
+}
+
 func decodeImage(ec *ir.EvalCtx, data []byte) (picture, error) {
 	if len(data) > 2 && data[0] == 'P' && data[1] >= '1' && data[1] <= '6' {
 		return decodePNM(ec, data)
@@ -119,7 +133,7 @@ func decodeImage(ec *ir.EvalCtx, data []byte) (picture, error) {
 		return picture{}, err
 	}
 	ec.Charge(pixelBytes(conf.ColorModel) * int64(conf.Width) * int64(conf.Height))
-	img, _, err := image.Decode(bytes.NewReader(data))
+	img, _, err := image.Decode(&parts{ec, bytes.NewReader(data)})
 	if err != nil {
 		return picture{}, err
 	}
@@ -136,12 +150,13 @@ func decodeImage(ec *ir.EvalCtx, data []byte) (picture, error) {
 		}
 	}
 	if y, ok := img.(*image.YCbCr); ok && (format == "jpeg" || format == "webp") {
-		fromYCbCr(p, y, format == "webp")
+		fromYCbCr(ec, p, y, format == "webp")
 		return p, nil
 	}
 	b, i := img.Bounds(), 0
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
+			ec.Step(16)
 			c := color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA)
 			p.rgb[i], p.rgb[i+1], p.rgb[i+2] = c.R, c.G, c.B
 			i += 3

@@ -120,7 +120,7 @@ func FuzzImageDecoder(f *testing.F) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				fromYCbCr(p, pic, false)
+				fromYCbCr(nil, p, pic, false)
 			}
 		}
 		if len(data) < 2 || data[0] != 'P' || data[1] < '1' || data[1] > '6' {

@@ -24,10 +24,11 @@ var InstanceNormalization = ops.Register(&ir.Op{
 		v, eps := ops.F64(c, in, 0), getFloat(c.Node, "epsilon")
 		ch, cols := x.Dim(1), product(x.Shape()[2:])
 		for r := range x.Dim(0) * ch {
+			c.Step(1)
 			row := v[r*cols : (r+1)*cols]
-			mean, variance := moments(row)
+			mean, variance := moments(c, row)
 			inv := 1 / math.Sqrt(variance+eps)
-			for i := range row {
+			for i := range ops.Each(c, len(row)) {
 				row[i] = (row[i]-mean)*inv*scale[0][r%ch] + scale[1][r%ch]
 			}
 		}

@@ -18,6 +18,7 @@ var errNotExact = errors.New("not a baseline JPEG of three components in one sca
 func decodeJPEG(c *ir.EvalCtx, data []byte) (*image.YCbCr, error) {
 	d := jpegDecoder{bytes: len(data)}
 	for p := 2; p+4 <= len(data); {
+		c.Step(1)
 		if data[p] != 0xff || data[p+1] == 0xff {
 			p++
 			continue
@@ -50,7 +51,7 @@ func decodeJPEG(c *ir.EvalCtx, data []byte) (*image.YCbCr, error) {
 		case marker == 0xee && len(seg) >= 12 && string(seg[:5]) == "Adobe":
 			ok = seg[11] == 1 // YCbCr
 		case marker == 0xda:
-			if !d.scan(seg, data[p:]) {
+			if !d.scan(c, seg, data[p:]) {
 				return nil, errNotExact
 			}
 			return d.image()
@@ -163,7 +164,7 @@ func (d *jpegDecoder) units() (across, down int) {
 	return (d.width + w - 1) / w, (d.height + h - 1) / h
 }
 
-func (d *jpegDecoder) scan(seg, data []byte) bool {
+func (d *jpegDecoder) scan(c *ir.EvalCtx, seg, data []byte) bool {
 	if len(d.parts) != 3 || len(seg) != 10 || seg[0] != 3 {
 		return false
 	}
@@ -176,7 +177,7 @@ func (d *jpegDecoder) scan(seg, data []byte) bool {
 	}
 	bits := jpegBits{data: data}
 	across, down := d.units()
-	for u := range across * down {
+	for u := range ops.Costly(c, across*down, 2000) {
 		if d.restart > 0 && u > 0 && u%d.restart == 0 {
 			if !bits.nextMarker() {
 				return false

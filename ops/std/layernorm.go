@@ -55,11 +55,12 @@ var LayerNormalization = ops.Register(&ir.Op{
 		v, eps := ops.F64(c, in, 0), getFloat(c.Node, "epsilon")
 		means, invs := ops.Make[float64](c, rows), ops.Make[float64](c, rows)
 		for r := range rows {
+			c.Step(1)
 			row := v[r*cols : (r+1)*cols]
-			mean, variance := moments(row)
+			mean, variance := moments(c, row)
 			inv := 1 / math.Sqrt(variance+eps)
 			means[r], invs[r] = mean, inv
-			for i := range row {
+			for i := range ops.Each(c, len(row)) {
 				row[i] = (row[i]-mean)*inv*scale[i] + bias[i]
 			}
 		}
@@ -123,7 +124,7 @@ func affine(c *ir.EvalCtx, in []tensor.Datum, row []int, x *tensor.Tensor) (scal
 		return nil, nil, err
 	}
 	scale, bias = ops.Make[float64](c, size), ops.Make[float64](c, size)
-	for i := range scale {
+	for i := range ops.Each(c, len(scale)) {
 		scale[i] = 1
 	}
 	for i, to := range []*[]float64{&scale, &bias} {
@@ -141,12 +142,12 @@ func affine(c *ir.EvalCtx, in []tensor.Datum, row []int, x *tensor.Tensor) (scal
 }
 
 // moments returns the mean and the biased variance, computed in two passes.
-func moments(v []float64) (mean, variance float64) {
-	for _, x := range v {
+func moments(c *ir.EvalCtx, v []float64) (mean, variance float64) {
+	for _, x := range ops.All(c, v) {
 		mean += x
 	}
 	mean /= float64(len(v))
-	for _, x := range v {
+	for _, x := range ops.All(c, v) {
 		variance += (x - mean) * (x - mean)
 	}
 	return mean, variance / float64(len(v))

@@ -156,12 +156,12 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 	q, k, v := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2)
 	y, u := ops.Make[float64](c, product(outShape)), ops.Make[float64](c, dv)
 	for b := range batch {
+		c.Step(1)
 		for t := range length {
-			if t%64 == 0 && c.Ctx != nil && c.Ctx.Err() != nil {
-				return nil, c.Ctx.Err()
-			}
+			c.Step(1)
 			at := b*length + t
 			for h := range hkv {
+				c.Step(1)
 				s := state[(b*hkv+h)*dk*dv:][:dk*dv]
 				kt, vt := k[(at*hkv+h)*dk:][:dk], v[(at*hkv+h)*dv:][:dv]
 				for i := 0; gated && i < dk; i++ {
@@ -172,31 +172,34 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 						g = decay[(at*hkv+h)*dk+i]
 					}
 					g = math.Exp(g)
-					for j := range dv {
+					for j := range ops.Each(c, dv) {
 						s[i*dv+j] *= g
 					}
 				}
-				copy(u, vt)
+				ops.Put(c, u, vt)
 				if delta {
 					for i, x := range kt {
-						for j := range u {
+						c.Step(1)
+						for j := range ops.Each(c, len(u)) {
 							u[j] -= x * s[i*dv+j]
 						}
 					}
 					rate := beta[at*betas+h%betas]
-					for j := range u {
+					for j := range ops.Each(c, len(u)) {
 						u[j] *= rate
 					}
 				}
 				for i, x := range kt {
-					for j, z := range u {
+					c.Step(1)
+					for j, z := range ops.All(c, u) {
 						s[i*dv+j] += x * z
 					}
 				}
 				for g := h * (hq / hkv); g < (h+1)*(hq/hkv); g++ {
 					out := y[(at*hq+g)*dv:][:dv]
 					for i, x := range q[(at*hq+g)*dk:][:dk] {
-						for j := range out {
+						c.Step(1)
+						for j := range ops.Each(c, len(out)) {
 							out[j] += scale * x * s[i*dv+j]
 						}
 					}

@@ -49,16 +49,18 @@ var (
 			v := ops.F64(c, in, 0)
 			outer, classes, inner := splitAt(x.Shape(), 1)
 			for o := range outer {
+				c.Step(1)
 				for i := range inner {
+					c.Step(1)
 					at := func(k int) *float64 { return &v[(o*classes+k)*inner+i] }
 					top, sum := math.Inf(-1), 0.0
-					for k := range classes {
+					for k := range ops.Each(c, classes) {
 						top = max(top, *at(k))
 					}
-					for k := range classes {
+					for k := range ops.Each(c, classes) {
 						sum += math.Exp(*at(k) - top)
 					}
-					for k := range classes {
+					for k := range ops.Each(c, classes) {
 						*at(k) -= top + math.Log(sum)
 					}
 				}
@@ -163,6 +165,7 @@ func pickLoss(c *ir.EvalCtx, in []tensor.Datum, d tensor.DType, logs []float64) 
 	losses := ops.Make[float64](c, len(labels))
 	var sum, weights float64
 	for i, k := range labels {
+		c.Step(1)
 		if ignores && k == ignored {
 			continue
 		}

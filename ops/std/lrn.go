@@ -32,10 +32,14 @@ var LRN = ops.Same(ops.Register(&ir.Op{
 		outer, ch, inner := splitAt(x.Shape(), 1)
 		below, above := int(size-1)/2, int(size)/2
 		for o := range outer {
+			c.Step(1)
 			for k := range ch {
+				c.Step(1)
 				for i := range inner {
+					c.Step(1)
 					var sum float64
 					for j := max(0, k-below); j <= min(ch-1, k+above); j++ {
+						c.Step(1)
 						z := v[(o*ch+j)*inner+i]
 						sum += z * z
 					}
@@ -74,15 +78,17 @@ var LpNormalization = ops.Same(ops.Register(&ir.Op{
 		v := ops.F64(c, in, 0)
 		outer, n, inner := splitAt(x.Shape(), a)
 		for o := range outer {
+			c.Step(1)
 			for i := range inner {
+				c.Step(1)
 				var norm float64
-				for k := range n {
+				for k := range ops.Each(c, n) {
 					norm += power(math.Abs(v[(o*n+k)*inner+i]), float64(p))
 				}
 				if norm = power(norm, 1/float64(p)); norm == 0 {
 					continue
 				}
-				for k := range n {
+				for k := range ops.Each(c, n) {
 					v[(o*n+k)*inner+i] /= norm
 				}
 			}

@@ -9,12 +9,14 @@ import (
 )
 
 // matmul adds the product of a (m,k) and b (k,n) to out (m,n).
-func matmul[T float64 | int64](out, a, b []T, m, k, n int) {
+func matmul[T float64 | int64](c *ir.EvalCtx, out, a, b []T, m, k, n int) {
 	for i := range m {
+		c.Step(1)
 		row := out[i*n : (i+1)*n]
 		for j := range k {
+			c.Step(1)
 			x := a[i*k+j]
-			for l, y := range b[j*n : (j+1)*n] {
+			for l, y := range ops.All(c, b[j*n:(j+1)*n]) {
 				row[l] += x * y
 			}
 		}
@@ -119,8 +121,8 @@ func evalMatMul(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, err
 	}
 	var offA, offB []int
-	ops.Walk(batch, ops.BroadcastStrides(x[:len(x)-2], batch), 0, func(o int) { offA = append(offA, o*m*k) })
-	ops.Walk(batch, ops.BroadcastStrides(y[:len(y)-2], batch), 0, func(o int) { offB = append(offB, o*k*p) })
+	ops.Walk(c, batch, ops.BroadcastStrides(x[:len(x)-2], batch), 0, func(o int) { offA = append(offA, o*m*k) })
+	ops.Walk(c, batch, ops.BroadcastStrides(y[:len(y)-2], batch), 0, func(o int) { offB = append(offB, o*k*p) })
 	if a.DType().IsInt() {
 		u, err := ops.Int64s(c, a)
 		if err != nil {
@@ -131,18 +133,15 @@ func evalMatMul(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, err
 		}
 		out := ops.Make[int64](c, size)
-		for i := range offA {
-			matmul(out[i*m*p:], u[offA[i]:], v[offB[i]:], m, k, p)
+		for i := range ops.Each(c, len(offA)) {
+			matmul(c, out[i*m*p:], u[offA[i]:], v[offB[i]:], m, k, p)
 		}
 		return ops.One(fromInts(c, a.DType(), out, shape...))
 	}
 	u, v := ops.F64(c, in, 0), ops.F64(c, in, 1)
 	out := ops.Make[float64](c, size)
-	for i := range offA {
-		if c.Ctx != nil && c.Ctx.Err() != nil {
-			return nil, c.Ctx.Err()
-		}
-		matmul(out[i*m*p:], u[offA[i]:], v[offB[i]:], m, k, p)
+	for i := range ops.Each(c, len(offA)) {
+		matmul(c, out[i*m*p:], u[offA[i]:], v[offB[i]:], m, k, p)
 	}
 	return ops.One(ops.Real(c, a.DType(), out, shape...))
 }

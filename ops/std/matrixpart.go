@@ -32,8 +32,8 @@ var Trilu = ops.Register(&ir.Op{
 		out := ops.New(c, x.DType(), x.Shape()...)
 		rows, cols := x.Dim(-2), x.Dim(-1)
 		k = min(max(k, -int64(rows)), int64(cols))
-		m := newMover(out, x)
-		for r := range product(x.Shape()[:x.Rank()-1]) {
+		m := newMover(c, out, x)
+		for r := range ops.Each(c, product(x.Shape()[:x.Rank()-1])) {
 			at := min(max(r%rows+int(k), 0), cols) // where the diagonal crosses the row
 			from, to := at, cols
 			if getInt(c.Node, "upper") == 0 {
@@ -83,7 +83,7 @@ var EyeLike = ops.Same(ops.Register(&ir.Op{
 		rows, cols := x.Dim(0), x.Dim(1)
 		k := min(max(getInt(c.Node, "k"), -int64(rows)), int64(cols))
 		v := ops.Make[float64](c, x.Len())
-		for i := range rows {
+		for i := range ops.Each(c, rows) {
 			if j := i + int(k); j >= 0 && j < cols {
 				v[i*cols+j] = 1
 			}
@@ -158,7 +158,7 @@ var TensorScatter = ops.Register(&ir.Op{
 		}
 		outer, size, inner := splitAt(x.Shape(), a)
 		steps, circular := up.Dim(a), getStr(c.Node, "mode") == "circular"
-		for b, p := range at {
+		for b, p := range ops.All(c, at) {
 			if circular && size > 0 {
 				at[b] = (p%int64(size) + int64(size)) % int64(size)
 			} else if p < 0 || p > int64(size-steps) {
@@ -167,10 +167,11 @@ var TensorScatter = ops.Register(&ir.Op{
 			}
 		}
 		out := ops.Copy(c, x)
-		m := newMover(out, up)
+		m := newMover(c, out, up)
 		for o := range outer {
+			c.Step(1)
 			p := int(at[o*x.Dim(0)/outer])
-			for s := range steps {
+			for s := range ops.Each(c, steps) {
 				m.copy((o*size+(p+s)%size)*inner, (o*steps+s)*inner, inner)
 			}
 		}

@@ -77,6 +77,7 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 		v, y := ops.F64(c, in, 0), ops.Make[float64](c, product(shape))
 		size, index := int64(product(inner)), make([]int, len(shape))
 		for i, p := range where {
+			c.Step(1)
 			if p < 0 || p >= size {
 				return nil, fmt.Errorf("I: position %d is outside of shape %v", p, inner)
 			}

@@ -3,28 +3,38 @@ package std
 import (
 	"fmt"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 )
 
 // mover copies runs of elements between tensors of one element type, which may be any.
 type mover struct {
+	c        *ir.EvalCtx
 	dst, src *tensor.Tensor
 	bits     int
 }
 
-func newMover(dst, src *tensor.Tensor) mover { return mover{dst, src, src.DType().Bits()} }
+func newMover(c *ir.EvalCtx, dst, src *tensor.Tensor) mover {
+	return mover{c, dst, src, src.DType().Bits()}
+}
 
 // copy copies n elements from position s of the source to position d of the destination.
 func (m mover) copy(d, s, n int) {
 	switch {
 	case m.src.DType() == tensor.String:
-		copy(m.dst.Strings()[d:d+n], m.src.Strings()[s:s+n])
+		ops.Put(m.c, m.dst.Strings()[d:d+n], m.src.Strings()[s:s+n])
 	case m.bits >= 8:
 		w := m.bits / 8
-		copy(m.dst.Bytes()[d*w:(d+n)*w], m.src.Bytes()[s*w:(s+n)*w])
+		to, from := m.dst.Bytes()[d*w:(d+n)*w], m.src.Bytes()[s*w:(s+n)*w]
+		if len(to) <= 1<<12 { // one of the operations of the loop around it
+			copy(to, from)
+		} else {
+			ops.Put(m.c, to, from)
+		}
 	default:
 		a, b, mask := m.dst.Bytes(), m.src.Bytes(), byte(1<<m.bits-1)
-		for i := range n {
+		for i := range ops.Each(m.c, n) {
 			x := b[(s+i)*m.bits/8] >> ((s + i) * m.bits % 8) & mask
 			p, sh := (d+i)*m.bits/8, (d+i)*m.bits%8
 			a[p] = a[p]&^(mask<<sh) | x<<sh
@@ -41,9 +51,9 @@ func sameElem(a, b *tensor.Tensor) error {
 }
 
 // fillWith sets every element of dst to the single element of src, which has the same element type.
-func fillWith(dst, src *tensor.Tensor) {
-	m := newMover(dst, src)
-	for i := range dst.Len() {
+func fillWith(c *ir.EvalCtx, dst, src *tensor.Tensor) {
+	m := newMover(c, dst, src)
+	for i := range ops.Each(c, dst.Len()) {
 		m.copy(i, 0, 1)
 	}
 }

@@ -31,18 +31,18 @@ var MeanVarianceNormalization = ops.Register(&ir.Op{
 		kept, _, count := reducedDims(x.Shape(), axes)
 		average := func(v []float64) []float64 {
 			sum := ops.Make[float64](c, product(kept))
-			fold(v, x.Shape(), kept, sum, plus)
-			for i := range sum {
+			fold(c, v, x.Shape(), kept, sum, plus)
+			for i := range ops.Each(c, len(sum)) {
 				sum[i] /= float64(count)
 			}
 			return ops.BroadcastTo(c, sum, kept, x.Shape())
 		}
 		mean, square := average(v), ops.Make[float64](c, len(v))
-		for i := range v {
+		for i := range ops.Each(c, len(v)) {
 			v[i] -= mean[i]
 			square[i] = v[i] * v[i]
 		}
-		for i, s := range average(square) {
+		for i, s := range ops.All(c, average(square)) {
 			v[i] /= math.Sqrt(s) + 1e-9
 		}
 		return ops.One(ops.Real(c, x.DType(), v, x.Shape()...))

@@ -51,29 +51,32 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 		rects, points := cornersOf(c, ops.F64(c, in, 0), getInt(c.Node, "center_point_box") != 0), ops.F64(c, in, 1)
 		var out []int64
 		for b := range boxes.Dim(0) {
+			c.Step(1)
 			for k := range classes {
+				c.Step(1)
 				s := points[(b*classes+k)*n:][:n]
 				mark := c.Charged()
 				var order []int
 				for i, v := range s {
-					if ops.Tensor(in, 4) == nil || v > least {
+					if c.Step(1); ops.Tensor(in, 4) == nil || v > least {
 						order = ops.Append(c, order, i)
 					}
 				}
-				slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(s[j], s[i]) })
+				slices.SortStableFunc(order, func(i, j int) int { c.Step(4); return cmp.Compare(s[j], s[i]) })
 				var chosen []int
 				for _, i := range order {
 					if int64(len(chosen)) >= most {
 						break
 					}
 					if !slices.ContainsFunc(chosen, func(j int) bool {
+						c.Step(4)
 						return overlapOf(rects[b*n+i], rects[b*n+j]) > overlap
 					}) {
 						chosen = ops.Append(c, chosen, i)
 					}
 				}
 				c.Discharge(mark)
-				for _, i := range chosen {
+				for _, i := range ops.All(c, chosen) {
 					out = ops.Append(c, out, int64(b), int64(k), int64(i))
 				}
 			}
@@ -109,7 +112,7 @@ type rect struct{ x0, x1, y0, y1 float64 }
 
 func cornersOf(ec *ir.EvalCtx, v []float64, centred bool) []rect {
 	out := ops.Make[rect](ec, len(v)/4)
-	for i := range out {
+	for i := range ops.Each(ec, len(out)) {
 		a, b, c, d := v[4*i], v[4*i+1], v[4*i+2], v[4*i+3]
 		if centred {
 			out[i] = rect{a - c/2, a + c/2, b - d/2, b + d/2}

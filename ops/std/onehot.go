@@ -54,13 +54,13 @@ var OneHot = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		fillWith(out, values)
+		fillWith(c, out, values)
 		idx, err := ops.Float64s(c, it)
 		if err != nil {
 			return nil, err
 		}
-		m, inner := newMover(out, values), product(it.Shape()[a:])
-		for i, f := range idx {
+		m, inner := newMover(c, out, values), product(it.Shape()[a:])
+		for i, f := range ops.All(c, idx) {
 			if !(f >= -float64(depth) && f < float64(depth)) { // a depth of 2.5 is 2
 				continue
 			}

@@ -166,9 +166,9 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if v.Len() != 1 || v.DType() != x.DType() {
 			return nil, fmt.Errorf("constant_value: expected one %v, found %v", x.DType(), v)
 		}
-		fillWith(out, v)
+		fillWith(c, out, v)
 	}
-	m, strides := newMover(out, x), ops.Strides(x.Shape())
+	m, strides := newMover(c, out, x), ops.Strides(x.Shape())
 	var visit func(axis, d, s int) int
 	visit = func(axis, d, s int) int {
 		if axis == len(shape) {
@@ -177,7 +177,7 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			}
 			return d + 1
 		}
-		for _, k := range from[axis] {
+		for _, k := range ops.All(c, from[axis]) {
 			if k < 0 || s < 0 {
 				d = visit(axis+1, d, -1)
 			} else {

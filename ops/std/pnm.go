@@ -13,7 +13,7 @@ var errPNM = errors.New("the PNM file is cut short")
 // decodePNM reads portable bitmaps, graymaps and pixmaps (P1 to P6), as text or in binary.
 func decodePNM(c *ir.EvalCtx, data []byte) (picture, error) {
 	kind := data[1] - '0'
-	r := pnmReader{data[2:]}
+	r := pnmReader{c, data[2:]}
 	width, err := r.number()
 	if err != nil {
 		return picture{}, err
@@ -47,9 +47,12 @@ func decodePNM(c *ir.EvalCtx, data []byte) (picture, error) {
 		channels = 3
 	}
 	for row := range height {
+		c.Step(1)
 		var bits pnmBits
 		for col := range width {
+			c.Step(1)
 			for ch := range channels {
+				c.Step(1)
 				var v int
 				switch kind {
 				case 1:
@@ -80,11 +83,15 @@ func decodePNM(c *ir.EvalCtx, data []byte) (picture, error) {
 	return p, nil
 }
 
-type pnmReader struct{ rest []byte }
+type pnmReader struct {
+	c    *ir.EvalCtx
+	rest []byte
+}
 
 // skip skips white space and comments.
 func (r *pnmReader) skip() {
 	for len(r.rest) > 0 {
+		r.c.Step(1)
 		switch c := r.rest[0]; {
 		case c == '#':
 			i := bytes.IndexByte(r.rest, '\n')

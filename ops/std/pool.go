@@ -47,7 +47,7 @@ var (
 // poolOp returns a pooling operator. reduce returns a function that reduces one window. Its arguments are the offsets
 // in a channel's plane, and the number of taps in the plane or its pads.
 func poolOp(name string, since int, doc string,
-	reduce func(n *ir.Node) (func(plane []float64, at []int, padded int) float64, error), more ...ir.AttrSpec) *ir.Op {
+	reduce func(n *ir.Node) (func(c *ir.EvalCtx, plane []float64, at []int, padded int) float64, error), more ...ir.AttrSpec) *ir.Op {
 	return &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T"), Out: ops.Sig("Y:T"), Attrs: poolAttrs(more...),
 		Infer: inferPool,
@@ -64,8 +64,8 @@ func poolOp(name string, since int, doc string,
 			y := ops.Make[float64](c, product(g.out))
 			size, places := product(x.Shape()[2:]), product(g.out[2:])
 			err = g.each(c, func(place int, at []int, padded int) {
-				for p := range planes {
-					y[p*places+place] = f(v[p*size:(p+1)*size], at, padded)
+				for p := range ops.Each(c, planes) {
+					y[p*places+place] = f(c, v[p*size:(p+1)*size], at, padded)
 				}
 			})
 			if err != nil {
@@ -84,11 +84,11 @@ func poolOp(name string, since int, doc string,
 	}
 }
 
-func averagePool(n *ir.Node) (func([]float64, []int, int) float64, error) {
+func averagePool(n *ir.Node) (func(*ir.EvalCtx, []float64, []int, int) float64, error) {
 	pads := getInt(n, "count_include_pad") != 0
-	return func(plane []float64, at []int, padded int) float64 {
+	return func(c *ir.EvalCtx, plane []float64, at []int, padded int) float64 {
 		var sum float64
-		for _, o := range at {
+		for _, o := range ops.All(c, at) {
 			sum += plane[o]
 		}
 		if !pads {
@@ -113,11 +113,11 @@ func exponent(n *ir.Node) (float64, error) {
 	return p, nil
 }
 
-func lpPool(n *ir.Node) (func([]float64, []int, int) float64, error) {
+func lpPool(n *ir.Node) (func(*ir.EvalCtx, []float64, []int, int) float64, error) {
 	p, err := exponent(n)
-	return func(plane []float64, at []int, _ int) float64 {
+	return func(c *ir.EvalCtx, plane []float64, at []int, _ int) float64 {
 		var sum float64
-		for _, o := range at {
+		for _, o := range ops.All(c, at) {
 			sum += power(math.Abs(plane[o]), p)
 		}
 		return power(sum, 1/p)
@@ -231,8 +231,9 @@ func (g *poolGrid) each(c *ir.EvalCtx, visit func(place int, at []int, padded in
 	spans := make([][]span, k)
 	for i, w := range g.win {
 		d := int64(g.in[i+2])
-		for o := range int64(g.out[i+2]) {
-			at := o*w.Stride - w.Begin
+		for o := range g.out[i+2] {
+			c.Step(1)
+			at := int64(o)*w.Stride - w.Begin
 			upTo := func(end int64) int64 { return min(g.taps[i], max(0, (end-at+w.Dilation-1)/w.Dilation)) }
 			first := upTo(0)
 			spans[i] = append(spans[i], span{int(at + first*w.Dilation), int(max(0, upTo(d)-first)),
@@ -242,16 +243,15 @@ func (g *poolGrid) each(c *ir.EvalCtx, visit func(place int, at []int, padded in
 	index := make([]int, k)
 	var at, next []int
 	for place := range product(g.out[2:]) {
-		if place%1024 == 0 && c.Ctx != nil && c.Ctx.Err() != nil {
-			return c.Ctx.Err()
-		}
+		c.Step(1)
 		at = append(at[:0], 0)
 		count := 1
 		for i, o := range index {
 			next = next[:0]
 			sp := spans[i][o]
 			for _, a := range at {
-				for t := range sp.count {
+				c.Step(1)
+				for t := range ops.Each(c, sp.count) {
 					next = append(next, a+(sp.from+t*int(g.win[i].Dilation))*str[i])
 				}
 			}
@@ -284,8 +284,9 @@ func evalMaxPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	columns := getInt(c.Node, "storage_order") != 0
 	err = g.each(c, func(place int, at []int, _ int) {
 		for p := range planes {
+			c.Step(1)
 			best, from := nothing, -1
-			for _, o := range at {
+			for _, o := range ops.All(c, at) {
 				if a := v[p*size+o]; from < 0 || a > best || a != a && best == best {
 					best, from = a, o
 				}

@@ -44,7 +44,7 @@ var PRelu = ops.Same(ops.Register(&ir.Op{
 				return nil, err
 			}
 			s = ops.BroadcastTo(c, s, slope.Shape(), shape)
-			for i, k := range v {
+			for i, k := range ops.All(c, v) {
 				if k < 0 {
 					v[i] = s[i] * k
 				}

@@ -158,14 +158,14 @@ var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		for i := range v {
+		for i := range ops.Each(c, len(v)) {
 			v[i] /= scale[at(i)]
 		}
 		if v, err = inPrecision(c, v, x.DType(), ops.Tensor(in, 1).DType()); err != nil {
 			return nil, err
 		}
 		if !to.IsInt() {
-			for i := range v {
+			for i := range ops.Each(c, len(v)) {
 				v[i] += zero[at(i)]
 			}
 			t, err := ops.FromFloat64s(c, tensor.Float64, v, x.Shape()...)
@@ -175,7 +175,7 @@ var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
 			return ops.One(ops.Convert(c, t, to, getInt(c.Node, "saturate") != 0))
 		}
 		lo, hi := float64(intLimit(to, false)), float64(intLimit(to, true))
-		for i, q := range v {
+		for i, q := range ops.All(c, v) {
 			if q = min(max(math.RoundToEven(q)+zero[at(i)], lo), hi); math.IsNaN(q) {
 				q = 0
 			}
@@ -233,7 +233,7 @@ var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		for i := range v {
+		for i := range ops.Each(c, len(v)) {
 			v[i] = (v[i] - zero[at(i)]) * scale[at(i)]
 		}
 		return ops.One(ops.Real(c, to, v, x.Shape()...))

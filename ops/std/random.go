@@ -53,7 +53,7 @@ func draw(c *ir.EvalCtx, d tensor.DType, shape []int, next func(*mt19937) float6
 		return nil, err
 	}
 	r, v := source(c.Node), ops.Make[float64](c, size)
-	for i := range v {
+	for i := range ops.Each(c, len(v)) {
 		v[i] = next(r)
 	}
 	return ops.One(ops.Real(c, d, v, shape...))
@@ -169,7 +169,7 @@ var Bernoulli = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		r, v := source(c.Node), ops.F64(c, in, 0)
-		for i, p := range v {
+		for i, p := range ops.All(c, v) {
 			if v[i] = 0; r.float64() < p {
 				v[i] = 1
 			}
@@ -238,13 +238,15 @@ var Multinomial = ops.Same(ops.Register(&ir.Op{
 		v, classes, r := ops.F64(c, in, 0), x.Dim(1), source(c.Node)
 		out := ops.Make[int64](c, product(shape))[:0]
 		for i := range shape[0] {
+			c.Step(1)
 			row := v[i*classes : (i+1)*classes]
-			top, sum := rowMax(row), 0.0
-			for j, l := range row {
+			top, sum := rowMax(c, row), 0.0
+			for j, l := range ops.All(c, row) {
 				sum += math.Exp(l - top)
 				row[j] = sum
 			}
 			for range shape[1] {
+				c.Step(1)
 				at, p := 0, r.float64()*sum
 				for at < classes-1 && row[at] <= p {
 					at++
@@ -284,7 +286,7 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 		}
 		mask := ops.Make[bool](c, x.Len())
 		if !training || ratio == 0 {
-			for i := range mask {
+			for i := range ops.Each(c, len(mask)) {
 				mask[i] = true
 			}
 			return []tensor.Datum{x, tensor.FromSlice(mask, x.Shape()...)}, nil
@@ -293,7 +295,7 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 			return nil, fmt.Errorf("ratio %v is not in [0, 1)", ratio)
 		}
 		r, v := source(c.Node), ops.F64(c, in, 0)
-		for i := range v {
+		for i := range ops.Each(c, len(v)) {
 			if mask[i] = r.float64() >= ratio; mask[i] {
 				v[i] /= 1 - ratio
 			} else {

@@ -74,13 +74,13 @@ var Range = ops.Register(&ir.Op{
 		n := max(0, int(count))
 		if t.DType().IsInt() {
 			out := ops.Make[int64](c, n)
-			for i := range out {
+			for i := range ops.Each(c, n) {
 				out[i] = k[0] + int64(i)*k[2]
 			}
 			return ops.One(fromInts(c, t.DType(), out, n))
 		}
 		out := ops.Make[float64](c, n)
-		for i := range out {
+		for i := range ops.Each(c, n) {
 			out[i] = f[0] + float64(i)*f[2]
 		}
 		return ops.One(ops.Real(c, t.DType(), out, n))

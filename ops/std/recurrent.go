@@ -37,7 +37,7 @@ func init() {
 
 // cell computes one step of one sample. x holds X[t]·Wᵀ + Wb and r holds H[t-1]·Rᵀ + Rb, gate after gate. It replaces h
 // and, if there is one, c.
-type cell func(l *layer, x, r, h, c []float64)
+type cell func(ec *ir.EvalCtx, l *layer, x, r, h, c []float64)
 
 // layer is one direction of a recurrent layer.
 type layer struct {
@@ -57,36 +57,36 @@ func (l *layer) act(i int, x float64) float64 {
 	return l.f[i](x)
 }
 
-func rnnCell(l *layer, x, r, h, _ []float64) {
-	for i := range h {
+func rnnCell(ec *ir.EvalCtx, l *layer, x, r, h, _ []float64) {
+	for i := range ops.Each(ec, len(h)) {
 		h[i] = l.act(0, x[i]+r[i])
 	}
 }
 
-func gruCell(l *layer, x, r, h, _ []float64) {
+func gruCell(ec *ir.EvalCtx, l *layer, x, r, h, _ []float64) {
 	n := l.hidden
-	for i := range n {
+	for i := range ops.Each(ec, n) {
 		x[i], x[n+i] = l.act(0, x[i]+r[i]), l.act(0, x[n+i]+r[n+i])
 	}
 	last := r[2*n:]
 	if l.linear {
-		for i := range n {
+		for i := range ops.Each(ec, n) {
 			l.candidate[i] = x[n+i] * last[i]
 		}
 	} else {
-		for i := range n {
+		for i := range ops.Each(ec, n) {
 			l.resetH[i] = x[n+i] * h[i]
 		}
-		for i := range n {
-			l.candidate[i] = l.rb[2*n+i] + dot(l.r[(2*n+i)*n:(2*n+i+1)*n], l.resetH)
+		for i := range ops.Each(ec, n) {
+			l.candidate[i] = l.rb[2*n+i] + dot(ec, l.r[(2*n+i)*n:(2*n+i+1)*n], l.resetH)
 		}
 	}
-	for i := range n {
+	for i := range ops.Each(ec, n) {
 		h[i] = (1-x[i])*l.act(1, x[2*n+i]+l.candidate[i]) + x[i]*h[i]
 	}
 }
 
-func lstmCell(l *layer, x, r, h, c []float64) {
+func lstmCell(ec *ir.EvalCtx, l *layer, x, r, h, c []float64) {
 	n := l.hidden
 	peep := func(k, i int) float64 {
 		if l.p == nil {
@@ -95,6 +95,7 @@ func lstmCell(l *layer, x, r, h, c []float64) {
 		return l.p[k*n+i]
 	}
 	for i := range n {
+		ec.Step(1)
 		in := l.act(0, x[i]+r[i]+peep(0, i)*c[i])
 		forget := 1 - in
 		if !l.couple {
@@ -105,9 +106,9 @@ func lstmCell(l *layer, x, r, h, c []float64) {
 	}
 }
 
-func dot(a, b []float64) float64 {
+func dot(c *ir.EvalCtx, a, b []float64) float64 {
 	var sum float64
-	for i, x := range a {
+	for i, x := range ops.All(c, a) {
 		sum += x * b[i]
 	}
 	return sum
@@ -321,7 +322,7 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 	if q.lens, err = ints(c, in, 4); err != nil {
 		return nil, err
 	}
-	for _, l := range q.lens {
+	for _, l := range ops.All(c, q.lens) {
 		if l < 0 || l > int64(q.length) {
 			return nil, fmt.Errorf("sequence_lens: %d of %d steps", l, q.length)
 		}
@@ -329,7 +330,7 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 	for i := range q.state {
 		q.state[i] = ops.Make[float64](c, q.dirs*q.batch*q.hidden)
 		if data[5+i] != nil {
-			q.turn(q.state[i], data[5+i])
+			q.turn(c, q.state[i], data[5+i])
 		}
 	}
 	k := len(activations)
@@ -360,14 +361,14 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 
 // turn copies states between the caller's layout and (dirs,batch,hidden). If the batch comes first, these two axes are
 // swapped.
-func (q *recurrentInputs) turn(dst, src []float64) {
+func (q *recurrentInputs) turn(c *ir.EvalCtx, dst, src []float64) {
 	for d := range q.dirs {
-		for b := range q.batch {
+		for b := range ops.Each(c, q.batch) {
 			from := d*q.batch + b
 			if q.batchFirst {
 				from = b*q.dirs + d
 			}
-			copy(dst[(d*q.batch+b)*q.hidden:(d*q.batch+b+1)*q.hidden], src[from*q.hidden:])
+			ops.Put(c, dst[(d*q.batch+b)*q.hidden:(d*q.batch+b+1)*q.hidden], src[from*q.hidden:])
 		}
 	}
 }
@@ -391,15 +392,14 @@ func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 		l := &q.layers[d]
 		backwards := d == 1 || getStr(c.Node, "direction") == "reverse"
 		for b := range q.batch {
+			c.Step(1)
 			hs, cs := q.state[0][(d*q.batch+b)*h:][:h], q.state[1][(d*q.batch+b)*h:][:h]
 			steps := q.length
 			if q.lens != nil {
 				steps = int(q.lens[b])
 			}
 			for s := range steps {
-				if s%64 == 0 && c.Ctx != nil && c.Ctx.Err() != nil {
-					return nil, c.Ctx.Err()
-				}
+				c.Step(1)
 				t := s
 				if backwards {
 					t = steps - 1 - s
@@ -409,12 +409,12 @@ func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 					xAt, yAt = b*q.length+t, (b*q.length+t)*q.dirs+d
 				}
 				x := q.x[xAt*q.inputs : (xAt+1)*q.inputs]
-				for i := range gx {
-					gx[i] = l.wb[i] + dot(l.w[i*q.inputs:(i+1)*q.inputs], x)
-					gr[i] = l.rb[i] + dot(l.r[i*h:(i+1)*h], hs)
+				for i := range ops.Each(c, len(gx)) {
+					gx[i] = l.wb[i] + dot(c, l.w[i*q.inputs:(i+1)*q.inputs], x)
+					gr[i] = l.rb[i] + dot(c, l.r[i*h:(i+1)*h], hs)
 				}
-				step(l, gx, gr, hs, cs)
-				copy(y[yAt*h:(yAt+1)*h], hs)
+				step(c, l, gx, gr, hs, cs)
+				ops.Put(c, y[yAt*h:(yAt+1)*h], hs)
 			}
 		}
 	}
@@ -424,8 +424,8 @@ func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 		v := ops.Clone(c, q.state[i])
 		if q.batchFirst {
 			for d := range q.dirs {
-				for b := range q.batch {
-					copy(v[(b*q.dirs+d)*h:(b*q.dirs+d+1)*h], q.state[i][(d*q.batch+b)*h:])
+				for b := range ops.Each(c, q.batch) {
+					ops.Put(c, v[(b*q.dirs+d)*h:(b*q.dirs+d+1)*h], q.state[i][(d*q.batch+b)*h:])
 				}
 			}
 		}

@@ -121,9 +121,9 @@ func reducedDims(shape, axes []int) (kept, dropped []int, count int) {
 }
 
 // fold joins the elements of v at the same position of the shape kept, in which some axes of shape are reduced.
-func fold[T, U any](v []T, shape, kept []int, acc []U, f func(acc U, x T) U) {
+func fold[T, U any](c *ir.EvalCtx, v []T, shape, kept []int, acc []U, f func(acc U, x T) U) {
 	i := 0
-	ops.Walk(shape, ops.BroadcastStrides(kept, shape), 0, func(o int) {
+	ops.Walk(c, shape, ops.BroadcastStrides(kept, shape), 0, func(o int) {
 		acc[o] = f(acc[o], v[i])
 		i++
 	})
@@ -141,10 +141,10 @@ func (r reduction) apply(c *ir.EvalCtx, t *tensor.Tensor, axes []int, keep bool)
 	}
 	if t.DType() == tensor.Uint64 && r.u != nil {
 		acc := ops.Make[int64](c, size)
-		for i := range acc {
+		for i := range ops.Each(c, len(acc)) {
 			acc[i] = r.initI(tensor.Uint64)
 		}
-		fold(tensor.Data[uint64](t), t.Shape(), kept, acc,
+		fold(c, tensor.Data[uint64](t), t.Shape(), kept, acc,
 			func(a int64, x uint64) int64 { return int64(r.u(uint64(a), x)) })
 		return fromInts(c, tensor.Uint64, acc, shape...)
 	}
@@ -154,10 +154,10 @@ func (r reduction) apply(c *ir.EvalCtx, t *tensor.Tensor, axes []int, keep bool)
 			return nil, err
 		}
 		acc := ops.Make[int64](c, size)
-		for i := range acc {
+		for i := range ops.Each(c, len(acc)) {
 			acc[i] = r.initI(t.DType())
 		}
-		fold(v, t.Shape(), kept, acc, r.i)
+		fold(c, v, t.Shape(), kept, acc, r.i)
 		return fromInts(c, t.DType(), acc, shape...)
 	}
 	v, err := ops.Float64s(c, t)
@@ -165,21 +165,21 @@ func (r reduction) apply(c *ir.EvalCtx, t *tensor.Tensor, axes []int, keep bool)
 		return nil, err
 	}
 	acc := ops.Make[float64](c, size)
-	for i := range acc {
+	for i := range ops.Each(c, len(acc)) {
 		acc[i] = r.initF
 	}
 	f := r.f
 	if r.preF != nil {
 		f = func(a, x float64) float64 { return r.f(a, r.preF(x)) }
 	}
-	fold(v, t.Shape(), kept, acc, f)
+	fold(c, v, t.Shape(), kept, acc, f)
 	if r.postF != nil {
-		for i, x := range acc {
+		for i, x := range ops.All(c, acc) {
 			acc[i] = r.postF(x, count)
 		}
 	}
 	if t.DType() == tensor.Bool {
-		for i, x := range acc { // the start of an empty fold is infinite
+		for i, x := range ops.All(c, acc) { // the start of an empty fold is infinite
 			acc[i] = max(0, min(1, x))
 		}
 	}
@@ -327,7 +327,9 @@ func argExtreme(name, doc string, better func(x, best float64) bool) *ir.Op {
 			outer, n, inner := splitAt(t.Shape(), a)
 			best := ops.Make[int64](c, outer*inner)[:0]
 			for o := range outer {
+				c.Step(1)
 				for i := range inner {
+					c.Step(1)
 					row, at := v[o*n*inner+i:], 0
 					for j := 1; j < n; j++ {
 						x, b := row[j*inner], row[at*inner]

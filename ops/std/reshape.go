@@ -377,8 +377,8 @@ var Expand = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		m, i := newMover(out, x), 0
-		ops.Walk(shape, ops.BroadcastStrides(x.Shape(), shape), 0, func(o int) {
+		m, i := newMover(c, out, x), 0
+		ops.Walk(c, shape, ops.BroadcastStrides(x.Shape(), shape), 0, func(o int) {
 			m.copy(i, o, 1)
 			i++
 		})

@@ -237,9 +237,6 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if r.scale == 1 && r.size == now[r.axis] && r.from == 0 && r.to == 1 {
 			continue
 		}
-		if c.Ctx != nil && c.Ctx.Err() != nil {
-			return nil, c.Ctx.Err()
-		}
 		outer, d, inner := splitAt(now, r.axis)
 		now[r.axis] = r.size
 		if _, err := ops.Elems(now); err != nil {
@@ -247,21 +244,24 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 		y := ops.Make[float64](c, product(now))
 		for o := range r.size {
+			c.Step(1)
 			at, weights, outside := f.taps(c, r, d, o)
 			for p := range outer {
+				c.Step(1)
 				dst := y[(p*r.size+o)*inner : (p*r.size+o+1)*inner]
 				if outside {
-					for i := range dst {
+					for i := range ops.Each(c, len(dst)) {
 						dst[i] = f.beyond
 					}
 					continue
 				}
 				for k, w := range weights {
+					c.Step(1)
 					if w == 0 {
 						continue
 					}
 					src := v[(p*d+min(max(at+k, 0), d-1))*inner:]
-					for i := range dst {
+					for i := range ops.Each(c, len(dst)) {
 						dst[i] += w * src[i]
 					}
 				}
@@ -464,7 +464,7 @@ func (f *filter) taps(c *ir.EvalCtx, r resampling, d, o int) (first int, weights
 	start := int(math.Floor(-reach/scale)) + 1
 	weights = ops.Make[float64](c, 2-2*start)
 	var sum float64
-	for i := range weights {
+	for i := range ops.Each(c, len(weights)) {
 		weights[i] = f.weight(math.Abs(float64(start+i)-part) * scale)
 		if k := int(low) + start + i; f.excludeOutside && (k < 0 || k >= d) {
 			weights[i] = 0
@@ -472,7 +472,7 @@ func (f *filter) taps(c *ir.EvalCtx, r resampling, d, o int) (first int, weights
 		sum += weights[i]
 	}
 	if (f.antialias || f.excludeOutside) && sum != 0 {
-		for i := range weights {
+		for i := range ops.Each(c, len(weights)) {
 			weights[i] /= sum
 		}
 	}
@@ -516,7 +516,7 @@ func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan [
 	from := make([][]int, rank) // per axis and index: the element's offset, or -1 outside
 	strides := ops.Strides(x.Shape())
 	for a, d := range x.Shape() {
-		for o := range d {
+		for o := range ops.Each(c, d) {
 			from[a] = append(from[a], o*strides[a])
 		}
 	}
@@ -527,7 +527,7 @@ func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan [
 			continue
 		}
 		list := ops.Make[int](c, r.size)
-		for o := range list {
+		for o := range ops.Each(c, len(list)) {
 			at, outside := f.place(r, d, o)
 			list[o] = int(min(max(f.nearestTo(at, r.scale), 0), float64(d-1))) * strides[r.axis]
 			if outside {
@@ -546,8 +546,9 @@ func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan [
 			return nil, err
 		}
 	}
-	m, index := newMover(out, x), make([]int, rank)
+	m, index := newMover(c, out, x), make([]int, rank)
 	for i := range out.Len() {
+		c.Step(1)
 		o := 0
 		for a, k := range index {
 			if from[a][k] < 0 {
@@ -557,7 +558,7 @@ func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan [
 			o += from[a][k]
 		}
 		if o < 0 {
-			newMover(out, fill).copy(i, 0, 1)
+			newMover(c, out, fill).copy(i, 0, 1)
 		} else {
 			m.copy(i, o, 1)
 		}

@@ -33,12 +33,13 @@ var ReverseSequence = ops.Register(&ir.Op{
 		}
 		out := ops.Copy(c, x)
 		strides := ops.Strides(x.Shape())
-		m, run := newMover(out, x), strides[1]
+		m, run := newMover(c, out, x), strides[1]
 		for b, n := range lens {
+			c.Step(1)
 			if n < 0 || n > int64(x.Dim(int(ta))) {
 				return nil, fmt.Errorf("length %d of sequence %d is not within 0 and %d", n, b, x.Dim(int(ta)))
 			}
-			for t := range int(n) {
+			for t := range ops.Each(c, int(n)) {
 				base := b * strides[ba]
 				m.copy(base+t*strides[ta], base+(int(n)-1-t)*strides[ta], run)
 			}

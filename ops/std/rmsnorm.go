@@ -40,12 +40,13 @@ var RMSNormalization = ops.Register(&ir.Op{
 		cols := product(x.Shape()[a:])
 		v, eps := ops.F64(c, in, 0), getFloat(c.Node, "epsilon")
 		for r := range product(x.Shape()[:a]) {
+			c.Step(1)
 			row, sum := v[r*cols:(r+1)*cols], 0.0
-			for _, x := range row {
+			for _, x := range ops.All(c, row) {
 				sum += x * x
 			}
 			inv := 1 / math.Sqrt(sum/float64(cols)+eps)
-			for i := range row {
+			for i := range ops.Each(c, len(row)) {
 				row[i] *= inv * scale[i]
 			}
 		}

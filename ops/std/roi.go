@@ -84,6 +84,7 @@ func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	h, w := x.Dim(2), x.Dim(3)
 	y := ops.Make[float64](c, product(shape))[:0]
 	for i := range shape[0] {
+		c.Step(1)
 		box := r[5*i : 5*i+5]
 		b := int(min(max(box[0], -1), 1<<40))
 		if box[0] != box[0] || b < 0 || b >= x.Dim(0) {
@@ -100,13 +101,17 @@ func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return clip(math.Floor(float64(k)*size) + lo), clip(math.Ceil(float64(k+1)*size) + lo)
 		}
 		for ch := range shape[1] {
+			c.Step(1)
 			plane := v[(b*shape[1]+ch)*h*w:]
 			for p := range shape[2] {
+				c.Step(1)
 				y0, y1 := bin(p, bins[0], box[2], box[4], h)
 				for q := range shape[3] {
+					c.Step(1)
 					x0, x1 := bin(q, bins[1], box[1], box[3], w)
 					best, any := 0.0, false
 					for a := y0; a < y1; a++ {
+						c.Step(x1 - x0)
 						for e := x0; e < x1; e++ {
 							if z := plane[a*w+e]; !any || z > best {
 								best, any = z, true
@@ -211,6 +216,7 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	}
 	for i, b := range samples {
+		c.Step(1)
 		if b < 0 || b >= int64(x.Dim(0)) {
 			return nil, fmt.Errorf("batch_indices: sample %d of %d", b, x.Dim(0))
 		}
@@ -238,17 +244,19 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("rois: region %d has %v samples per bin", i, count[0]*count[1])
 		}
 		for p := range shape[2] {
+			c.Step(1)
 			for q := range shape[3] {
-				if c.Ctx != nil && c.Ctx.Err() != nil {
-					return nil, c.Ctx.Err()
-				}
+				c.Step(1)
 				first := true
 				for s := range int(count[0]) {
+					c.Step(1)
 					yy := start[0] + float64(p)*size[0] + (float64(s)+0.5)*size[0]/count[0]
 					for t := range int(count[1]) {
+						c.Step(1)
 						xx := start[1] + float64(q)*size[1] + (float64(t)+0.5)*size[1]/count[1]
 						at, weights := corners(yy, xx, h, w)
 						for ch := range shape[1] {
+							c.Step(1)
 							plane := v[(int(b)*shape[1]+ch)*h*w:]
 							out := &y[((i*shape[1]+ch)*shape[2]+p)*shape[3]+q]
 							if !greatest {

@@ -134,7 +134,9 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	together := getInt(n, "interleaved") != 0
 	for b := range x.b {
+		c.Step(1)
 		for s := range x.s {
+			c.Step(1)
 			at := b*x.s + s
 			if positions != nil {
 				p, err := ops.Axis(positions[at], rows)
@@ -144,8 +146,9 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 				at = p
 			}
 			for h := range x.h {
+				c.Step(1)
 				row := x.row(b, h, s)
-				for i := range half {
+				for i := range ops.Each(c, half) {
 					p, q := i, i+half
 					if together {
 						p, q = 2*i, 2*i+1

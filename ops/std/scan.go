@@ -241,6 +241,7 @@ func evalScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	state := append([]tensor.Datum{}, in[:p.states]...)
 	results := newStacks(p.outs)
 	for t := range steps {
+		c.Step(1)
 		mark := c.Charged()
 		args := append([]tensor.Datum{}, state...)
 		for i, a := range axes {
@@ -275,8 +276,8 @@ func step(c *ir.EvalCtx, x *tensor.Tensor, axis, at int) *tensor.Tensor {
 	s := x.Shape()
 	out := ops.New(c, x.DType(), append(s[:axis:axis], s[axis+1:]...)...)
 	outer, n, inner := splitAt(s, axis)
-	m := newMover(out, x)
-	for o := range outer {
+	m := newMover(c, out, x)
+	for o := range ops.Each(c, outer) {
 		m.copy(o*inner, (o*n+at)*inner, inner)
 	}
 	return out

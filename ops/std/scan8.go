@@ -105,6 +105,7 @@ func evalScan8(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	rows := make([][]*tensor.Tensor, p.states+p.outs)
 	for b := range batch {
+		c.Step(1)
 		length := steps
 		if lens != nil {
 			if lens[b] < 0 || lens[b] > int64(steps) {
@@ -140,6 +141,7 @@ func scanSample(c *ir.EvalCtx, p scanPlan, args []*tensor.Tensor, b, length, ste
 	}
 	results := newStacks(p.outs)
 	for t := range length {
+		c.Step(1)
 		mark := c.Charged()
 		in := append([]tensor.Datum{}, state...)
 		for i := range p.ins {
@@ -178,7 +180,7 @@ func scanSample(c *ir.EvalCtx, p scanPlan, args []*tensor.Tensor, b, length, ste
 			if err != nil {
 				return nil, err
 			}
-			newMover(padded, t).copy(0, 0, t.Len())
+			newMover(c, padded, t).copy(0, 0, t.Len())
 			t = padded
 		}
 		out = append(out, t)

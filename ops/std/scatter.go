@@ -85,8 +85,8 @@ func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tenso
 	var join arith
 	switch getStr(c.Node, "reduction") {
 	case "none":
-		m := newMover(out, up)
-		for i, p := range places {
+		m := newMover(c, out, up)
+		for i, p := range ops.All(c, places) {
 			m.copy(p, i*run, run)
 		}
 		return out, nil
@@ -115,7 +115,8 @@ func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tenso
 			f = func(a, b int64) int64 { return int64(join.u(uint64(a), uint64(b))) }
 		}
 		for i, p := range places {
-			for j := range run {
+			c.Step(1)
+			for j := range ops.Each(c, run) {
 				v[p+j] = f(v[p+j], w[i*run+j])
 			}
 		}
@@ -130,7 +131,8 @@ func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tenso
 		return nil, err
 	}
 	for i, p := range places {
-		for j := range run {
+		c.Step(1)
+		for j := range ops.Each(c, run) {
 			v[p+j] = join.f(v[p+j], w[i*run+j])
 		}
 	}

@@ -54,7 +54,7 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 		}
 		outer, n, inner := splitAt(shape, a)
 		keep := []int{}
-		for i, yes := range tensor.Data[bool](cond) {
+		for i, yes := range ops.All(c, tensor.Data[bool](cond)) {
 			if yes && i < n {
 				keep = ops.Append(c, keep, i)
 			} else if yes {
@@ -66,9 +66,10 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		m := newMover(out, x)
+		m := newMover(c, out, x)
 		for o := range outer {
-			for i, k := range keep {
+			c.Step(1)
+			for i, k := range ops.All(c, keep) {
 				m.copy((o*len(keep)+i)*inner, (o*n+k)*inner, inner)
 			}
 		}
@@ -108,6 +109,7 @@ var NonZero = ops.Same(ops.Register(&ir.Op{
 		}
 		out, strides := ops.Make[int64](c, rank*len(set)), ops.Strides(x.Shape())
 		for i, p := range set {
+			c.Step(1)
 			for a, s := range strides {
 				out[a*len(set)+i] = int64(p / s)
 				p %= s
@@ -123,7 +125,7 @@ func nonZero(c *ir.EvalCtx, x *tensor.Tensor) ([]int, error) {
 	var out []int
 	switch {
 	case x.DType() == tensor.String:
-		for i, s := range x.Strings() {
+		for i, s := range ops.All(c, x.Strings()) {
 			if s != "" {
 				out = ops.Append(c, out, i)
 			}
@@ -135,7 +137,7 @@ func nonZero(c *ir.EvalCtx, x *tensor.Tensor) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("elements of %d bytes: %w", w, err)
 		}
-		for i, z := range tensor.Data[complex128](wide) {
+		for i, z := range ops.All(c, tensor.Data[complex128](wide)) {
 			if z != 0 {
 				out = ops.Append(c, out, i)
 			}
@@ -146,7 +148,7 @@ func nonZero(c *ir.EvalCtx, x *tensor.Tensor) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, f := range v {
+	for i, f := range ops.All(c, v) {
 		if f != 0 {
 			out = ops.Append(c, out, i)
 		}
@@ -211,7 +213,8 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	compare := func(i, j int) int { // slices, element by element
 		for o := range outer {
-			for k := range inner {
+			c.Step(1)
+			for k := range ops.Each(c, inner) {
 				if d := order((o*n+i)*inner+k, (o*n+j)*inner+k); d != 0 {
 					return d
 				}
@@ -220,14 +223,14 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return 0
 	}
 	rows := ops.Make[int](c, n)
-	for i := range rows {
+	for i := range ops.Each(c, len(rows)) {
 		rows[i] = i
 	}
 	slices.SortStableFunc(rows, compare)
 	type group struct{ first, count, at int }
 	var groups []group
 	of := ops.Make[int](c, n)
-	for i, r := range rows {
+	for i, r := range ops.All(c, rows) {
 		if i == 0 || compare(rows[i-1], r) != 0 {
 			groups = ops.Append(c, groups, group{first: r})
 		}
@@ -235,18 +238,18 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		of[r] = len(groups) - 1
 	}
 	ordered := ops.Make[int](c, len(groups))
-	for i := range ordered {
+	for i := range ops.Each(c, len(ordered)) {
 		ordered[i] = i
 	}
 	if getInt(c.Node, "sorted") == 0 {
-		slices.SortFunc(ordered, func(i, j int) int { return cmp.Compare(groups[i].first, groups[j].first) })
+		slices.SortFunc(ordered, func(i, j int) int { c.Step(4); return cmp.Compare(groups[i].first, groups[j].first) })
 	}
 	firsts, counts, inverse := ops.Make[int64](c, len(groups)), ops.Make[int64](c, len(groups)), ops.Make[int64](c, n)
-	for at, g := range ordered {
+	for at, g := range ops.All(c, ordered) {
 		groups[g].at = at
 		firsts[at], counts[at] = int64(groups[g].first), int64(groups[g].count)
 	}
-	for i, g := range of {
+	for i, g := range ops.All(c, of) {
 		inverse[i] = int64(groups[g].at)
 	}
 	shape[a] = len(groups)
@@ -254,9 +257,10 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newMover(y, x)
+	m := newMover(c, y, x)
 	for o := range outer {
-		for i, f := range firsts {
+		c.Step(1)
+		for i, f := range ops.All(c, firsts) {
 			m.copy((o*len(firsts)+i)*inner, (o*n+int(f))*inner, inner)
 		}
 	}

@@ -244,7 +244,8 @@ var SequenceMap = ops.Register(&ir.Op{
 		for i := range results {
 			results[i] = &tensor.Sequence{}
 		}
-		for k := range s.Items {
+		for k := range len(s.Items) {
+			c.Step(1)
 			var args []tensor.Datum
 			for i, d := range in {
 				if q, ok := d.(*tensor.Sequence); ok {
@@ -311,7 +312,7 @@ var ConcatFromSequence = ops.Register(&ir.Op{
 			return nil, err
 		}
 		var parts []*tensor.Tensor
-		for i := range s.Items {
+		for i := range ops.Each(c, len(s.Items)) {
 			t, err := need(s.Items, i, "item")
 			if err != nil {
 				return nil, err
@@ -382,6 +383,7 @@ var SplitToSequence = ops.Register(&ir.Op{
 			}
 			sizes = nil
 			for left := int64(x.Dim(a)); left > 0; left -= part {
+				c.Step(1)
 				sizes = ops.Append(c, sizes, min(part, left))
 			}
 		}
@@ -390,7 +392,7 @@ var SplitToSequence = ops.Register(&ir.Op{
 			return nil, err
 		}
 		out := &tensor.Sequence{}
-		for _, p := range parts {
+		for _, p := range ops.All(c, parts) {
 			if single && getInt(c.Node, "keepdims") == 0 {
 				s := p.Shape()
 				if p, err = p.Reshape(append(s[:a:a], s[a+1:]...)...); err != nil {

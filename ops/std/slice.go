@@ -178,8 +178,8 @@ func evalSlice(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		rank--
 		run *= shape[rank]
 	}
-	m, i := newMover(out, x), 0
-	ops.Walk(shape[:rank], strides[:rank], offset, func(o int) {
+	m, i := newMover(c, out, x), 0
+	ops.Walk(c, shape[:rank], strides[:rank], offset, func(o int) {
 		m.copy(i, o, run)
 		i += run
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 // rowwise registers an operator that replaces each row along the attribute axis (default -1) by a function of it.
-func rowwise(name string, since int, doc string, f func(row []float64),
+func rowwise(name string, since int, doc string, f func(c *ir.EvalCtx, row []float64),
 	body func(b *ir.Builder, x, axes *ir.Value) *ir.Value, tol ir.Tolerance) *ir.Op {
 	o := &ir.Op{
 		Name: name, Since: since, Doc: doc,
@@ -36,13 +36,15 @@ func rowwise(name string, since int, doc string, f func(row []float64),
 			row := ops.Make[float64](c, n)
 			if n > 0 {
 				for o := range outer {
+					c.Step(1)
 					for i := range inner {
+						c.Step(1)
 						at := o*n*inner + i
-						for j := range row {
+						for j := range ops.Each(c, len(row)) {
 							row[j] = v[at+j*inner]
 						}
-						f(row)
-						for j := range row {
+						f(c, row)
+						for j := range ops.Each(c, len(row)) {
 							v[at+j*inner] = row[j]
 						}
 					}
@@ -64,9 +66,9 @@ func rowwise(name string, since int, doc string, f func(row []float64),
 	return ops.Register(o)
 }
 
-func rowMax(row []float64) float64 {
+func rowMax(c *ir.EvalCtx, row []float64) float64 {
 	m := math.Inf(-1)
-	for _, x := range row {
+	for _, x := range ops.All(c, row) {
 		m = max(m, x)
 	}
 	return m
@@ -74,39 +76,39 @@ func rowMax(row []float64) float64 {
 
 // Operators on rows.
 var (
-	Softmax = rowwise("Softmax", 13, "exp(x) divided by the sum of exp(x) along an axis.", func(row []float64) {
-		m, sum := rowMax(row), 0.0
-		for i, x := range row {
+	Softmax = rowwise("Softmax", 13, "exp(x) divided by the sum of exp(x) along an axis.", func(c *ir.EvalCtx, row []float64) {
+		m, sum := rowMax(c, row), 0.0
+		for i, x := range ops.All(c, row) {
 			row[i] = math.Exp(x - m)
 			sum += row[i]
 		}
-		for i := range row {
+		for i := range ops.Each(c, len(row)) {
 			row[i] /= sum
 		}
 	}, func(b *ir.Builder, x, axes *ir.Value) *ir.Value {
 		e := op(b, "Exp", op(b, "Sub", x, op(b, "ReduceMax", x, axes)))
 		return op(b, "Div", e, op(b, "ReduceSum", e, axes))
 	}, ir.Summing)
-	LogSoftmax = rowwise("LogSoftmax", 13, "Logarithm of Softmax along an axis.", func(row []float64) {
-		m, sum := rowMax(row), 0.0
-		for _, x := range row {
+	LogSoftmax = rowwise("LogSoftmax", 13, "Logarithm of Softmax along an axis.", func(c *ir.EvalCtx, row []float64) {
+		m, sum := rowMax(c, row), 0.0
+		for _, x := range ops.All(c, row) {
 			sum += math.Exp(x - m)
 		}
-		for i, x := range row {
+		for i, x := range ops.All(c, row) {
 			row[i] = x - m - math.Log(sum)
 		}
 	}, func(b *ir.Builder, x, axes *ir.Value) *ir.Value {
 		d := op(b, "Sub", x, op(b, "ReduceMax", x, axes))
 		return op(b, "Sub", d, op(b, "Log", op(b, "ReduceSum", op(b, "Exp", d), axes)))
 	}, ir.Summing)
-	Hardmax = rowwise("Hardmax", 13, "1 at the first largest element along an axis, 0 elsewhere.", func(row []float64) {
+	Hardmax = rowwise("Hardmax", 13, "1 at the first largest element along an axis, 0 elsewhere.", func(c *ir.EvalCtx, row []float64) {
 		at := 0
-		for i, x := range row {
+		for i, x := range ops.All(c, row) {
 			if x > row[at] {
 				at = i
 			}
 		}
-		clear(row)
+		ops.Fill(c, row, 0)
 		row[at] = 1
 	}, nil, ir.Exact)
 )

@@ -153,7 +153,7 @@ func equalPart(d ir.Dim, i, count int64) ir.Dim {
 // equalParts cuts a dimension into parts of one size, rounded up. The last ones are smaller, or empty.
 func equalParts(c *ir.EvalCtx, dim, count int) []int64 {
 	sizes, part := ops.Make[int64](c, count), (dim+count-1)/count
-	for i := range sizes {
+	for i := range ops.Each(c, len(sizes)) {
 		sizes[i] = int64(min(part, dim))
 		dim -= min(part, dim)
 	}
@@ -163,7 +163,7 @@ func equalParts(c *ir.EvalCtx, dim, count int) []int64 {
 // split cuts x along axis into parts of the given sizes, which add up to its dimension.
 func split(c *ir.EvalCtx, x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.Tensor, error) {
 	left := int64(x.Dim(axis))
-	for _, k := range sizes {
+	for _, k := range ops.All(c, sizes) {
 		if k < 0 || k > left {
 			return nil, fmt.Errorf("split %v does not fit axis %d of %v", sizes, axis, x)
 		}
@@ -176,11 +176,13 @@ func split(c *ir.EvalCtx, x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.
 	c.Charge(ops.ItemSize * int64(len(sizes)))
 	out, at := ops.Make[*tensor.Tensor](c, len(sizes)), 0
 	for i, k := range sizes {
+		c.Step(1)
+		c.Step(64)
 		shape := slices.Clone(x.Shape())
 		shape[axis] = int(k)
 		out[i] = ops.New(c, x.DType(), shape...)
-		m, run := newMover(out[i], x), int(k)*inner
-		for o := range outer {
+		m, run := newMover(c, out[i], x), int(k)*inner
+		for o := range ops.Each(c, outer) {
 			m.copy(o*run, o*n*inner+at, run)
 		}
 		at += run

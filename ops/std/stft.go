@@ -127,15 +127,15 @@ func evalSTFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	v, y := ops.F64(c, in, 0), ops.Make[float64](c, product(shape))
 	c.Charge(fft.Bytes(int(length)))
-	t := transform{plan: fft.Of(int(length)), onesided: onesided, parts: parts}
+	t := transform{plan: fft.Of(int(length), c.Step), onesided: onesided, parts: parts}
 	frame := ops.Make[float64](c, int(length)*parts)
 	for b := range shape[0] {
+		c.Step(1)
 		for f := range shape[1] {
-			if c.Ctx != nil && c.Ctx.Err() != nil {
-				return nil, c.Ctx.Err()
-			}
-			copy(frame, v[(b*x.Dim(1)+f*int(step))*parts:])
+			c.Step(1)
+			ops.Put(c, frame, v[(b*x.Dim(1)+f*int(step))*parts:])
 			for i, w := range win {
+				c.Step(1)
 				for p := range parts {
 					frame[i*parts+p] *= w
 				}

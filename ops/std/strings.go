@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -39,8 +40,9 @@ var StringConcat = ops.Register(&ir.Op{
 			return nil, err
 		}
 		out := ops.Clone(c, ops.BroadcastTo(c, x.Strings(), x.Shape(), shape))
-		for i, s := range ops.BroadcastTo(c, y.Strings(), y.Shape(), shape) {
+		for i, s := range ops.All(c, ops.BroadcastTo(c, y.Strings(), y.Shape(), shape)) {
 			c.Charge(int64(len(out[i]) + len(s)))
+			c.Step((len(out[i])+len(s))/8 + 32)
 			out[i] += s
 		}
 		return ops.One(tensor.FromStrings(out, shape...), nil)
@@ -67,7 +69,8 @@ var StringSplit = ops.Register(&ir.Op{
 			limit = int(k) + 1
 		}
 		most, parts, counts := 0, ops.Make[[]string](c, x.Len()), ops.Make[int64](c, x.Len())
-		for i, s := range x.Strings() {
+		for i, s := range ops.All(c, x.Strings()) {
+			c.Step(len(s) + 32)
 			parts[i] = cut(c, s, getStr(c.Node, "delimiter"), limit)
 			counts[i] = int64(len(parts[i]))
 			most = max(most, len(parts[i]))
@@ -78,8 +81,8 @@ var StringSplit = ops.Register(&ir.Op{
 			return nil, err
 		}
 		out := ops.Make[string](c, size)
-		for i, p := range parts {
-			copy(out[i*most:], p)
+		for i, p := range ops.All(c, parts) {
+			ops.Put(c, out[i*most:], p)
 		}
 		return []tensor.Datum{tensor.FromStrings(out, shape...), tensor.FromSlice(counts, x.Shape()...)}, nil
 	},
@@ -94,8 +97,15 @@ var StringSplit = ops.Register(&ir.Op{
 // cut splits s into at most limit parts, or any number of parts if limit is negative.
 func cut(c *ir.EvalCtx, s, delimiter string, limit int) []string {
 	if delimiter != "" {
-		c.Charge(16 * int64(strings.Count(s, delimiter)+1))
-		return strings.SplitN(s, delimiter, limit)
+		var parts []string
+		for limit < 0 || len(parts) < limit-1 {
+			i := indexOf(c, s, delimiter)
+			if i < 0 {
+				break
+			}
+			parts, s = ops.Append(c, parts, s[:i]), s[i+len(delimiter):]
+		}
+		return ops.Append(c, parts, s)
 	}
 	var parts []string
 	for s = strings.TrimSpace(s); s != ""; {
@@ -106,6 +116,18 @@ func cut(c *ir.EvalCtx, s, delimiter string, limit int) []string {
 		parts, s = ops.Append(c, parts, s[:i]), strings.TrimLeftFunc(s[i:], isSpace)
 	}
 	return parts
+}
+
+// indexOf is strings.Index.
+func indexOf(c *ir.EvalCtx, s, part string) int {
+	const window = 1 << 16
+	for lo := 0; lo < len(s); lo += window {
+		c.Step(ir.Pace)
+		if i := strings.Index(s[lo:min(len(s), lo+window+len(part)-1)], part); i >= 0 {
+			return lo + i
+		}
+	}
+	return -1
 }
 
 func isSpace(r rune) bool { return strings.TrimSpace(string(r)) == "" }
@@ -141,27 +163,29 @@ var StringNormalizer = ops.Register(&ir.Op{
 		}
 		exact := getInt(c.Node, "is_case_sensitive") != 0
 		stop := map[string]bool{}
-		for _, w := range c.Node.Attrs.Strs("stopwords", nil) {
+		for _, w := range ops.All(c, c.Node.Attrs.Strs("stopwords", nil)) {
 			if !exact {
-				w = strings.ToLower(w)
+				w = mapped(c, w, strings.ToLower)
 			}
 			stop[w] = true
 		}
 		var out []string
 		for _, s := range x.Strings() {
+			c.Step(1)
+			c.Step(32)
 			c.Charge(6 * int64(len(s))) // another case may take three bytes for one
 			key := s
 			if !exact {
-				key = strings.ToLower(s)
+				key = mapped(c, s, strings.ToLower)
 			}
 			if stop[key] {
 				continue
 			}
 			switch getStr(c.Node, "case_change_action") {
 			case "LOWER":
-				s = strings.ToLower(s)
+				s = mapped(c, s, strings.ToLower)
 			case "UPPER":
-				s = strings.ToUpper(s)
+				s = mapped(c, s, strings.ToUpper)
 			}
 			out = ops.Append(c, out, s)
 		}
@@ -174,6 +198,26 @@ var StringNormalizer = ops.Register(&ir.Op{
 	},
 	Tol: ir.Exact,
 })
+
+// mapped applies a function of each letter to a string.
+func mapped(c *ir.EvalCtx, s string, letters func(string) string) string {
+	const part = 1 << 14
+	if len(s) <= part {
+		c.Step(8 * len(s))
+		return letters(s)
+	}
+	var out strings.Builder
+	for len(s) > 0 {
+		n := min(part, len(s))
+		for n < len(s) && !utf8.RuneStart(s[n]) {
+			n++
+		}
+		c.Step(8 * n)
+		out.WriteString(letters(s[:n]))
+		s = s[n:]
+	}
+	return out.String()
+}
 
 func oneRow(s ir.Shape) error {
 	rows := ir.Const(1)
@@ -210,8 +254,14 @@ var RegexFullMatch = ops.Register(&ir.Op{
 			return nil, err
 		}
 		out := ops.Make[bool](c, x.Len())
-		for i, s := range x.Strings() {
-			out[i] = re.MatchString(s)
+		for i, s := range ops.All(c, x.Strings()) {
+			c.Step(32)
+			if len(s) <= ir.Pace/16 {
+				c.Step(16 * len(s))
+				out[i] = re.MatchString(s)
+			} else {
+				out[i] = re.MatchReader(&letters{c, strings.NewReader(s)})
+			}
 		}
 		return ops.One(tensor.FromSlice(out, x.Shape()...), nil)
 	},
@@ -224,6 +274,17 @@ var RegexFullMatch = ops.Register(&ir.Op{
 	},
 	Along: ops.AlongElementwise, Tol: ir.Exact,
 })
+
+// letters reads a string, with checks of the context.
+type letters struct {
+	c *ir.EvalCtx
+	*strings.Reader
+}
+
+func (l *letters) ReadRune() (rune, int, error) {
+	l.c.Step(100)
+	return l.Reader.ReadRune()
+}
 
 func fullMatch(n *ir.Node) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(`\A(?:` + getStr(n, "pattern") + `)\z`)

@@ -35,7 +35,7 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 		if _, err := ops.Bind(n); err != nil {
 			return nil, err
 		}
-		p, err := readPool(n)
+		p, err := readPool(nil, n)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		p, err := readPool(c.Node)
+		p, err := readPool(c, c.Node)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 				return nil, err
 			}
 			words = ops.Make[string](c, len(v))
-			for i, k := range v {
+			for i, k := range ops.All(c, v) {
 				words[i] = strconv.FormatInt(k, 10)
 			}
 		}
@@ -85,8 +85,9 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 		}
 		out := ops.Make[float64](c, size)
 		for r := range rows {
+			c.Step(1)
 			counts := p.count(c, words[r*cols:(r+1)*cols])
-			for g, k := range counts {
+			for g, k := range ops.All(c, counts) {
 				if p.mode == "IDF" {
 					k = min(k, 1)
 				}
@@ -124,7 +125,7 @@ func key(words []string) string {
 	return b.String()
 }
 
-func readPool(n *ir.Node) (*pool, error) {
+func readPool(c *ir.EvalCtx, n *ir.Node) (*pool, error) {
 	p := &pool{mode: n.Attrs.Str("mode", ""), grams: map[string]int{}, weights: n.Attrs.Floats("weights", nil)}
 	least, most, skip := n.Attrs.Int("min_gram_length", 0), n.Attrs.Int("max_gram_length", 0),
 		n.Attrs.Int("max_skip_count", 0)
@@ -139,7 +140,7 @@ func readPool(n *ir.Node) (*pool, error) {
 		if words != nil {
 			return nil, fmt.Errorf("pool_strings and pool_int64s are both given")
 		}
-		for _, k := range ints {
+		for _, k := range ops.All(c, ints) {
 			words = append(words, strconv.FormatInt(k, 10))
 		}
 	}
@@ -155,6 +156,7 @@ func readPool(n *ir.Node) (*pool, error) {
 				len(words))
 		}
 		for ; s < end; s += length {
+			c.Step(100 * int(length))
 			if k := key(words[s : s+length]); length >= least && length <= most {
 				p.grams[k] = p.number
 				p.longest = int(length)
@@ -162,7 +164,7 @@ func readPool(n *ir.Node) (*pool, error) {
 			p.number++
 		}
 	}
-	for _, i := range n.Attrs.Ints("ngram_indexes", nil) {
+	for _, i := range ops.All(c, n.Attrs.Ints("ngram_indexes", nil)) {
 		if i < 0 || i >= ops.MaxElems {
 			return nil, fmt.Errorf("ngram_indexes: %d", i)
 		}
@@ -185,9 +187,11 @@ func (p *pool) count(c *ir.EvalCtx, words []string) []float64 {
 		if distance > len(words) && distance > 1 {
 			break
 		}
-		for start := range words {
+		for start := range len(words) {
+			c.Step(1)
 			gram = gram[:0]
 			for i := start; i < len(words) && len(gram) < p.longest; i += distance {
+				c.Step(100 + 50*len(gram))
 				gram = append(gram, words[i])
 				if len(gram) < p.least || len(gram) == 1 && distance > 1 {
 					continue

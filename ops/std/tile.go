@@ -56,8 +56,8 @@ var Tile = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		m, i := newMover(y, x), 0
-		ops.Walk(shape, strides, 0, func(o int) {
+		m, i := newMover(c, y, x), 0
+		ops.Walk(c, shape, strides, 0, func(o int) {
 			m.copy(i, o, 1)
 			i++
 		})

@@ -65,14 +65,16 @@ var TopK = ops.Register(&ir.Op{
 		out := ops.New(c, x.DType(), shape...)
 		pos := ops.Make[int64](c, product(shape))
 		outer, n, inner := splitAt(x.Shape(), a)
-		m, row := newMover(out, x), ops.Make[int](c, n)
+		m, row := newMover(c, out, x), ops.Make[int](c, n)
 		for o := range outer {
+			c.Step(1)
 			for i := range inner {
-				for j := range row {
+				c.Step(1)
+				for j := range ops.Each(c, len(row)) {
 					row[j] = (o*n+j)*inner + i
 				}
 				slices.SortStableFunc(row, order)
-				for j, p := range row[:k] {
+				for j, p := range ops.All(c, row[:k]) {
 					at := (o*int(k)+j)*inner + i
 					m.copy(at, p, 1)
 					pos[at] = int64(p / inner % n)
@@ -97,19 +99,20 @@ func ordering(c *ir.EvalCtx, x *tensor.Tensor, largest bool) (func(i, j int) int
 	}
 	switch x.DType() {
 	case tensor.Int64:
-		return orderBy(tensor.Data[int64](x), sign, func(a, b int64) bool { return a < b }), nil
+		return orderBy(c, tensor.Data[int64](x), sign, func(a, b int64) bool { return a < b }), nil
 	case tensor.Uint64:
-		return orderBy(tensor.Data[uint64](x), sign, func(a, b uint64) bool { return a < b }), nil
+		return orderBy(c, tensor.Data[uint64](x), sign, func(a, b uint64) bool { return a < b }), nil
 	}
 	v, err := ops.Float64s(c, x)
 	if err != nil {
 		return nil, err
 	}
-	return orderBy(v, sign, func(a, b float64) bool { return a < b || math.IsNaN(b) && !math.IsNaN(a) }), nil
+	return orderBy(c, v, sign, func(a, b float64) bool { return a < b || math.IsNaN(b) && !math.IsNaN(a) }), nil
 }
 
-func orderBy[T any](v []T, sign int, less func(a, b T) bool) func(i, j int) int {
+func orderBy[T any](c *ir.EvalCtx, v []T, sign int, less func(a, b T) bool) func(i, j int) int {
 	return func(i, j int) int {
+		c.Step(4)
 		switch {
 		case less(v[i], v[j]):
 			return -sign

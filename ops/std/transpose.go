@@ -44,8 +44,8 @@ var Transpose = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		m, i := newMover(out, x), 0
-		ops.Walk(shape, strides, 0, func(o int) {
+		m, i := newMover(c, out, x), 0
+		ops.Walk(c, shape, strides, 0, func(o int) {
 			m.copy(i, o, 1)
 			i++
 		})

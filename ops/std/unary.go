@@ -58,7 +58,7 @@ func unaryExact(name string, since int, doc string, types []tensor.DType, f unar
 				return nil, err
 			}
 			unsigned := t.DType() == tensor.Uint64
-			for i, x := range v {
+			for i, x := range ops.All(c, v) {
 				if !unsigned {
 					v[i] = g(x)
 				} else if name == "Sign" && x != 0 {

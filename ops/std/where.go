@@ -40,8 +40,8 @@ var Where = ops.Register(&ir.Op{
 		}
 		pick := ops.BroadcastTo(c, tensor.Data[bool](cond), cond.Shape(), shape)
 		for k, from := range []*tensor.Tensor{x, y} {
-			m, i := newMover(out, from), 0
-			ops.Walk(shape, ops.BroadcastStrides(from.Shape(), shape), 0, func(o int) {
+			m, i := newMover(c, out, from), 0
+			ops.Walk(c, shape, ops.BroadcastStrides(from.Shape(), shape), 0, func(o int) {
 				if pick[i] == (k == 0) {
 					m.copy(i, o, 1)
 				}

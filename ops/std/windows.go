@@ -65,7 +65,7 @@ func cosineWindow(name, formula string, a0, a1, a2 float64) *ir.Op {
 				period--
 			}
 			v := ops.Make[float64](c, int(size))
-			for i := range v {
+			for i := range ops.Each(c, len(v)) {
 				turn := 2 * math.Pi * float64(i) / period
 				v[i] = a0 - a1*math.Cos(turn) + a2*math.Cos(2*turn)
 			}
@@ -140,7 +140,8 @@ var MelWeightMatrix = ops.Register(&ir.Op{
 		from := mel(low[0])
 		step := (mel(high[0]) - from) / float64(bands+2)
 		edges := ops.Make[int](c, bands+2)
-		for i := range edges {
+		for i := range len(edges) {
+			c.Step(1)
 			f := 700 * math.Expm1((from+float64(i)*step)/2595*math.Ln10)
 			bin := math.Floor(float64(whole[1]+1) * f / float64(whole[2]))
 			if !(bin >= 0 && bin < float64(rows)) {
@@ -150,14 +151,17 @@ var MelWeightMatrix = ops.Register(&ir.Op{
 		}
 		v := ops.Make[float64](c, rows*bands)
 		for i := range bands {
+			c.Step(1)
 			lo, mid, hi := edges[i], edges[i+1], edges[i+2]
 			if lo == mid {
 				v[mid*bands+i] = 1
 			}
 			for j := lo; j <= mid && lo < mid; j++ {
+				c.Step(1)
 				v[j*bands+i] = float64(j-lo) / float64(mid-lo)
 			}
 			for j := mid; j < hi; j++ {
+				c.Step(1)
 				v[j*bands+i] = float64(hi-j) / float64(hi-mid)
 			}
 		}

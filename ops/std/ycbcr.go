@@ -1,15 +1,19 @@
 package std
 
-import "image"
+import (
+	"image"
+
+	"github.com/essmc/essmc/ir"
+)
 
 // fromYCbCr converts luma and chroma to red, green and blue like common decoders: it interpolates chroma between the
 // centers of its larger pixels, in integers. For JPEG it is the method that the standard describes under ImageDecoder.
 // WebP rounds differently, and uses the narrow range of video.
-func fromYCbCr(p picture, y *image.YCbCr, webp bool) {
+func fromYCbCr(c *ir.EvalCtx, p picture, y *image.YCbCr, webp bool) {
 	cw, ch := (p.width+1)/2, (p.height+1)/2
-	plane := func(c []byte) func(row, col int) int {
+	plane := func(v []byte) func(row, col int) int {
 		at := func(row, col int) int { // of the stored plane, whose edges are repeated
-			return int(c[min(max(row, 0), ch-1)*y.CStride+min(max(col, 0), cw-1)])
+			return int(v[min(max(row, 0), ch-1)*y.CStride+min(max(col, 0), cw-1)])
 		}
 		switch {
 		case webp:
@@ -17,17 +21,20 @@ func fromYCbCr(p picture, y *image.YCbCr, webp bool) {
 		case y.SubsampleRatio == image.YCbCrSubsampleRatio420:
 			return func(row, col int) int { return jpegChroma(at, row, col, cw) }
 		case y.SubsampleRatio == image.YCbCrSubsampleRatio422:
-			full := func(row, col int) int { return int(c[row*y.CStride+min(max(col, 0), cw-1)]) }
+			full := func(row, col int) int { return int(v[row*y.CStride+min(max(col, 0), cw-1)]) }
 			return func(row, col int) int {
 				near := full(row, col/2-1+col%2*2)
 				return (3*full(row, col/2) + near + 1 + col%2) >> 2
 			}
 		}
-		return func(row, col int) int { return int(c[y.COffset(y.Rect.Min.X+col, y.Rect.Min.Y+row)]) }
+		return func(row, col int) int { return int(v[y.COffset(y.Rect.Min.X+col, y.Rect.Min.Y+row)]) }
 	}
 	cb, cr := plane(y.Cb), plane(y.Cr)
 	for row := range p.height {
+		c.Step(1)
 		for col := range p.width {
+			c.Step(1)
+			c.Step(16)
 			out := p.rgb[3*(row*p.width+col):]
 			luma := int(y.Y[row*y.YStride+col])
 			u, v := cb(row, col), cr(row, col)

@@ -77,7 +77,7 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 					cols[j] = ops.F64(c, in, at)
 				}
 				v := ops.Make[float64](c, len(cols))
-				for e := range cols[0] {
+				for e := range ops.Costly(c, len(cols[0]), 8*len(v)) {
 					for j := range v {
 						v[j] = cols[j][e]
 					}

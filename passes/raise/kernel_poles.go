@@ -209,7 +209,7 @@ func readPoles(x []float64, shape []int, time, axis, at int, work *tally) (poles
 		return nil, false
 	}
 	ok = true
-	ops.Walk(outer, strides, first, func(offset int) {
+	ops.Walk(nil, outer, strides, first, func(offset int) {
 		if !ok {
 			return
 		}

@@ -223,12 +223,13 @@ func (e *executable) Close() error {
 func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error) {
 	e.ctx, e.err = ctx, nil
 	e.stop.Store(false)
+	defer runtime.Ended(&err)
 	defer func() {
 		e.halt()
 		e.End()
 		e.ctx = nil
 	}()
-	if err := e.Begin(in, out); err != nil {
+	if err := e.Begin(ctx, in, out); err != nil {
 		return err
 	}
 	for i := range e.times {

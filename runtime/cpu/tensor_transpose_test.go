@@ -50,7 +50,7 @@ func TestTransposition(t *testing.T) {
 				x.Do(&record.Workspace{}, k)
 			}
 			i := 0
-			ops.Walk(out, strides, 0, func(o int) {
+			ops.Walk(nil, out, strides, 0, func(o int) {
 				if x.Dst[i] != src[o] {
 					t.Fatalf("%v by %v: number %d is %g, expected %g", shape, order, i, x.Dst[i], src[o])
 				}

@@ -69,7 +69,7 @@ func (e *plain) Nest(d *Binding, old Runner) (Runner, error) {
 
 func (e *plain) Run(ctx context.Context, in, out []tensor.Datum) error {
 	defer e.End()
-	if err := e.Begin(in, out); err != nil {
+	if err := e.Begin(context.Background(), in, out); err != nil {
 		return err
 	}
 	for _, s := range e.Binding.Program.Steps {

@@ -37,6 +37,9 @@ type Frame struct {
 	out     []tensor.Datum // the outputs, during a run
 	made    []bool         // per output: the run has made it
 	control holder         // what runs a step's subgraphs; nil: nothing
+
+	moves ir.EvalCtx // ends the copying of elements at the run's context
+	pause func()     // moves.Pause
 }
 
 // holder holds data of a run beside the frames.
@@ -97,9 +100,12 @@ func (f *Frame) PlaceOf(v *Value) *tensor.Tensor { return f.places[v.ID] }
 
 // Begin takes over the inputs of a run, and the tensors of outputs that are computed where the caller wants them:
 // out[i] is made where it is nil and output i is Direct. The error is a *runtime.MemoryError for an output that does not
-// fit.
-func (f *Frame) Begin(in, out []tensor.Datum) error {
+// fit. Begin, Finish and Store panic with an *ir.Ended when the context is done.
+func (f *Frame) Begin(ctx context.Context, in, out []tensor.Datum) error {
 	d := f.Binding
+	if f.moves.Ctx = ctx; f.pause == nil {
+		f.pause = f.moves.Pause
+	}
 	f.memory.enter(f)
 	f.out = out
 	for i, d := range out {
@@ -126,7 +132,7 @@ func (f *Frame) Begin(in, out []tensor.Datum) error {
 			if err := f.take(int64(tensor.ByteSize(d.DType(v), n))); err != nil {
 				return refused(err, "output "+v.Name)
 			}
-			out[i] = tensor.New(d.DType(v), d.Shape(v)...)
+			out[i] = tensor.NewParts(f.pause, d.DType(v), d.Shape(v)...)
 		}
 		t, ok := out[i].(*tensor.Tensor)
 		if !ok {
@@ -167,7 +173,7 @@ func (f *Frame) Finish(out []tensor.Datum) error {
 			}
 			continue
 		}
-		if err := runtime.Store(out, i, d); err != nil {
+		if err := runtime.Store(out, i, d, f.pause); err != nil {
 			return fmt.Errorf("output %q %w", v.Name, err)
 		}
 	}
@@ -181,7 +187,7 @@ func (f *Frame) result(v *Value, d tensor.Datum) (tensor.Datum, error) {
 		if err := f.take(ops.SizeOf(d)); err != nil {
 			return nil, refused(err, "output "+v.Name)
 		}
-		return clone(d), nil
+		return ops.CopyOf(&f.moves, d), nil
 	}
 	return d, nil
 }
@@ -189,7 +195,7 @@ func (f *Frame) result(v *Value, d tensor.Datum) (tensor.Datum, error) {
 // End forgets the data of the run, whether it went well or not.
 func (f *Frame) End() {
 	f.memory.leave(f)
-	f.out, f.control = nil, nil
+	f.out, f.control, f.moves.Ctx = nil, nil, nil
 	for i, fixed := range f.fixed {
 		if !fixed {
 			f.data[i], f.slots[i+1] = nil, elements{}
@@ -267,8 +273,7 @@ func (f *Frame) Store(v *Value, d tensor.Datum) error {
 				return refused(err, v.Name)
 			}
 		}
-		copy(w.Bytes(), t.Bytes())
-		copy(w.Strings(), t.Strings())
+		w.CopyParts(t, f.pause)
 		return nil
 	}
 	o, err := f.Own(d)
@@ -323,7 +328,7 @@ func (f *Frame) Own(d tensor.Datum) (tensor.Datum, error) {
 			if err := f.take(ops.SizeOf(d)); err != nil {
 				return nil, refused(err, "a copy of "+d.String())
 			}
-			return d.Clone(), nil
+			return d.CloneParts(f.pause), nil
 		}
 	case *tensor.Sequence:
 		if d != nil {
@@ -392,27 +397,4 @@ func overlap(a, b []byte) bool {
 	}
 	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
 	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
-}
-
-// clone copies a datum with its storage.
-func clone(d tensor.Datum) tensor.Datum {
-	switch d := d.(type) {
-	case *tensor.Tensor:
-		if d != nil {
-			return d.Clone()
-		}
-	case *tensor.Sequence:
-		if d != nil {
-			c := &tensor.Sequence{Items: make([]tensor.Datum, len(d.Items))}
-			for i, item := range d.Items {
-				c.Items[i] = clone(item)
-			}
-			return c
-		}
-	case *tensor.Optional:
-		if d != nil {
-			return &tensor.Optional{Value: clone(d.Value)}
-		}
-	}
-	return nil
 }

@@ -152,7 +152,7 @@ func Offsets[T int | int32](d *Binding, shape, strides []int, first int) []T {
 		d.Charge(math.MaxInt64 / 2)
 	}
 	list := Make[T](d, n)[:0]
-	ops.Walk(shape, strides, first, func(o int) { list = append(list, T(o)) })
+	ops.Walk(nil, shape, strides, first, func(o int) { list = append(list, T(o)) })
 	return list
 }
 

@@ -47,7 +47,7 @@ func slotOf[T tensor.Elem](t *testing.T, v T) {
 		t.Fatalf("%v: absent, or not computed where the caller wants it", dtype)
 	}
 	out := []tensor.Datum{nil}
-	if err := f.Begin([]tensor.Datum{x}, out); err != nil {
+	if err := f.Begin(context.Background(), []tensor.Datum{x}, out); err != nil {
 		t.Fatal(err)
 	}
 	if got := in.In(&f); !slices.Equal(got, tensor.Data[T](x)) || &got[0] != &tensor.Data[T](x)[0] {
@@ -103,7 +103,7 @@ func TestPackedBytes(t *testing.T) {
 	}
 	d := bindText(t, "g (int4[3] x) => (y) { y = Identity (x) }", x)
 	f, b := d.NewFrame(false), BytesOf(d, d.Program.Inputs[0])
-	if err := f.Begin([]tensor.Datum{x}, []tensor.Datum{nil}); err != nil {
+	if err := f.Begin(context.Background(), []tensor.Datum{x}, []tensor.Datum{nil}); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.In(&f); !bytes.Equal(got, x.Bytes()) {
@@ -147,7 +147,7 @@ func TestSlotOfEvaluated(t *testing.T) {
 		y = Neg (b) }`, x)
 	f, steps := d.NewFrame(false), d.Program.Steps
 	a := Output[int64](d, steps[0], 0)
-	if err := f.Begin([]tensor.Datum{x}, []tensor.Datum{nil}); err != nil {
+	if err := f.Begin(context.Background(), []tensor.Datum{x}, []tensor.Datum{nil}); err != nil {
 		t.Fatal(err)
 	}
 	want := [][]int64{{-1, 2}, nil, nil}
@@ -167,7 +167,7 @@ func TestWrongTensors(t *testing.T) {
 	d := bindText(t, "g (int64[2] x) => (y) { a = Neg (x)\n y = Neg (a) }", x)
 	f := d.NewFrame(false)
 	for _, out := range []tensor.Datum{tensor.New(tensor.Int32, 2), tensor.New(tensor.Int64, 3), &tensor.Sequence{}} {
-		err := f.Begin([]tensor.Datum{x}, []tensor.Datum{out})
+		err := f.Begin(context.Background(), []tensor.Datum{x}, []tensor.Datum{out})
 		if err == nil || !strings.Contains(err.Error(), `output "y"`) {
 			t.Errorf("%v: found %v", out, err)
 		}
@@ -191,7 +191,7 @@ func TestSlotsAllocateNothing(t *testing.T) {
 	raw := BytesOf(d, d.Program.Inputs[0])
 	in, out := []tensor.Datum{x}, []tensor.Datum{y}
 	if n := testing.AllocsPerRun(10, func() {
-		if err := f.Begin(in, out); err != nil {
+		if err := f.Begin(context.Background(), in, out); err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range from.In(&f) {

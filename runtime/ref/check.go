@@ -17,20 +17,21 @@ func elem(d tensor.DType, wide bool) tensor.DType {
 }
 
 // check compares a result with its type in the graph. It compares dimensions that are numbers, or are numbers for dims.
-func check(d tensor.Datum, t ir.Type, dims map[string]int64, wide bool) error {
+func check(c *ir.EvalCtx, d tensor.Datum, t ir.Type, dims map[string]int64, wide bool) error {
 	switch t := t.(type) {
 	case *ir.OptionalType:
 		if d = eval.Present(d); d == nil {
 			return nil
 		}
-		return check(d, t.Elem, dims, wide)
+		return check(c, d, t.Elem, dims, wide)
 	case *ir.SequenceType:
 		s, ok := d.(*tensor.Sequence)
 		if !ok || s == nil {
 			return fmt.Errorf("expected %v, the operator gave %v", t, describe(d))
 		}
 		for i, item := range s.Items {
-			if err := check(item, t.Elem, nil, wide); err != nil {
+			c.Step(64)
+			if err := check(c, item, t.Elem, nil, wide); err != nil {
 				return fmt.Errorf("item %d: %w", i, err)
 			}
 		}
@@ -68,27 +69,4 @@ func describe(d tensor.Datum) string {
 		return "an optional"
 	}
 	return "nothing"
-}
-
-// clone copies a datum with its storage.
-func clone(d tensor.Datum) tensor.Datum {
-	switch d := d.(type) {
-	case *tensor.Tensor:
-		if d != nil {
-			return d.Clone()
-		}
-	case *tensor.Sequence:
-		if d != nil {
-			c := &tensor.Sequence{Items: make([]tensor.Datum, len(d.Items))}
-			for i, item := range d.Items {
-				c.Items[i] = clone(item)
-			}
-			return c
-		}
-	case *tensor.Optional:
-		if d != nil {
-			return &tensor.Optional{Value: clone(d.Value)}
-		}
-	}
-	return nil
 }

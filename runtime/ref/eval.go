@@ -18,6 +18,7 @@ import (
 var ErrResult = errors.New("the result has not the type that the graph states")
 
 type executable struct {
+	moves ir.EvalCtx // ends the copying and checking of results at the run\'s context
 	p     *program
 	dims  map[string]int64
 	times []stepTime // per node of the main graph; nil without Config.Profile
@@ -27,7 +28,10 @@ type executable struct {
 }
 
 // Run evaluates the main graph.
-func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
+func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error) {
+	defer runtime.Ended(&err)
+	e.moves = ir.EvalCtx{Ctx: ctx}
+	defer func() { e.moves = ir.EvalCtx{} }()
 	before := e.budget.Used()
 	defer func() { e.budget.Release(e.budget.Used() - before) }()
 	res, err := e.p.code.Graph(ctx, e.p.main, in, nil, e.budget, e)
@@ -42,10 +46,10 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
 			if err := e.budget.Take(ops.SizeOf(d)); err != nil {
 				return memory(err, "output "+e.p.main.Outputs[i].Name)
 			}
-			out[i] = clone(d) // an output may be an input, a constant or a view of another output
+			out[i] = ops.CopyOf(&e.moves, d) // an output may be an input, a constant or a view of another output
 			continue
 		}
-		if err := runtime.Store(out, i, d); err != nil {
+		if err := runtime.Store(out, i, d, e.moves.Pause); err != nil {
 			return fmt.Errorf("output %q %w", e.p.main.Outputs[i].Name, err)
 		}
 	}
@@ -73,7 +77,7 @@ func (e *executable) After(at eval.Place, out []tensor.Datum) error {
 		if noTrips(at.Node, out[i]) {
 			dims = nil
 		}
-		if err := check(out[i], v.Type, dims, e.p.config.Wide); err != nil {
+		if err := check(&e.moves, out[i], v.Type, dims, e.p.config.Wide); err != nil {
 			return fmt.Errorf("output %d (%s): %w: %w", i, v.Name, ErrResult, err)
 		}
 		if e.p.config.Observe != nil && !at.Body {

@@ -49,12 +49,13 @@ of T, in the 2-norm, is above max_condition.`,
 
 func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	b, cm := ops.Tensor(in, 1), ops.Tensor(in, 2)
-	eigens, err := decomposeAll(c.Ctx, ops.Tensor(in, 0))
+	eigens, err := decomposeAll(c, ops.Tensor(in, 0))
 	if err != nil {
 		return nil, err
 	}
 	k, limit := 0, c.Node.Attrs.Float("max_condition", MaxCondition)
 	for i, e := range eigens {
+		c.Step(1)
 		if !(e.Condition <= limit) {
 			return nil, fmt.Errorf("head %d: expected eigenvectors of a condition number of at most %.3g, found %.3g",
 				i, limit, e.Condition)
@@ -72,13 +73,14 @@ func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	s.lambda = make([]complex128, heads*k)
 	s.bOut, s.cOut = make([]complex128, heads*k*h), make([]complex128, heads*m*k)
 	s.to, s.from = make([]complex128, heads*k*n), make([]complex128, heads*n*k)
-	for i, e := range eigens {
+	for i, e := range ops.All(c, eigens) {
+		c.Step(k * (2*n + h*n + m*n))
 		s.head(i, e)
 	}
 	var out []tensor.Datum
 	add := func(z []complex128, dims ...int) {
 		re, im := make([]float64, len(z)), make([]float64, len(z))
-		for i, x := range z {
+		for i, x := range ops.All(c, z) {
 			re[i], im[i] = real(x), imag(x)
 		}
 		dims = append([]int{shape[0], shape[1]}, dims...)
@@ -166,20 +168,17 @@ func Work(shape []int) int64 {
 }
 
 // decomposeAll decomposes every head of a tensor (C, S, n, n).
-func decomposeAll(ctx context.Context, a *tensor.Tensor) ([]*Eigen, error) {
+func decomposeAll(c *ir.EvalCtx, a *tensor.Tensor) ([]*Eigen, error) {
 	if a == nil || a.Rank() != 4 || a.Dim(2) != a.Dim(3) {
 		return nil, fmt.Errorf("A: expected (channels, heads, n, n), found %v", a)
 	}
-	v, err := a.Float64s()
+	v, err := ops.Float64s(c, a)
 	if err != nil {
 		return nil, fmt.Errorf("A: %w", err)
 	}
 	n := a.Dim(3)
 	out := make([]*Eigen, a.Dim(0)*a.Dim(1))
-	for i := range out {
-		if ctx != nil && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+	for i := range ops.Costly(c, len(out), 100*n*n*n) {
 		e, err := Decompose(v[i*n*n:(i+1)*n*n], n)
 		if err != nil {
 			return nil, fmt.Errorf("A: head %d: %w", i, err)
@@ -192,7 +191,16 @@ func decomposeAll(ctx context.Context, a *tensor.Tensor) ([]*Eigen, error) {
 // Condition returns the worst condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that
 // has it, counted over channels and heads. It ends between two heads when ctx is done.
 func Condition(ctx context.Context, a *tensor.Tensor) (worst float64, head int, err error) {
-	eigens, err := decomposeAll(ctx, a)
+	defer func() {
+		if v := recover(); v != nil {
+			end, ok := v.(*ir.Ended)
+			if !ok {
+				panic(v)
+			}
+			worst, head, err = math.Inf(1), 0, end.Err
+		}
+	}()
+	eigens, err := decomposeAll(&ir.EvalCtx{Ctx: ctx}, a)
 	if err != nil {
 		return math.Inf(1), 0, err
 	}

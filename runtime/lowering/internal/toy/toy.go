@@ -308,9 +308,10 @@ func (e *executable) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Ru
 }
 
 // Run computes the outputs.
-func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
+func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error) {
+	defer runtime.Ended(&err)
 	defer e.End()
-	if err := e.Begin(in, out); err != nil {
+	if err := e.Begin(ctx, in, out); err != nil {
 		return err
 	}
 	poison(e.Memory)

@@ -1,0 +1,322 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/essmc/essmc/internal/worktime"
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/opstest"
+	"github.com/essmc/essmc/ops/opstest/samples"
+	"github.com/essmc/essmc/runtime"
+)
+
+// mostStrings bounds the strings of an input or output: Go clears the headers of strings at once, in about a millisecond for so
+// many. Longer strings take longer, too.
+const mostStrings = 1 << 18
+
+var errStrings = errors.New("too many strings")
+
+// mostText is the target of calls on strings.
+const mostText = 3 * time.Millisecond
+
+// texts reports whether an operator may take or give strings.
+func texts(op *ir.Op) bool {
+	for _, p := range slices.Concat(op.In, op.Out) {
+		if p.Elem == "string" || slices.Contains(op.Elems[p.Elem], tensor.String) {
+			return true
+		}
+	}
+	return false
+}
+
+// mostWork is the longest that a call may work between two checks of its context, and after it is cancelled.
+const mostWork = 2 * time.Millisecond
+
+// Ends cancels calls of every operator of the registry. It enlarges a sample of each until a call takes 10 ms. Without
+// the environment variable ESSMC_LONG, it takes every sixth operator. Between two checks of its context, from the first
+// to the last, such a call may work for 2 ms of processor time; cancelled at any moment, it returns the context's error
+// within as long. quick names the operators ("Shape") of which no call takes so long, with reasons; they are checked
+// all the same.
+func Ends(t *testing.T, make func() runtime.Backend, quick map[string]string) {
+	e := &ends{make: make, target: 10 * time.Millisecond, elems: 1 << 26}
+	all := os.Getenv("ESSMC_LONG") != ""
+	for i, op := range ops.Default.All() {
+		if slices.Contains(samples.Refused[op.Domain], op.Name) || !all && i%6 != 0 {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s-%d", op.FullName(), op.Since), func(t *testing.T) {
+			t.Parallel()
+			goruntime.LockOSThread()
+			defer goruntime.UnlockOSThread()
+			e.operator(t, op, quick[op.FullName()])
+		})
+	}
+}
+
+type ends struct {
+	make   func() runtime.Backend
+	target time.Duration
+	elems  int // of an input
+}
+
+// operator looks for a sample that takes long enough, and cancels it.
+func (e *ends) operator(t *testing.T, op *ir.Op, quick string) {
+	var long *lasting
+	for _, s := range samplesOf(op) {
+		l := e.enlarged(op, s)
+		if l == nil {
+			continue
+		}
+		if long == nil || l.took > long.took {
+			long = l
+		}
+		if long.took >= e.target {
+			break
+		}
+	}
+	if long == nil {
+		if _, refused := e.refused(op); !refused {
+			t.Fatal("no sample gives an answer")
+		}
+		return
+	}
+	target := e.target
+	if texts(op) {
+		target = min(target, mostText)
+	}
+	switch {
+	case long.took < target && quick == "":
+		t.Errorf("the longest call takes %v, expected %v: %s", long.took, target, long.what)
+	case long.took >= target && quick != "":
+		t.Errorf("a call takes %v (%s), although %s", long.took, long.what, quick)
+	}
+	t.Logf("%v with %d checks, the longest work %v: %s", long.took, long.checks, long.worst, long.what)
+	e.hold(t, long)
+}
+
+func (e *ends) refused(op *ir.Op) (error, bool) {
+	for _, s := range samplesOf(op) {
+		c, err := sampleCase(op, s, false)
+		if err != nil {
+			return err, false
+		}
+		if _, err := runtime.New(c.graph, runtime.Options{Backend: e.make()}); !errors.Is(err, runtime.ErrUnsupported) {
+			return err, false
+		}
+	}
+	return nil, true
+}
+
+// lasting is a call, and how it went.
+type lasting struct {
+	call
+	what string
+	run  func(ctx context.Context) error
+}
+
+// enlarged makes a sample large enough. It returns the call that took longest if none took long enough.
+func (e *ends) enlarged(op *ir.Op, s opstest.Sample) *lasting {
+	best := e.try(op, s, "as it is")
+	if best == nil || best.took >= e.target {
+		return best
+	}
+	better := func(l *lasting) bool {
+		if l == nil || l.took <= best.took {
+			return false
+		}
+		best = l
+		return true
+	}
+	for _, g := range growths(op, s) {
+		last, tried := best.took, 0
+		for f := 8; f <= e.elems; f *= 8 {
+			grown, ok := g.by(s, f)
+			for ; ok && !e.fits(grown) && f > 8; f /= 2 { // the most that fits ends it
+				grown, ok = g.by(s, f/2)
+			}
+			if !ok || !e.fits(grown) || f == tried {
+				break
+			}
+			tried = f
+			l := e.try(op, grown, fmt.Sprintf("%s times %d", g.name, f))
+			if l == nil {
+				break
+			}
+			better(l)
+			if l.took >= e.target && l.err != nil { // too long: less of it may end by itself
+				for part := f / 2; part > f/8 && l.err != nil; part /= 2 {
+					if grown, ok := g.by(s, part); ok {
+						if m := e.try(op, grown, fmt.Sprintf("%s times %d", g.name, part)); m != nil && m.took >= e.target {
+							l, best = m, m
+						}
+					}
+				}
+				return best
+			}
+			if l.took >= e.target {
+				return l
+			}
+			if f >= 1<<12 && l.took < last*3/2 { // it is not what takes the time
+				break
+			}
+			last = l.took
+		}
+	}
+	return best
+}
+
+// fits reports whether inputs are small enough to be made.
+func (e *ends) fits(s opstest.Sample) bool {
+	n := 0
+	for _, d := range s.In {
+		switch x := d.(type) {
+		case *tensor.Tensor:
+			n += x.Len()
+			if n > mostStrings && x.DType() == tensor.String {
+				return false
+			}
+			for _, text := range x.Strings() {
+				n += len(text) / 4
+			}
+		case *tensor.Sequence:
+			n += 512 * len(x.Items)
+			for _, item := range x.Items {
+				if y := sampleTensor(item); y != nil {
+					n += y.Len()
+				}
+			}
+		}
+	}
+	return n <= e.elems
+}
+
+// try runs a sample. It returns nil if that fails for another reason than that it takes too long.
+func (e *ends) try(op *ir.Op, s opstest.Sample, what string) *lasting {
+	c, err := sampleCase(op, s, false)
+	if err != nil {
+		return nil
+	}
+	m, err := runtime.New(c.graph, runtime.Options{Backend: e.make(), Threads: 1, MaxMemory: 2 << 30})
+	if err != nil {
+		return nil
+	}
+	l := &lasting{what: fmt.Sprintf("%s %s (%.80s)", op.FullName(), what, describe(c.in))}
+	l.run = func(ctx context.Context) error { // shapes are bound, too
+		s := m.NewSession()
+		defer s.Close()
+		out, err := s.Run(ctx, c.in)
+		for _, d := range out {
+			if t := sampleTensor(d); t != nil && len(t.Strings()) > mostStrings {
+				return errStrings
+			}
+		}
+		return err
+	}
+	if l.call = watched(4*e.target, l.run); l.err != nil && !errors.Is(l.err, context.Canceled) {
+		return nil
+	}
+	return l
+}
+
+// hold checks the times of a call, and cancels it at several moments.
+func (e *ends) hold(t *testing.T, l *lasting) {
+	const tries = 4 // what else the thread does counts too: pages of memory, and parts of garbage collections
+	c := l.call
+	for i := 1; i < tries && c.worst > mostWork; i++ {
+		if again := watched(4*e.target, l.run); again.worst < c.worst {
+			c = again
+		}
+	}
+	if c.worst > mostWork {
+		t.Errorf("%s: works for %v between two checks of its context\nfrom %s\nto %s", l.what, c.worst, c.from, c.to)
+	}
+	for _, part := range []float64{0.1, 0.5, 0.9} {
+		moment := time.Duration(part * float64(l.took))
+		late := time.Duration(math.MaxInt64)
+		for range tries {
+			c := watched(moment, l.run)
+			if c.err != nil && !errors.Is(c.err, context.Canceled) {
+				t.Errorf("%s: cancelled after %v: %v", l.what, moment, c.err)
+			}
+			if late = min(late, max(0, c.took-moment)); late <= mostWork {
+				break
+			}
+		}
+		if late > mostWork {
+			t.Errorf("%s: cancelled after %v, it works for %v", l.what, moment, late)
+		}
+	}
+}
+
+// call is how a call went, in processor time of its thread.
+type call struct {
+	err    error
+	took   time.Duration
+	checks int
+	// worst is the longest work between two checks, from and to are where they are.
+	worst    time.Duration
+	from, to string
+}
+
+// watched runs a call with a context that is done after so much work.
+func watched(end time.Duration, run func(ctx context.Context) error) call {
+	w := &watch{Context: context.Background(), start: worktime.Thread(), end: end}
+	w.here = []uintptr{}
+	err := run(w)
+	_ = w.check()
+	return call{err: err, took: w.last, checks: w.checks, worst: w.worst, from: where(w.from), to: where(w.to)}
+}
+
+// watch is a context that is done after some work, and keeps the longest work between two checks. The run's own thread
+// asks for the time: what a thread has worked for is known to others only when its time slice ends.
+type watch struct {
+	context.Context
+	start, end, last, worst time.Duration
+	checks                  int
+	here, from, to          []uintptr // callers: of the last check, and of those around the longest work
+}
+
+// Err is context.Canceled once the work is done.
+func (w *watch) Err() error { return w.check() }
+
+func (w *watch) check() error {
+	now := worktime.Thread() - w.start
+	var callers [24]uintptr
+	n := goruntime.Callers(3, callers[:])
+	if w.checks++; now-w.last > w.worst {
+		w.worst = now - w.last
+		w.from, w.to = append(w.from[:0], w.here...), append(w.to[:0], callers[:n]...)
+	}
+	w.last, w.here = now, append(w.here[:0], callers[:n]...)
+	if now >= w.end {
+		return context.Canceled
+	}
+	return nil
+}
+
+// where names callers within this module.
+func where(callers []uintptr) string {
+	var names []string
+	frames := goruntime.CallersFrames(callers)
+	for len(callers) > 0 {
+		f, more := frames.Next()
+		if _, name, ok := strings.Cut(f.Function, "/essmc/essmc/"); ok && !strings.Contains(name, "backendtest") {
+			names = append(names, fmt.Sprintf("%s:%d", name, f.Line))
+		}
+		if !more || len(names) == 6 {
+			break
+		}
+	}
+	return strings.Join(names, " < ")
+}

@@ -1,0 +1,20 @@
+package ref_test
+
+import (
+	"testing"
+
+	"github.com/essmc/essmc/runtime/backendtest"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// A context ends the evaluation of every operator.
+func TestCancelEvery(t *testing.T) {
+	backendtest.Ends(t, ref.New, map[string]string{
+		"Constant":           "it only names its attribute",
+		"If":                 "it runs a branch that the sample states",
+		"OptionalHasElement": "it reads no element",
+		"SequenceEmpty":      "it gives no item",
+		"Shape":              "it reads no element",
+		"Size":               "it reads no element",
+	})
+}
