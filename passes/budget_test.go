@@ -54,6 +54,20 @@ var bombs = []bomb{
 	{"einsum", "Einsum", func(b *ir.Builder) *ir.Value {
 		return b.Op("", "Einsum", []*ir.Value{ones(b, 200, 200), ones(b, 200, 200)}, ir.A("equation", "ij,kl->"))
 	}},
+	{"loop", "Loop", func(b *ir.Builder) *ir.Value { // 2^62 trips around nothing
+		s := b.Sub("body")
+		s.Input("i", ir.Tensor(tensor.Int64))
+		cond, v := s.Input("cond", ir.Tensor(tensor.Bool)), s.Input("v", ir.Tensor(tensor.Float32, 1))
+		s.Output("again", s.Op("", "Identity", []*ir.Value{cond}))
+		s.Output("next", s.Op("", "Neg", []*ir.Value{v}))
+		body, err := s.Build()
+		if err != nil {
+			b.Fail(err)
+			return nil
+		}
+		return b.Op("", "Loop", []*ir.Value{b.Const("trips", tensor.Scalar(int64(1)<<62)),
+			b.Const("cond", tensor.Scalar(true)), b.Const("v0", tensor.FromSlice([]float32{1}, 1))}, ir.A("body", body))
+	}},
 	{"many", "ConstantOfShape", func(b *ir.Builder) *ir.Value { // each within the limit of one node
 		var all []*ir.Value
 		for range 600 {

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/ref"
 )
 
 // with sets an element of a tensor.
@@ -54,6 +56,30 @@ func TestBinary(t *testing.T) {
 		checkNode(t, "Cast", 1, []operand{given(c)}, ir.A("to", int(tensor.Float32)))
 		checkNode(t, "Pow", 1, []operand{given(a), fixed(tensor.Scalar(float32(2)))})
 		checkNode(t, "Pow", 1, []operand{given(a), given(b)})
+	}
+}
+
+// TestPowerOfHalf holds that Pow by one half is not the square root for -0 and -∞, as C's and numpy's pow.
+func TestPowerOfHalf(t *testing.T) {
+	inf := float32(math.Inf(1))
+	in := []float32{float32(math.Copysign(0, -1)), 0, -inf, inf, -1, 4, float32(math.NaN()), 1e-45, -1e-45, math.MaxFloat32}
+	want := []float32{0, 0, inf, inf, float32(math.NaN()), 2, float32(math.NaN()), float32(math.Sqrt(math.SmallestNonzeroFloat32)),
+		float32(math.NaN()), float32(math.Sqrt(math.MaxFloat32))}
+	for _, n := range []int{1, 3, 9, 64, 131} { // a block and more
+		x, y := make([]float32, n*len(in)), make([]float32, n*len(in))
+		for i := range x {
+			x[i], y[i] = in[i/n], want[i/n]
+		}
+		operands := []operand{given(tensor.FromSlice(x, len(x))), fixed(tensor.Scalar(float32(0.5)))}
+		for _, b := range []runtime.Backend{New(), ref.New()} {
+			g, feed := nodeGraph(t, "Pow", 1, operands)
+			for _, got := range run(t, g, runtime.Options{Backend: b}, feed) {
+				if !sameNumbers(got.(*tensor.Tensor), tensor.FromSlice(y, len(y))) {
+					t.Errorf("%d of each of %v: expected %v, found %.300s", n, in, want,
+						fmt.Sprint(tensor.Data[float32](got.(*tensor.Tensor))))
+				}
+			}
+		}
 	}
 }
 

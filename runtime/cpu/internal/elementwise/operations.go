@@ -137,12 +137,35 @@ var pairs = []struct {
 	}},
 }
 
-// powers are the powers with a constant exponent that have a kernel. As everywhere in this package, the square root of
-// -0 is -0, and that of -∞ is NaN.
+// powers are the powers with a constant exponent that have a kernel.
 var powers = map[float64]*operation{
 	1:   function(record.NoStep, copied, bound{}),
 	2:   function(kernel.FusedSquare, kernel.Square, bound{0.5, 0}),
-	0.5: function(kernel.FusedSqrt, kernel.Sqrt, bound{0.5, 0}),
+	0.5: function(record.NoStep, powerOfHalf, bound{0.5, 0}),
+}
+
+// powerOfHalf sets y = x to the power of one half, as C's and numpy's pow: unlike the square root it is 0 for -0, and ∞
+// for -∞.
+func powerOfHalf(y, x []float32) {
+	for len(x) > 0 { // in blocks, since y may be x
+		var low [64]bool
+		n := min(len(x), len(low))
+		some := false
+		for i, v := range x[:n] {
+			low[i] = v < -math.MaxFloat32
+			some = some || low[i]
+		}
+		kernel.AddS(y[:n], x[:n], 0)
+		kernel.Sqrt(y[:n], y[:n])
+		if some {
+			for i, is := range low[:n] {
+				if is {
+					y[i] = float32(math.Inf(1))
+				}
+			}
+		}
+		y, x = y[n:], x[n:]
+	}
 }
 
 func init() {
