@@ -68,7 +68,9 @@ func (f fill) make(d tensor.DType, shape []int) *tensor.Tensor {
 		case f.kind == unit:
 			v[i] = 2*rng.Float64() - 1
 		case f.kind == ties:
-			v[i] = float64(rng.IntN(17)-8) / 2
+			if v[i] = float64(rng.IntN(17)-8) / 2; v[i] == 0 && rng.IntN(2) == 0 {
+				v[i] = math.Copysign(0, -1)
+			}
 		case f.kind == odd && rng.IntN(4) == 0:
 			v[i] = oddNumbers[rng.IntN(len(oddNumbers))]
 		default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 )
 
 // reduction is an operator that sums up all steps: part reduces the steps of a chunk, join combines the result with
@@ -182,6 +183,9 @@ func (s *stepper) cumulate(n *ir.Node) error {
 	f := s.flowOf(v)
 	if f.kind != Sequence || n.Attrs.Bool("reverse", false) {
 		return s.why(n, ir.Fact{Ahead: ir.Unbounded})
+	}
+	if _, ok := ops.ConstInts(n.In(1)); !ok {
+		return s.why(n, ir.Fact{Global: true}) // only a run tells the axis
 	}
 	join, total, neutral := "Add", "ReduceSum", 0.0
 	if n.Op.Name == "CumProd" {
