@@ -17,6 +17,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
+	_ "github.com/essmc/essmc/models/families" // which ParseConfig knows
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 )
