@@ -156,7 +156,7 @@ func TestCancelAtOnce(t *testing.T) {
 		took = append(took, end-ctx.end)
 	}
 	slices.Sort(took)
-	t.Logf("work until it ended after it was cancelled: %v", took)
+	t.Logf("figure: a run of the preset sc35 ended %v after it was cancelled, at most %v", took[len(took)/2], took[len(took)-1])
 	if limit := time.Duration(math.Round(slowdown * float64(time.Millisecond))); took[len(took)/2] > limit {
 		t.Errorf("half of the runs worked for more than %v after they were cancelled: %v", limit, took)
 	}
