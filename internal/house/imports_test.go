@@ -97,6 +97,8 @@ var rooms = []struct {
 	{"frontend/onnxgo", []string{"ir", "ir/tensor", "ops", "frontend/open", "runtime", "github.com/owulveryck/onnx-go",
 		"gorgonia.org/tensor", "gonum.org/v1/gonum", "go4.org/unsafe/assume-no-moving-gc"}},
 	{"docs/service", []string{"ir", "ir/tensor", "runtime", "runtime/cpu"}},
+	{"internal/hostile", nil},
+	{"internal/promises", []string{"runtime/cpu/kernel"}},
 	{"internal/golden", nil},
 	{"internal/graphfuzz", []string{"*"}},
 	{"cmd/essmc", []string{"*"}},

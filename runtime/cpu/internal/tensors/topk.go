@@ -82,6 +82,9 @@ func (p *topKPass[T]) before(row []T, i, j int32) bool {
 	return i < j
 }
 
+// topKPart is the number of elements between two checks whether the run has ended: 1 ms at most.
+const topKPart = 1 << 12
+
 func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 	all := int32s(w.Scratch)
 	for i := range p.inner {
@@ -92,9 +95,15 @@ func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 			heap[j] = int32(j)
 		}
 		for j := p.k/2 - 1; j >= 0; j-- {
+			if j%topKPart == 0 && w.Halted() {
+				return
+			}
 			p.sink(row, heap, j)
 		}
 		for j := p.k; j < p.n; j++ {
+			if j%topKPart == 0 && w.Halted() {
+				return
+			}
 			if x, worst := row[j*p.inner], row[int(heap[0])*p.inner]; p.largest && x <= worst ||
 				!p.largest && x >= worst {
 				continue // most are
@@ -105,6 +114,9 @@ func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 			}
 		}
 		for left := p.k - 1; left > 0; left-- { // the worst goes last
+			if left%topKPart == 0 && w.Halted() {
+				return
+			}
 			heap[0], heap[left] = heap[left], heap[0]
 			p.sink(row, heap[:left], 0)
 		}
