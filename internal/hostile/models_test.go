@@ -19,7 +19,7 @@ import (
 
 // Bounds of one model, in a process that has its own memory besides.
 const (
-	mostMemory  = 512 << 20               // the compilation's budget, garbage, and twice a session's memory
+	mostMemory  = 640 << 20               // the compilation's budget, garbage, and twice a session's memory
 	mostOpening = 2500 * time.Millisecond // processor time, the collector's included
 	mostRunning = 300 * time.Millisecond
 )
