@@ -21,7 +21,7 @@ import (
 const (
 	mostMemory  = 640 << 20               // the compilation's budget, garbage, and twice a session's memory
 	mostOpening = 2500 * time.Millisecond // processor time, the collector's included
-	mostRunning = 300 * time.Millisecond
+	mostRunning = 500 * time.Millisecond
 )
 
 // TestModels checks that models that demand too much are refused, or end at the deadline, and that the process stays

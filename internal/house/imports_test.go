@@ -98,7 +98,7 @@ var rooms = []struct {
 		"gorgonia.org/tensor", "gonum.org/v1/gonum", "go4.org/unsafe/assume-no-moving-gc"}},
 	{"docs/service", []string{"ir", "ir/tensor", "runtime", "runtime/cpu"}},
 	{"internal/hostile", nil},
-	{"internal/promises", []string{"runtime/cpu/kernel"}},
+	{"internal/promises", []string{"internal/files", "runtime/cpu/kernel"}},
 	{"internal/golden", nil},
 	{"internal/graphfuzz", []string{"*"}},
 	{"cmd/essmc", []string{"*"}},

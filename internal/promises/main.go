@@ -3,7 +3,7 @@
 //
 //	go run ./internal/promises > bench/PROMISES.md
 //
-// It imports runtime/cpu/kernel, for its list of variants, and takes some minutes. Tests give figures by log lines that
+// It imports internal/files, and runtime/cpu/kernel for its list of variants; it takes some minutes. Tests give figures by log lines that
 // begin with "figure: ". It exits with 1 if a test fails, or is not there.
 package main
 
@@ -22,11 +22,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 func main() {
-	page, err := os.ReadFile("SECURITY.md")
+	page, err := files.ReadFile("SECURITY.md")
 	if err == nil {
 		err = report(os.Stdout, os.Stderr, string(page), kernel.Variants())
 	}

@@ -13,9 +13,9 @@ import (
 // only a part of it. Passes have folded what they can, with budgets of their own: what is left comes from the bodies of
 // operators.
 const (
-	foldBytes, foldBytesPer = 1 << 28, 16
-	foldWork, foldWorkPer   = 1 << 28, 256
-	nodeBytes, nodeWork     = 1 << 24, 1 << 27
+	foldBytes, foldBytesPer = 1 << 26, 16
+	foldWork, foldWorkPer   = 1 << 27, 256
+	nodeBytes, nodeWork     = 1 << 24, 1 << 26
 )
 
 // The budget for values that follow from shapes, of a binding and of those within it; an evaluation may take a part.
