@@ -20,9 +20,9 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// A service that loads models of strangers sets limits like these.
+// Limits of a service that loads models of strangers, beside open.Untrusted.
 const (
-	memory   = 64 << 20               // of a session
+	memory   = 64 << 20               // of a session; more would hide what is not counted
 	opening  = 2 * time.Second        // until the context of opening ends
 	deadline = 100 * time.Millisecond // of a run, and of a step of a stream
 )
@@ -67,8 +67,7 @@ func try(path string, b runtime.Backend) report {
 	done := clock(&r.Opened)
 	ctx, cancel := context.WithTimeout(context.Background(), opening)
 	defer cancel()
-	model, err := open.Load(path, open.Options{Context: ctx,
-		Run: runtime.Options{Backend: b, Threads: 1, MaxMemory: memory, Copy: true}})
+	model, err := open.Load(path, options(ctx, b))
 	done()
 	if err != nil {
 		r.Err = err.Error()
@@ -87,6 +86,12 @@ func try(path string, b runtime.Backend) report {
 		r.StepErr = err.Error()
 	}
 	return r
+}
+
+func options(ctx context.Context, b runtime.Backend) open.Options {
+	o := open.Untrusted()
+	o.Context, o.Run.Backend, o.Run.MaxMemory = ctx, b, memory
+	return o
 }
 
 func run(model *runtime.Model) (map[string]tensor.Datum, error) {

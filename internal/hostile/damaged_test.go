@@ -58,8 +58,7 @@ func damage(b []byte, visit func(how string, b []byte)) {
 func openAndRun(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), opening)
 	defer cancel()
-	m, err := open.Load(path, open.Options{Context: ctx,
-		Run: runtime.Options{Backend: cpu.New(), Threads: 1, MaxMemory: memory, Copy: true}})
+	m, err := open.Load(path, options(ctx, cpu.New()))
 	if err != nil {
 		return err
 	}
