@@ -3,6 +3,7 @@ package backbone
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/models/config"
@@ -251,7 +252,7 @@ func (c *Config) Common() models.Common {
 	}
 	common := models.Common{SamplingRate: c.SamplingRate, Labels: c.ID2Label, Layers: c.NLayers * len(c.Layers), Width: c.DModel,
 		Outputs: c.Decoder.DOutput, Causal: c.Causal(), Streams: c.streams(), Resamples: true,
-		Details: []string{fmt.Sprintf("%s (%s)", norm, c.Norm)}}
+		Details: []string{fmt.Sprintf("%s (%s)", norm, c.Norm), strings.Join(names, " and ")}}
 	if len(c.Encoder) > 0 {
 		common.Input = c.Encoder[0].describe(c.DModel)
 	}

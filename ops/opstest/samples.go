@@ -7,6 +7,7 @@ package opstest
 
 import (
 	"math/rand/v2"
+	"sync"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -38,7 +39,22 @@ func (s Sample) Gives(n int) Sample { s.Outs = n; return s }
 func (s Sample) Sized(inputs ...int) Sample { s.Rigid = inputs; return s }
 
 // Random is the source of samples. It starts with the same seed in every run.
-var Random = rand.New(rand.NewPCG(1, 2))
+var (
+	Random = rand.New(source)
+	source = rand.NewPCG(1, 2)
+	seeded sync.Mutex
+)
+
+// Seeded calls f, during which Random has numbers that depend on the seed alone: not on the samples that were made before.
+// Several goroutines may call it.
+func Seeded(seed uint64, f func()) {
+	seeded.Lock()
+	defer seeded.Unlock()
+	before := *source
+	source.Seed(seed, 2)
+	defer func() { *source = before }()
+	f()
+}
 
 func product(s []int) int {
 	n := 1

@@ -6,6 +6,8 @@
 package samples
 
 import (
+	"hash/fnv"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -28,14 +30,18 @@ var byDomain = map[string][]func(o *ir.Op) []opstest.Sample{
 	"essm":                     {essmSamples},
 }
 
-// Of returns samples for an operator, or nil if there are none.
-func Of(o *ir.Op) []opstest.Sample {
-	for _, f := range byDomain[o.Domain] {
-		if s := f(o); s != nil {
-			return s
+// Of returns samples for an operator, or nil if there are none. They are the same in every call.
+func Of(o *ir.Op) (all []opstest.Sample) {
+	h := fnv.New64a()
+	h.Write([]byte(o.FullName()))
+	opstest.Seeded(h.Sum64(), func() {
+		for _, f := range byDomain[o.Domain] {
+			if all = f(o); all != nil {
+				return
+			}
 		}
-	}
-	return nil
+	})
+	return all
 }
 
 type list = []opstest.Sample
