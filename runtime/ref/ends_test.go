@@ -9,6 +9,9 @@ import (
 
 // A context ends the evaluation of every operator.
 func TestCancelEvery(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures processor time, which the race detector multiplies")
+	}
 	backendtest.Ends(t, ref.New, map[string]string{
 		"Constant":           "it only names its attribute",
 		"If":                 "it runs a branch that the sample states",
