@@ -1,7 +1,7 @@
 // Command promises measures the promises of SECURITY.md: it runs the tests that the table names, once for each variant
 // of the kernels that the processor has, and writes what they found as a table in Markdown to standard output:
 //
-//	go run ./internal/promises > FILE.md
+//	go run ./internal/promises > FILE
 //
 // It imports internal/files, and runtime/cpu/kernel for its list of variants; it takes some minutes. Tests give figures by log lines that
 // begin with "figure: ". It exits with 1 if a test fails, or is not there.
