@@ -16,6 +16,7 @@ import (
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/opstest"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -296,7 +297,7 @@ func (k *check) owner() *Finding {
 				for name, d := range k.got[i] {
 					if t, ok := d.(*tensor.Tensor); ok && t.DType() != tensor.String {
 						c := t.Clone()
-						spoil(c)
+						opstest.Spoil(c)
 						into[name] = c
 					}
 				}
@@ -315,7 +316,7 @@ func (k *check) owner() *Finding {
 				return &Finding{"owner", fmt.Sprintf("run %d: input %s is written to", i, name)}
 			}
 			for _, d := range into {
-				spoil(d)
+				opstest.Spoil(d)
 			}
 			if name := sameData(k.cs.Runs[i], in); name != "" {
 				return &Finding{"owner", fmt.Sprintf("run %d: an output shares storage with input %s", i, name)}
@@ -363,7 +364,7 @@ func (k *check) precision() *Finding {
 	return k.judge(kind, got, func(n *ir.Node) float64 {
 		for _, p := range []string{"MatMul", "Gemm", "Linear", "SSM", "StateSpace", "Attention", "Einsum", "LSTM", "GRU", "RNN"} {
 			if strings.Contains(n.Op.Name, p) {
-				return rel / unitOf(tensor.Float32)
+				return rel / opstest.Unit(tensor.Float32)
 			}
 		}
 		return n.Op.Tol.Ulps

@@ -9,22 +9,8 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/ops/opstest"
 )
-
-// unitOf returns the rounding unit of a float type: half the distance from 1 to the next number.
-func unitOf(d tensor.DType) float64 {
-	switch d {
-	case tensor.Float64, tensor.Complex128:
-		return 0x1p-53
-	case tensor.Float32, tensor.Complex64:
-		return 0x1p-24
-	case tensor.Float16:
-		return 0x1p-11
-	case tensor.BFloat16:
-		return 0x1p-8
-	}
-	return 0x1p-4 // float8, float4
-}
 
 // views are evaluations of one output: in float64, in the graph's own types, and in float64 with errors as large as the
 // operators' tolerances allow.
@@ -188,7 +174,7 @@ func compareFloats(d tensor.DType, x, y, n []float64, others [][]float64, v view
 			}
 		}
 	}
-	bound := max(v.factor*own, 32*unitOf(d)*scale)
+	bound := max(v.factor*own, 32*opstest.Unit(d)*scale)
 	if others != nil {
 		bound = max(bound, v.factor*spread)
 	}
@@ -260,47 +246,12 @@ func sameData(a, b Data) string {
 
 func names(d Data) []string { return slices.Sorted(maps.Keys(d)) }
 
-func copyDatum(d tensor.Datum) tensor.Datum {
-	switch d := d.(type) {
-	case *tensor.Tensor:
-		return d.Clone()
-	case *tensor.Sequence:
-		c := &tensor.Sequence{}
-		for _, item := range d.Items {
-			c.Items = append(c.Items, copyDatum(item))
-		}
-		return c
-	case *tensor.Optional:
-		return &tensor.Optional{Value: copyDatum(d.Value)}
-	}
-	return nil
-}
-
 func copyData(d Data) Data {
 	c := Data{}
 	for name, x := range d {
-		c[name] = copyDatum(x)
+		c[name] = opstest.Copy(x)
 	}
 	return c
-}
-
-// spoil overwrites all elements of a datum.
-func spoil(d tensor.Datum) {
-	switch d := d.(type) {
-	case *tensor.Tensor:
-		for i := range d.Bytes() {
-			d.Bytes()[i] ^= 1
-		}
-		for i := range d.Strings() {
-			d.Strings()[i] += "!"
-		}
-	case *tensor.Sequence:
-		for _, item := range d.Items {
-			spoil(item)
-		}
-	case *tensor.Optional:
-		spoil(d.Value)
-	}
 }
 
 // zeroBits reports the first zero whose sign differs between two tensors of floats, or -1.

@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/ops/opstest"
 )
 
 // Shrink returns a smaller case for which fails still holds: with fewer runs, outputs, nodes, symbols, attributes, and
@@ -125,7 +126,7 @@ func (*trace) Done(eval.Place) error   { return nil }
 func (t *trace) After(at eval.Place, out []tensor.Datum) error {
 	for i, v := range at.Node.Outputs {
 		if v != nil && i < len(out) && !at.Inner && !at.Body {
-			t.values[v] = copyDatum(out[i])
+			t.values[v] = opstest.Copy(out[i])
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/ops/opstest"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/ref"
 )
@@ -66,9 +67,9 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 		if slices.Contains(spreading, at.Node.Op.Name) && at.Node.Op.Domain != "" {
 			least = 1e-3 // transforms and states that cancel leave digits of what has cancelled
 		}
-		w.disturb(c, ulps*unitOf(v.Elem()), least, ulps <= 8)
+		w.disturb(c, ulps*opstest.Unit(v.Elem()), least, ulps <= 8)
 		if w.inputs {
-			w.nudge(c, 4*unitOf(v.Elem()))
+			w.nudge(c, 4*opstest.Unit(v.Elem()))
 		}
 		if v.Elem() == tensor.Float32 && c.DType() == tensor.Float64 { // numbers that are equal in float32 become equal
 			x := tensor.Data[float64](c)
@@ -141,7 +142,7 @@ func perturbed(g *ir.Graph, in Data, seed uint64, tol func(n *ir.Node) float64) 
 		data[i] = eval.Present(eval.Widen(in[v.Name]))
 		if t, ok := data[i].(*tensor.Tensor); ok && w.inputs && t.DType() == tensor.Float64 {
 			t = t.Clone()
-			w.nudge(t, 4*unitOf(v.Elem()))
+			w.nudge(t, 4*opstest.Unit(v.Elem()))
 			data[i] = t
 		}
 	}

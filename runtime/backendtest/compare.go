@@ -7,22 +7,8 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/opstest"
 )
-
-// unit returns the rounding unit of a float type: half the distance from 1 to the next number.
-func unit(d tensor.DType) float64 {
-	switch d {
-	case tensor.Float64, tensor.Complex128:
-		return 0x1p-53
-	case tensor.Float32, tensor.Complex64:
-		return 0x1p-24
-	case tensor.Float16:
-		return 0x1p-11
-	case tensor.BFloat16:
-		return 0x1p-8
-	}
-	return 0x1p-4 // float8, float4
-}
 
 // Diff returns the difference of got from truth, which was computed in float64, if it is larger than tol allows for
 // got's element type, and "" otherwise. Shapes must be equal, and so must integers, bools and strings. NaN and
@@ -89,7 +75,7 @@ func diffTensors(got, truth *tensor.Tensor, tol ir.Tolerance) string {
 	}
 	x, y, r := reals(got), reals(truth), reals(rounded)
 	scale := scaleOf(y, r)
-	bound := tol.Ulps * unit(d) * scale
+	bound := tol.Ulps * opstest.Unit(d) * scale
 	worst, at := 0.0, -1
 	for i := range x {
 		switch {
@@ -124,7 +110,7 @@ func farthest(got, truth Data) float64 {
 		scale := scaleOf(b, b)
 		for i := range a {
 			if e := math.Abs(a[i] - b[i]); e < math.Inf(1) {
-				most = max(most, e/(unit(x.DType())*scale))
+				most = max(most, e/(opstest.Unit(x.DType())*scale))
 			}
 		}
 	}

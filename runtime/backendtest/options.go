@@ -8,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/ops/opstest"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -54,7 +55,7 @@ func (s *suite) options(t *testing.T) {
 				if p == tensor.Float64 != (x.DType() == tensor.Float64) {
 					t.Errorf("output %s is %v", name, x)
 				}
-				if d := Diff(x, want[name], ir.Tolerance{Ulps: lossy[p] / unit(x.DType())}); d != "" {
+				if d := Diff(x, want[name], ir.Tolerance{Ulps: lossy[p] / opstest.Unit(x.DType())}); d != "" {
 					t.Errorf("output %s: %s", name, d)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/opstest"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -15,7 +16,7 @@ func owned(t testing.TB, what string, session *runtime.Session, in, got Data) {
 	t.Helper()
 	given, first := copyData(in), copyData(got)
 	for _, name := range names(got) {
-		spoil(got[name])
+		opstest.Spoil(got[name])
 	}
 	again, err := session.Run(context.Background(), in)
 	if err != nil {
@@ -30,47 +31,12 @@ func owned(t testing.TB, what string, session *runtime.Session, in, got Data) {
 	}
 }
 
-// spoil overwrites all elements of a datum.
-func spoil(d tensor.Datum) {
-	switch d := d.(type) {
-	case *tensor.Tensor:
-		for i := range d.Bytes() {
-			d.Bytes()[i] ^= 1
-		}
-		for i := range d.Strings() {
-			d.Strings()[i] += "!"
-		}
-	case *tensor.Sequence:
-		for _, item := range d.Items {
-			spoil(item)
-		}
-	case *tensor.Optional:
-		spoil(d.Value)
-	}
-}
-
 func copyData(d Data) Data {
 	c := Data{}
 	for name, x := range d {
-		c[name] = copyDatum(x)
+		c[name] = opstest.Copy(x)
 	}
 	return c
-}
-
-func copyDatum(d tensor.Datum) tensor.Datum {
-	switch d := d.(type) {
-	case *tensor.Tensor:
-		return d.Clone()
-	case *tensor.Sequence:
-		c := &tensor.Sequence{}
-		for _, item := range d.Items {
-			c.Items = append(c.Items, copyDatum(item))
-		}
-		return c
-	case *tensor.Optional:
-		return &tensor.Optional{Value: copyDatum(d.Value)}
-	}
-	return nil
 }
 
 // sameDatum reports whether two data are equal bit by bit.
