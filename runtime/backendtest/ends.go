@@ -167,7 +167,8 @@ func (e *ends) enlarged(op *ir.Op, s opstest.Sample) *lasting {
 			if l.took >= e.target {
 				return l
 			}
-			if f >= 1<<12 && l.took < last*3/2 { // it is not what takes the time
+			// Below a fifth of a millisecond, times say little.
+			if f >= 1<<12 && l.took < last*3/2 && (l.took > time.Millisecond/5 || f >= 1<<18) { // it is not what takes the time
 				break
 			}
 			last = l.took
