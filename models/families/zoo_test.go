@@ -25,7 +25,7 @@ import (
 var slack = map[string]float64{"s4d-slow-modes": 1.5e-4, "s5-last-noconj": 1.1e-5}
 
 // TestReferences runs the models of the reference cases whose family is known: by the interpreter in float64 against the
-// answers in float64, on the CPU in every form, and as a stream.
+// answers in float64, on the CPU in every form, as a plan, as a stream, and as a stream that moves to another process.
 func TestReferences(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(shared.Path(t, "reference-zoo"), "*", "config.json"))
 	if err != nil || len(dirs) == 0 {
@@ -72,6 +72,7 @@ func reference(t *testing.T, dir string) {
 			t.Errorf("on the CPU, form %q, it is %.2g off", kernel, far(got, truth))
 		}
 	}
+	file := planned(t, m, in)
 	if !m.Config.Common().Streams {
 		return
 	}
@@ -80,6 +81,7 @@ func reference(t *testing.T, dir string) {
 			t.Errorf("in chunks of %d: %v", chunk, err)
 		}
 	}
+	elsewhere(t, file, in)
 }
 
 func array(t *testing.T, dir, name string) *tensor.Tensor {
@@ -134,32 +136,17 @@ func stream(t *testing.T, m *open.Model, in map[string]tensor.Datum, truth *tens
 		return err
 	}
 	defer model.Close()
-	x := in[models.Input].(*tensor.Tensor)
-	batch := x.Dim(0)
-	if model.Meta()[ir.MetaBatch] == "P" {
-		batch /= 2 // pairs of documents
-	}
-	s, err := model.NewStream(batch)
+	s, err := model.NewStream(sequences(model, in))
 	if err != nil {
 		return err
 	}
-	length := x.Dim(1)
-	var last *tensor.Tensor
-	var all []*tensor.Tensor
-	for at := 0; at < length; at += chunk {
-		out := map[string]tensor.Datum{}
-		chunk := map[string]tensor.Datum{models.Input: part(x, at, min(at+chunk, length))}
-		if lengths := in[models.Lengths]; lengths != nil {
-			chunk[models.Lengths] = lengths
-		}
-		if err := s.Step(context.Background(), chunk, out); err != nil {
-			return err
-		}
-		last = out[models.Output].(*tensor.Tensor)
-		all = append(all, last)
+	length := in[models.Input].(*tensor.Tensor).Dim(1)
+	all, err := steps(s, in, 0, length, chunk)
+	if err != nil {
+		return err
 	}
 	if truth.Rank() == 2 || truth.Dim(1) != length {
-		if d := far(last, truth); d > bound {
+		if d := far(all[len(all)-1], truth); d > bound {
 			return fmt.Errorf("%.2g off", d)
 		}
 		return nil
@@ -168,6 +155,32 @@ func stream(t *testing.T, m *open.Model, in map[string]tensor.Datum, truth *tens
 		return fmt.Errorf("%.2g off", d)
 	}
 	return nil
+}
+
+// sequences is the batch of a stream that takes in.
+func sequences(m *runtime.Model, in map[string]tensor.Datum) int {
+	batch := in[models.Input].(*tensor.Tensor).Dim(0)
+	if m.Meta()[ir.MetaBatch] == "P" {
+		batch /= 2 // pairs of documents
+	}
+	return batch
+}
+
+// steps takes the steps from to to in chunks, and returns the answer after each.
+func steps(s *runtime.Stream, in map[string]tensor.Datum, from, to, chunk int) ([]*tensor.Tensor, error) {
+	var all []*tensor.Tensor
+	for at := from; at < to; at += chunk {
+		out := map[string]tensor.Datum{}
+		given := map[string]tensor.Datum{models.Input: part(in[models.Input].(*tensor.Tensor), at, min(at+chunk, to))}
+		if lengths := in[models.Lengths]; lengths != nil {
+			given[models.Lengths] = lengths
+		}
+		if err := s.Step(context.Background(), given, out); err != nil {
+			return nil, err
+		}
+		all = append(all, out[models.Output].(*tensor.Tensor))
+	}
+	return all, nil
 }
 
 // joined puts chunks together along time.
