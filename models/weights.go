@@ -32,6 +32,13 @@ func (s Spec) Size() int {
 	return n
 }
 
+// Extras is a Config whose checkpoints may hold tensors that are no part of the model.
+type Extras interface {
+	Config
+	// Extra reports whether the tensor of a name is left out.
+	Extra(name string) bool
+}
+
 // maxHints bounds the names that Check compares to a missing one.
 const maxHints = 64
 
@@ -51,8 +58,9 @@ func Check(c Config, w Weights) error {
 		known[s.Name] = true
 	}
 	var extra []string
+	extras, _ := c.(Extras)
 	for name := range w {
-		if !known[name] && !strings.HasSuffix(name, ".num_batches_tracked") {
+		if !known[name] && !strings.HasSuffix(name, ".num_batches_tracked") && (extras == nil || !extras.Extra(name)) {
 			extra = append(extra, name)
 		}
 	}

@@ -25,6 +25,13 @@ func (r *Random) Fill(x []float64, scale float64) {
 	}
 }
 
+// Bounded fills x with uniform numbers from -bound to bound.
+func (r *Random) Bounded(x []float64, bound float64) {
+	for i := range x {
+		x[i] = float64(2*r.Float64()-1) * bound
+	}
+}
+
 // Uniform fills x, a matrix of the given size, with uniform numbers of the variance that keeps activations and gradients of
 // equal size (Glorot, Bengio, 2010).
 func (r *Random) Uniform(x []float64, outputs, inputs int) {

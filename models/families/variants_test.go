@@ -65,6 +65,13 @@ var variants = []struct{ preset, common, changes string }{
 
 		model.layer.n_layers=2 model.prenorm=false decoder.mode=sum
 		encoder._name_=embedding encoder.n_tokens=9 decoder.use_lengths=true`},
+	{"cdil-image", "input_size=5 char_vocab=9 num_channels=5,6,6 output_size=3", `
+
+		use_embed=false kernel_size=5 num_channels=7
+		model=DIL kernel_size=1
+		model=CNN use_embed=false
+		model=TCN use_embed=false kernel_size=2
+		model=TCN kernel_size=4 fix_length=false`},
 }
 
 // TestVariants holds that every kind of model builds and runs, that all forms agree, and that a causal one gives the same
