@@ -26,7 +26,7 @@ import (
 // suite is one section of the results.
 type suite struct {
 	name, title, doc string
-	peers            []string // peers that it needs: blas, fftw, gomlx, torch, ort
+	peers            []string // peers that it needs: blas, fftw, gomlx, torch, families, ort
 	run              func(context.Context, *env, *result) error
 }
 
@@ -74,6 +74,9 @@ func init() {
 			"The preset text with one thing changed at a time. torch in the faster of two forms (kept spectrum, " +
 				"chunks of 64), ONNX Runtime as exported.",
 			[]string{"blas", "torch", "ort"}, runSweep},
+		{"families", "Families of models",
+			"Untrained models of equal width and depth, one thread, as `essmc` runs them from their directories.",
+			[]string{"families", "ort"}, runFamilies},
 	}
 }
 

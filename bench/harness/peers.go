@@ -17,6 +17,7 @@ type peers struct {
 	blas, fftw, gomlx *peer
 	ort, ortGo        *peer // ONNX Runtime called from Python, and from Go
 	torch             []torchPeer
+	families          *peer             // torch's modules of all families, on one thread
 	python            map[string]string // interpreters by module
 	absent            []string          // absent peers, with reasons and the ways to get them
 }
@@ -87,6 +88,16 @@ func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 				}
 				p.torch = append(p.torch, t)
 			}
+		}
+	}
+	if need["families"] {
+		python, err := findPython(ctx, e, "torch")
+		if err == nil {
+			p.families, err = startPeer(ctx, "torch", torchEnviron(dir, torchSettings(1)[0]), python,
+				filepath.Join(dir, "torch_families.py"))
+		}
+		if err != nil {
+			lack("torch", err, "`go run ./bench -get`; -python names another interpreter.")
 		}
 	}
 	if need["ort"] {
@@ -201,7 +212,7 @@ func findPython(ctx context.Context, e *env, module string) (string, error) {
 }
 
 func (p *peers) all() []*peer {
-	all := []*peer{p.blas, p.fftw, p.gomlx, p.ort, p.ortGo}
+	all := []*peer{p.blas, p.fftw, p.gomlx, p.ort, p.ortGo, p.families}
 	for _, t := range p.torch {
 		all = append(all, t.peer)
 	}
@@ -224,7 +235,7 @@ func (p *peers) strays() (out []string) {
 
 // versions describes the available peers of the named kinds.
 func (p *peers) versions(kinds []string) []string {
-	by := map[string]*peer{"blas": p.blas, "fftw": p.fftw, "gomlx": p.gomlx, "ort": p.ort}
+	by := map[string]*peer{"blas": p.blas, "fftw": p.fftw, "gomlx": p.gomlx, "ort": p.ort, "families": p.families}
 	if p.ortGo != nil {
 		by["ort"] = p.ortGo
 	}

@@ -22,6 +22,7 @@ type line struct {
 	name  string
 	x, y  []float64
 	floor bool // dashed, without points
+	kind  int  // above 0: a color, dashes and a glyph of its own
 }
 
 func (l *line) add(x, y float64) {
@@ -38,6 +39,18 @@ var colors = map[string]color.Color{
 	"floor": color.RGBA{R: 0x60, G: 0x60, B: 0x60, A: 0xff},
 	"other": color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
 }
+
+// kinds are the colors of lines of a kind, and glyphs those of their points: together they differ for 40 lines. Of the
+// colors of Okabe and Ito, yellow is too light for lines.
+var (
+	kinds = []color.Color{
+		color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
+		color.RGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff}, color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
+		color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff}, color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
+		color.RGBA{R: 0x00, G: 0x00, B: 0x00, A: 0xff}, color.RGBA{R: 0x80, G: 0x80, B: 0x80, A: 0xff},
+	}
+	glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}}
+)
 
 // ticks are the measured values of x.
 type ticks []float64
@@ -92,8 +105,16 @@ const (
 
 // drawFigure writes a figure with logarithmic axes. y is in milliseconds.
 func drawFigure(dir, file, title, xlabel string, lines []line) (figure, error) {
+	return drawing{title, xlabel, "time of one run (ms)"}.draw(dir, file, lines)
+}
+
+// drawing is the text of a figure.
+type drawing struct{ title, xlabel, ylabel string }
+
+// draw writes a figure with logarithmic axes.
+func (d drawing) draw(dir, file string, lines []line) (figure, error) {
 	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xlabel, "time of one run (ms)"
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.title, d.xlabel, d.ylabel
 	p.Title.TextStyle.Font.Size, p.Title.Padding = 11, vg.Points(6)
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.Y.Tick.Marker = decades{}
@@ -125,6 +146,9 @@ func drawFigure(dir, file, title, xlabel string, lines []line) (figure, error) {
 		drawn.Color, drawn.Dashes = style(l)
 		drawn.Width = vg.Points(1.6)
 		points.Color, points.Shape, points.Radius = drawn.Color, draw.CircleGlyph{}, vg.Points(2.4)
+		if l.kind > 0 {
+			points.Shape, points.Radius = glyphs[(l.kind-1)/len(kinds)%len(glyphs)], vg.Points(3)
+		}
 		p.Add(drawn)
 		if l.floor {
 			legend.Add(l.name, drawn)
@@ -145,11 +169,17 @@ func drawFigure(dir, file, title, xlabel string, lines []line) (figure, error) {
 	dc.Fill(dc.Rectangle.Path())
 	p.Draw(draw.Crop(dc, vg.Points(6), -legendWidth, vg.Points(6), -vg.Points(6)))
 	legend.Draw(draw.Crop(dc, figureWidth-legendWidth+vg.Points(10), 0, 0, -vg.Points(26)))
-	return figure{file, title}, write(filepath.Join(dir, file), c)
+	return figure{file, d.title}, write(filepath.Join(dir, file), c)
 }
 
 // style returns a line's color, by the first word of its name, and its dashes, for several threads.
 func style(l line) (color.Color, []vg.Length) {
+	if l.kind > 0 {
+		if (l.kind-1)/len(kinds)%2 == 1 {
+			return kinds[(l.kind-1)%len(kinds)], []vg.Length{vg.Points(6), vg.Points(2)}
+		}
+		return kinds[(l.kind-1)%len(kinds)], nil
+	}
 	key, dashes := "other", []vg.Length(nil)
 	for _, k := range []struct{ prefix, key string }{{"essmc", "ours"}, {"torch", "torch"}, {"ONNX Runtime", "ort"},
 		{"floor", "floor"}} {

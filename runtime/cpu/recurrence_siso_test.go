@@ -13,9 +13,10 @@ import (
 // without state and direct term, at numbers of states and steps around the blocks of kernels.
 func TestSISO(t *testing.T) {
 	for i, dir := range directions {
-		for _, length := range []int{1, 7, 100, 400} {
+		for j, length := range []int{1, 7, 100, 400} {
 			for k, n := range []int{1, 7, 8, 12, 64} {
 				s := system{batch: 1 + k%2, length: length, ch: 1, heads: 9, n: n, h: 1, m: 1, direction: dir,
+					complexB: (i+j+k)%3 == 1, complexC: (i+j+k)%2 == 1,
 					d: []string{"", "diagonal", "full"}[(k+length)%3], state: i == 0 && (k+length)%2 == 0}
 				g, in := s.graph(t, uint64(k))
 				p, err := backend{DefaultCosts()}.compile(g, runtime.Config{Constants: &runtime.Constants{}})

@@ -6,11 +6,12 @@ import (
 )
 
 // SISO is a list of diagonal systems with n states, one input and one output each: y[t] = Re Σ c z[t] + direct·u[t],
-// where b·u[t] is the input of the states. One system after the other runs over all rows, so that the inputs and
+// where b·u[t] is the input of the states; b and c may be complex. One system after the other runs over all rows, so that the inputs and
 // outputs of its n states stay in the first-level cache; in blocks of eight steps they are not computed at all.
 type SISO struct {
 	n      int
 	b, c   []float32
+	minus  []float32  // -Im c; nil if c is real
 	direct []float32  // nil for none
 	parts  []Diagonal // the states of each system
 	tables []sisoTable
@@ -29,10 +30,33 @@ const (
 	sisoLanes = 8
 )
 
+// Gains are complex numbers; Im is nil if they are real.
+type Gains struct{ Re, Im []float32 }
+
+func (g Gains) at(i int) complex128 {
+	if g.Im == nil {
+		return complex(float64(g.Re[i]), 0)
+	}
+	return complex(float64(g.Re[i]), float64(g.Im[i]))
+}
+
 // NewSISO returns the systems of the states of d, n each. b and c have a number per state. direct has one per system,
 // or is nil. NewSISO may keep its arguments.
-func NewSISO(d *Diagonal, n int, b, c, direct []float32) *SISO {
-	s := &SISO{n: n, b: b, c: c, direct: direct}
+func NewSISO(d *Diagonal, n int, b, c Gains, direct []float32) *SISO {
+	s := &SISO{n: n, b: b.Re, c: c.Re, direct: direct}
+	if b.Im != nil { // a part of the system
+		d = gained(d, b.at)
+		s.b = make([]float32, len(b.Re))
+		for i := range s.b {
+			s.b[i] = 1
+		}
+	}
+	if c.Im != nil {
+		s.minus = make([]float32, len(c.Im))
+		for i, v := range c.Im {
+			s.minus[i] = -v
+		}
+	}
 	blocks := wide() && n%sisoLanes == 0
 	for lo := 0; lo < d.N(); lo += n {
 		p := Diagonal{ARe: d.ARe[lo : lo+n], AIm: d.AIm[lo : lo+n], BRe: d.BRe[lo : lo+n], BIm: d.BIm[lo : lo+n]}
@@ -62,6 +86,9 @@ func (s *SISO) table(i int) (t sisoTable) {
 	for j := range n {
 		a, p := complex(d.ARe[j], d.AIm[j]), complex(1, 0)
 		c, b := complex(float64(s.c[i*n+j]), 0), complex(float64(s.b[i*n+j]), 0)*complex(d.BRe[j], d.BIm[j])
+		if s.minus != nil {
+			c = complex(real(c), -float64(s.minus[i*n+j]))
+		}
 		at := j/sisoLanes*sisoLanes*2*sisoSteps + j%sisoLanes
 		put := func(to []float32, k int, v complex128, sign float64) {
 			to[at+k*sisoLanes] = float32(real(v))
@@ -107,7 +134,12 @@ func (s *SISO) table(i int) (t sisoTable) {
 }
 
 // Scratch returns the size of tmp in Forward and Backward, in float32.
-func (s *SISO) Scratch(rows int) int { return (2*s.n+1)*rows + 2*s.n }
+func (s *SISO) Scratch(rows int) int {
+	if s.minus != nil {
+		return (3*s.n+1)*rows + 2*s.n
+	}
+	return (2*s.n+1)*rows + 2*s.n
+}
 
 // Forward advances the states over rows steps. zr and zi hold the states of one system after the other; rows of u and y
 // have a number per system. If y is nil, only the states advance.
@@ -168,20 +200,27 @@ func (s *SISO) blocks(i int, y, u []float32, rows, done int, zr, zi []float64, z
 func (s *SISO) steps(i int, y, u []float32, from, rows int, zr, zi []float64, tmp []float32, backward, add bool) {
 	n, d, heads := s.n, &s.parts[i], len(s.parts)
 	v, x, out := tmp[:rows*n], tmp[rows*n:2*rows*n], tmp[2*rows*n:(2*n+1)*rows]
+	var xi []float32
+	if s.minus != nil && y != nil {
+		xi = tmp[(2*n+1)*rows : (3*n+1)*rows]
+	}
 	in := &Inputs{Re: v}
 	headsSpread(v, n, u[from*heads+i:], heads, rows, s.b[i*n:(i+1)*n], n, false)
 	if y == nil {
 		x = nil
 	}
 	if backward {
-		d.ScanBackward(x, nil, in, rows, zr, zi, false)
+		d.ScanBackward(x, xi, in, rows, zr, zi, false)
 	} else {
-		d.ScanForward(x, nil, in, rows, zr, zi)
+		d.ScanForward(x, xi, in, rows, zr, zi)
 	}
 	if y == nil {
 		return
 	}
 	headsDot(out, 1, x, n, rows, s.c[i*n:(i+1)*n], n, false)
+	if xi != nil {
+		headsDot(out, 1, xi, n, rows, s.minus[i*n:(i+1)*n], n, true)
+	}
 	for r, v := range out {
 		at := (from+r)*heads + i
 		if s.direct != nil && !add {
@@ -205,14 +244,25 @@ func ScaleAdd(y, x []float32, rows int, d []float32) {
 	}
 }
 
-// ScaledDiagonal returns d with inputs multiplied by b and states by c. b and c have a number per state.
-func ScaledDiagonal(d *Diagonal, b, c []float32) *Diagonal {
-	s := &Diagonal{ARe: d.ARe, AIm: d.AIm, BRe: slices.Clone(d.BRe), BIm: slices.Clone(d.BIm)}
-	for j := range b {
-		f := float64(b[j]) * float64(c[j])
-		s.BRe[j] *= f
-		s.BIm[j] *= f
-	}
+// ScaledDiagonal returns d with inputs multiplied by b and states by c. b and c have a number per state. The real parts
+// of its states are those of the states times c.
+func ScaledDiagonal(d *Diagonal, b, c Gains) *Diagonal {
+	s := gained(d, func(i int) complex128 { return b.at(i) * c.at(i) })
 	s.Pack()
+	return s
+}
+
+// gained returns d with inputs multiplied by factors, one per state.
+func gained(d *Diagonal, f func(i int) complex128) *Diagonal {
+	s := &Diagonal{ARe: d.ARe, AIm: d.AIm, BRe: slices.Clone(d.BRe), BIm: slices.Clone(d.BIm)}
+	for j := range s.BRe {
+		b := complex(s.BRe[j], s.BIm[j])
+		if k := f(j); imag(k) == 0 { // no rounding of what is real
+			s.BRe[j], s.BIm[j] = s.BRe[j]*real(k), s.BIm[j]*real(k)
+		} else {
+			b *= k
+			s.BRe[j], s.BIm[j] = real(b), imag(b)
+		}
+	}
 	return s
 }

@@ -86,10 +86,7 @@ var functions2 = []struct {
 }
 
 // in64 are functions without vector instructions. They are computed in float64 and rounded once.
-var in64 = []struct {
-	op scalar.Op
-	f  func(x float64) float64
-}{
+var in64 = []oneIn64{
 	{scalar.OpLog1p, math.Log1p}, {scalar.OpErfc, math.Erfc},
 	{scalar.OpSin, math.Sin}, {scalar.OpCos, math.Cos}, {scalar.OpTan, math.Tan},
 	{scalar.OpAsin, math.Asin}, {scalar.OpAcos, math.Acos}, {scalar.OpAtan, math.Atan},
@@ -98,6 +95,11 @@ var in64 = []struct {
 	{scalar.OpFloat16, func(x float64) float64 { return float64(tensor.ToF16(x).Float32()) }},
 	{scalar.OpBFloat16, func(x float64) float64 { return float64(tensor.ToBF16(x).Float32()) }},
 	{scalar.OpSign, sign},
+}
+
+type oneIn64 struct {
+	op scalar.Op
+	f  func(x float64) float64
 }
 
 // arithmetics are operations of two operands.

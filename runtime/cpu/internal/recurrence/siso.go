@@ -11,7 +11,7 @@ import (
 
 func init() {
 	record.Register(record.Record{Op: "essm.SSM",
-		Recurrence: record.RecurrenceKind{Make: sisoRecurrence, Constant: []int{1, 2, 3, 4, 5, 6, 9}}})
+		Recurrence: record.RecurrenceKind{Make: sisoRecurrence, Constant: []int{1, 2, 3, 4, 5, 6, 7, 8, 9}}})
 }
 
 // Siso is an SSM whose heads have one input and one output each. The states between B and C, n for each number that a
@@ -29,14 +29,23 @@ type Siso struct {
 const SisoLeast = 8
 
 // sisoKey identifies packed coefficients, which the programs of a model share.
-type sisoKey struct{ aRe, aIm, bRe, bIm, in, out, direct *tensor.Tensor }
+type sisoKey struct{ aRe, aIm, bRe, bIm, in, out, inIm, outIm, direct *tensor.Tensor }
+
+// gains returns the constants of B or C.
+func gains(s *lowering.Step, re, im int) kernel.Gains {
+	g := kernel.Gains{Re: s.Constant(re)}
+	if !s.Absent(im) {
+		g.Im = s.Constant(im)
+	}
+	return g
+}
 
 // sisoRecurrence returns nil for other systems, and if another form was asked for.
 func sisoRecurrence(s *lowering.Step) record.Recurrence {
 	dir, window := record.ScanAttrs(s.Node)
 	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
-	in, out := s.Constant(5), s.Constant(6)
-	if record.Of(s).Form != "" && record.Of(s).Form != essm.FormScan || window > 0 || !s.Absent(7) || !s.Absent(8) {
+	in, out := gains(s, 5, 7), gains(s, 6, 8)
+	if record.Of(s).Form != "" && record.Of(s).Form != essm.FormScan || window > 0 {
 		return nil
 	}
 	shape, channels := s.ConstShape(5), s.ConstShape(6) // (C,S,n,h) and (C,S,m,n)
@@ -64,9 +73,15 @@ func sisoRecurrence(s *lowering.Step) record.Recurrence {
 		c.a = append(c.a, a)
 		c.Unstable = c.Unstable || essm.Unstable(a)
 	}
-	key := sisoKey{s.In[1].Const, s.In[2].Const, s.In[3].Const, s.In[4].Const, s.In[5].Const, s.In[6].Const, nil}
+	of := func(i int) *tensor.Tensor {
+		if s.Absent(i) {
+			return nil
+		}
+		return s.In[i].Const
+	}
+	key := sisoKey{of(1), of(2), of(3), of(4), of(5), of(6), of(7), of(8), nil}
 	if c.direct != nil {
-		key.direct = s.In[9].Const
+		key.direct = of(9)
 	}
 	type made struct {
 		heads  *kernel.SISO
