@@ -153,9 +153,14 @@ func (p *position) specs(d int, prefix string) []models.Spec {
 }
 
 func (p *position) build(n *Network, x *Value, prefix string) *Value {
-	length := n.Op("", "Shape", []*Value{x}, ir.A("start", 1), ir.A("end", 2))
-	pe := n.Op("", "Slice", []*Value{n.Weight(prefix + ".pe"), n.Ints("first", 0), length, n.Ints("steps", 0)})
-	return n.Op("", "Add", []*Value{x, pe})
+	return n.Positions(x, n.Weight(prefix+".pe"))
+}
+
+// Positions adds row t of a table to step t, of at most as many steps as there are rows.
+func (n *Network) Positions(x, table *Value) *Value {
+	length := n.Do("Squeeze", []*Value{n.Do("Shape", []*Value{x}, ir.A("start", 1), ir.A("end", 2))})
+	steps := n.Do("Range", []*Value{n.Const("first", tensor.Scalar(int64(0))), length, n.Const("step", tensor.Scalar(int64(1)))})
+	return n.Do("Add", []*Value{x, n.Do("Gather", []*Value{table, steps})})
 }
 
 // sinusoids fills the vectors of position: sines at even features, cosines at odd ones.

@@ -28,6 +28,8 @@ type Field[C any] struct {
 	Omit bool
 	// OmitDefault says that the default is not written.
 	OmitDefault bool
+	// Listed says that a string stands in a list, which has no other items.
+	Listed bool
 	// Signed says that a number may be below 0.
 	Signed bool
 	// When says whether the key applies; nil: always.
@@ -118,6 +120,9 @@ func (f Field[C]) expected() string {
 		} else if len(f.OneOf) == 0 {
 			s = "a string"
 		}
+		if f.Listed {
+			s = "a list with " + s
+		}
 	}
 	if s == "" {
 		s = "an object with " + NameKey
@@ -194,10 +199,13 @@ func (f Field[C]) readValue(v *Value) (any, error) {
 		}
 	case Bool:
 	case String:
-		if !isText || text == "null" {
+		if !isText || text == "null" || f.Listed {
 			return nil, f.wrong(quote(clip(text, maxWord)))
 		}
 	case List:
+		if f.Listed && len(v.Items) == 1 && v.Items[0].Kind == String {
+			return f.read(v.Items[0].Text)
+		}
 		var parts []string
 		for _, item := range v.Items {
 			if item.Kind != Number {
@@ -234,6 +242,9 @@ func (f Field[C]) json(c *C) string {
 	}
 	switch v := f.get(c).(type) {
 	case string:
+		if f.Listed {
+			return "[" + quote(v) + "]"
+		}
 		return quote(v)
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64)

@@ -2,6 +2,7 @@ package families_test
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -153,3 +154,33 @@ func (e *evaluation) linear(x []float64, weight, bias string, columns bool) []fl
 func (e *evaluation) has(name string) bool { return e.w[name] != nil }
 
 func numbered(format string, i int) string { return fmt.Sprintf(format, i) }
+
+// layerNorm returns the norm of one step.
+func (e *evaluation) layerNorm(x []float64, weight, bias string, epsilon float64) []float64 {
+	w, _ := e.weight(weight)
+	b, _ := e.weight(bias)
+	mean, square := 0.0, 0.0
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		square += (v - mean) * (v - mean) / float64(len(x))
+	}
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = (v-mean)/math.Sqrt(square+epsilon)*w[i] + b[i]
+	}
+	return y
+}
+
+func sum(x, y []float64) []float64 {
+	out := make([]float64, len(x))
+	for i := range x {
+		out[i] = x[i] + y[i]
+	}
+	return out
+}
+
+func geluTanh(x float64) float64 {
+	return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+}

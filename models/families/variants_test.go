@@ -72,6 +72,10 @@ var variants = []struct{ preset, common, changes string }{
 		model=CNN use_embed=false
 		model=TCN use_embed=false kernel_size=2
 		model=TCN kernel_size=4 fix_length=false`},
+	{"fnet-classify", "vocab_size=9 hidden_size=8 num_hidden_layers=2 intermediate_size=12 max_position_embeddings=13", `
+
+		architectures=FNetForMaskedLM hidden_act=silu
+		hidden_size=7 num_labels=3 hidden_act=tanh`},
 }
 
 // TestVariants holds that every kind of model builds and runs, that all forms agree, and that a causal one gives the same
