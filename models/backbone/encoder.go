@@ -163,8 +163,8 @@ func (n *Network) Positions(x, table *Value) *Value {
 	return n.Do("Add", []*Value{x, n.Do("Gather", []*Value{table, steps})})
 }
 
-// sinusoids fills the vectors of position: sines at even features, cosines at odd ones.
-func sinusoids(x []float64, d int) {
+// Sinusoids fills the vectors of positions: sines at even features, cosines at odd ones.
+func Sinusoids(x []float64, d int) {
 	for i := range x {
 		t, k := float64(i/d), i%d
 		w := math.Exp(-float64(k/2*2) / float64(d) * math.Log(10000))

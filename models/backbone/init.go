@@ -107,7 +107,7 @@ func (c *Config) fill(x []float64, s models.Spec, r *Random, fanIn int) {
 			}
 		}
 	case name == "pe":
-		sinusoids(x, s.Shape[1])
+		Sinusoids(x, s.Shape[1])
 	case strings.HasPrefix(s.Name, "encoder.") && c.Encoder[0].Name() == "embedding":
 		r.Fill(x, 1)
 	default:

@@ -5,6 +5,7 @@ import (
 	_ "github.com/essmc/essmc/models/cdil" // CDIL-CNN, and the TCN of its code
 	_ "github.com/essmc/essmc/models/essm" // the deep eSSM of the paper
 	_ "github.com/essmc/essmc/models/fnet"
+	_ "github.com/essmc/essmc/models/lra" // the Transformer of the Long Range Arena
 	_ "github.com/essmc/essmc/models/lru"
 	_ "github.com/essmc/essmc/models/lstm"
 	_ "github.com/essmc/essmc/models/s4" // S4D

@@ -184,3 +184,16 @@ func sum(x, y []float64) []float64 {
 func geluTanh(x float64) float64 {
 	return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }
+
+// refused holds that a change of a key, or the configuration with it, is an error.
+func refused(t *testing.T, c models.Config, change, want string) {
+	t.Helper()
+	key, value, _ := strings.Cut(change, "=")
+	err := c.Set(key, value)
+	if err == nil {
+		err = c.Validate()
+	}
+	if err == nil || err.Error() != want {
+		t.Errorf("%s:\nfound %v\nwant  %s", change, err, want)
+	}
+}

@@ -76,6 +76,11 @@ var variants = []struct{ preset, common, changes string }{
 
 		architectures=FNetForMaskedLM hidden_act=silu
 		hidden_size=7 num_labels=3 hidden_act=tanh`},
+	{"lra-listops", "vocab_size=9 emb_dim=12 num_heads=3 num_layers=2 qkv_dim=6 mlp_dim=10 max_len=14 num_classes=3", `
+
+		classifier_pool=MEAN learn_pos_emb=true
+		classifier_pool=SUM tied_weights=false
+		classifier=false`},
 }
 
 // TestVariants holds that every kind of model builds and runs, that all forms agree, and that a causal one gives the same
