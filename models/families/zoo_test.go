@@ -26,7 +26,11 @@ var slack = map[string]float64{"s4d-slow-modes": 1.5e-4, "s5-last-noconj": 1.1e-
 
 // TestReferences runs the models of the reference cases whose family is known: by the interpreter in float64 against the
 // answers in float64, on the CPU in every form, as a plan, as a stream, and as a stream that moves to another process.
-func TestReferences(t *testing.T) {
+func TestReferences(t *testing.T) { references(t, reference) }
+
+// references runs a test for each reference case whose family is known.
+func references(t *testing.T, test func(t *testing.T, dir string)) {
+	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(shared.Path(t, "reference-zoo"), "*", "config.json"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatal("no cases", err)
@@ -49,7 +53,7 @@ func TestReferences(t *testing.T) {
 		if !known[v.Get("model_type").Text] {
 			continue
 		}
-		t.Run(filepath.Base(dir), func(t *testing.T) { reference(t, dir) })
+		t.Run(filepath.Base(dir), func(t *testing.T) { test(t, dir) })
 	}
 }
 
@@ -58,12 +62,8 @@ func reference(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]tensor.Datum{models.Input: array(t, dir, "input")}
-	if _, err := os.Stat(filepath.Join(dir, "lengths.npy")); err == nil {
-		in[models.Lengths] = array(t, dir, "lengths")
-	}
-	truth := array(t, dir, "output64")
-	bound := max(1e-5, slack[filepath.Base(dir)])
+	in := inputs(t, dir)
+	truth, bound := truth(t, dir)
 	if got := run(t, m.CompileSource, runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, in); far(got, truth) > 1e-9 {
 		t.Errorf("in float64 it is %.2g off", far(got, truth))
 	}
@@ -82,6 +82,22 @@ func reference(t *testing.T, dir string) {
 		}
 	}
 	elsewhere(t, file, in)
+}
+
+// inputs reads the inputs of a case.
+func inputs(t *testing.T, dir string) map[string]tensor.Datum {
+	t.Helper()
+	in := map[string]tensor.Datum{models.Input: array(t, dir, "input")}
+	if _, err := os.Stat(filepath.Join(dir, "lengths.npy")); err == nil {
+		in[models.Lengths] = array(t, dir, "lengths")
+	}
+	return in
+}
+
+// truth reads the answer of a case, and returns how far an answer in float32 may be.
+func truth(t *testing.T, dir string) (*tensor.Tensor, float64) {
+	t.Helper()
+	return array(t, dir, "output64"), max(1e-5, slack[filepath.Base(dir)])
 }
 
 func array(t *testing.T, dir, name string) *tensor.Tensor {

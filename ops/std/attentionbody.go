@@ -18,7 +18,11 @@ func unfold(b *ir.Builder, n *ir.Node, x *ir.Value, count string) *ir.Value {
 		b.Fail(fmt.Errorf("%v: expected four axes, or three and %s", x.Type, count))
 		return nil
 	}
-	return attr(b, "Transpose", []*ir.Value{op(b, "Reshape", x, b.Ints(0, 0, h, -1))}, i64Attr("perm", 0, 2, 1, 3))
+	width := int64(-1)
+	if d, ok := x.Shape()[2].Known(); ok && d%h == 0 { // -1 loses it where other sizes are unknown
+		width = d / h
+	}
+	return attr(b, "Transpose", []*ir.Value{op(b, "Reshape", x, b.Ints(0, 0, h, width))}, i64Attr("perm", 0, 2, 1, 3))
 }
 
 // refold is the inverse of unfold if x has three axes.

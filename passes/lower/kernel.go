@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/essmc/essmc/ir"
@@ -33,11 +34,14 @@ func (l *lowerer) windowTaps(y *system, cell *cell, form groupForm, elem tensor.
 	default:
 		taps = l.stateTaps(y, cell, lags)
 	}
-	taps = l.with("Cast", []*ir.Value{taps}, ir.A("to", int(elem)))
-	if !y.forward() { // a step does not depend on itself
-		taps = l.op("Pad", taps, l.Ints(0, 0, 1, 0, 0, 0))
+	if dims, ok := taps.Shape().Known(); ok && !y.forward() {
+		// A step does not depend on itself. This is no Pad, which ONNX Runtime takes for one of the Conv's input.
+		now := l.number("now", tensor.Float64, make([]float64, dims[0]*dims[1]), dims[0], dims[1], 1)
+		taps = l.with("Concat", []*ir.Value{now, taps}, ir.A("axis", 2))
+	} else if !ok {
+		l.Fail(fmt.Errorf("the sizes of the taps must be known, found %v", taps.Shape()))
 	}
-	return taps
+	return l.with("Cast", []*ir.Value{taps}, ir.A("to", int(elem)))
 }
 
 // powers returns b·λ̄ˡ for each state and lag, (heads, k, lags), as real and imaginary part. im is nil unless it is

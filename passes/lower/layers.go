@@ -23,6 +23,7 @@ var rules = map[string]func(l *lowerer, n *ir.Node) []*ir.Value{
 	"Pick":         lowerPick,
 	"Pair":         lowerPair,
 	"StateOrZero":  lowerStateOrZero,
+	"StepMask":     lowerStepMask,
 	"LongConv":     lowerLongConv,
 }
 
@@ -218,8 +219,7 @@ func lowerPick(l *lowerer, n *ir.Node) []*ir.Value {
 	case lengths == nil:
 		return one(l.with("ReduceSum", []*ir.Value{x, l.Ints(1)}, ir.A("keepdims", 0)))
 	}
-	steps := l.op("Squeeze", l.with("Gather", []*ir.Value{l.op("Shape", x), l.Ints(1)}, ir.A("axis", 0)), l.Ints(0))
-	numbers := l.op("Range", l.Const("zero", tensor.Scalar(int64(0))), steps, l.Const("one", tensor.Scalar(int64(1))))
+	numbers := l.stepNumbers(x, 1)
 	until := l.op("Unsqueeze", lengths, l.Ints(1)) // samples, 1
 	var mask *ir.Value
 	if mode == "last" {

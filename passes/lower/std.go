@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -69,8 +70,11 @@ func (l *lowerer) standard(n *ir.Node) error {
 		g.Nodes = append(g.Nodes, n)
 		return nil
 	}
-	if ok := l.axesToAttribute(n); ok {
+	if l.axesToAttribute(n) || l.equalSplit(n) {
 		return nil
+	}
+	if n.Op.Name == "Shape" && n.Op.Domain == "" {
+		return l.partOfShape(n)
 	}
 	if n.Op.Body == nil {
 		return l.needs(n)
@@ -108,6 +112,56 @@ func (l *lowerer) axesToAttribute(n *ir.Node) bool {
 	g := l.Graph()
 	g.Nodes = append(g.Nodes, n)
 	return true
+}
+
+// equalSplit writes a Split into a number of parts in the form of versions below 18: with the sizes of the parts, or without
+// where they are equal.
+func (l *lowerer) equalSplit(n *ir.Node) bool {
+	if n.Op.FullName() != "Split" || !n.Attrs.Has("num_outputs") || n.In(1) != nil {
+		return false
+	}
+	axis, err := ops.Axis(n.Attrs.Int("axis", 0), len(n.In(0).Shape()))
+	if err != nil {
+		return false
+	}
+	size, known := n.In(0).Shape()[axis].Known()
+	if !known {
+		return false
+	}
+	m := *n
+	m.Inputs, m.Attrs = n.Inputs[:1], n.Attrs.Without("num_outputs")
+	if parts := int64(len(n.Outputs)); size%parts != 0 {
+		sizes, each := make([]int64, parts), (size+parts-1)/parts
+		for i := range sizes { // the last ones are smaller
+			sizes[i] = min(each, size)
+			size -= sizes[i]
+		}
+		m.Inputs = []*ir.Value{n.In(0), l.Ints(sizes...)}
+	}
+	op, ok := l.version(&m)
+	if !ok {
+		return false
+	}
+	n.Op, n.Inputs, n.Attrs = op, m.Inputs, m.Attrs
+	g := l.Graph()
+	g.Nodes = append(g.Nodes, n)
+	return true
+}
+
+// partOfShape writes a Shape of some axes in the form of versions below 15, as a Slice of all of them.
+func (l *lowerer) partOfShape(n *ir.Node) error {
+	end := int64(math.MaxInt64)
+	if n.Attrs.Has("end") {
+		end = n.Attrs.Int("end", 0)
+	}
+	v := l.op("Slice", l.op("Shape", n.Inputs[0]), l.Ints(n.Attrs.Int("start", 0)), l.Ints(end), l.Ints(0))
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("node %v: %w", n, err)
+	}
+	v.Name, n.Outputs[0].Name = n.Outputs[0].Name, v.Name
+	v.Type = n.Outputs[0].Type
+	l.of[n.Outputs[0]] = v
+	return nil
 }
 
 // expand replaces n by the body of its operator, and lowers that.

@@ -126,10 +126,12 @@ func (c *comparison) constant(t *tensor.Tensor, w *ir.Value, elem tensor.DType) 
 	for lo := 0; lo < len(x); lo += row {
 		scale := 0.0
 		for _, v := range x[lo : lo+row] {
-			scale = max(scale, math.Abs(v))
+			if !math.IsInf(v, 0) {
+				scale = max(scale, math.Abs(v))
+			}
 		}
 		for i := lo; i < lo+row; i++ {
-			if d := math.Abs(x[i] - y[i]); !(d <= tol*scale) {
+			if d := math.Abs(x[i] - y[i]); x[i] != y[i] && !(d <= tol*scale) {
 				return fmt.Sprintf("%s[%d] is %.8g, for a system with these eigenvalues it would be %.8g", w.Name, i,
 					y[i], x[i])
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // exports are the passes that recognize the output of package lower. They precede all others.
-var exports = []*passes.Pass{Chunked, Windowed}
+var exports = []*passes.Pass{Masked, Chunked, Windowed, Expanded}
 
 // exported is a part of a graph that looks like one system as package lower writes it. The system is read loosely, then
 // lowered again, and every operator and constant of the result is compared with the graph.

@@ -11,11 +11,11 @@ import (
 // readTaps reads a system from the nodes that compute a kernel, with B and C where the kernel includes them. It returns
 // nil if package lower does not write such nodes.
 func readTaps(run *passes.Context, v *ir.Value) *headSystem {
-	padded := isOp(v, "Pad")
-	if padded {
-		v = back(v, "Pad")
-	}
 	v = back(v, "Cast")
+	backward := isOp(v, "Concat") && v.Def.In(0).Const != nil // the step itself comes first, which has no tap
+	if backward {
+		v = v.Def.In(1)
+	}
 	s := &headSystem{c: 1}
 	var lags []float64
 	if isOp(v, "Transpose") {
@@ -27,7 +27,7 @@ func readTaps(run *passes.Context, v *ir.Value) *headSystem {
 	switch {
 	case n == 0:
 		return nil
-	case padded: // a step does not depend on itself
+	case backward:
 		s.direction, s.window = essm.Backward, n
 	case int(lags[0]) == n-1:
 		s.direction, s.window = essm.Forward, n

@@ -1,0 +1,136 @@
+package raise_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/passes/lower"
+)
+
+// expandAndRaise lowers a graph to a version, and raises it.
+func expandAndRaise(t *testing.T, g *ir.Graph, version int) *ir.Graph {
+	t.Helper()
+	out, _, err := lower.Lower(g, lower.Options{Opset: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raised(t, out)
+}
+
+// TestExpandedAttention lowers every form of Attention without optional inputs, and reads it again.
+func TestExpandedAttention(t *testing.T) {
+	forms := []struct {
+		name    string
+		q, k, v []any
+		attrs   []ir.Attr
+	}{
+		{name: "three axes", q: []any{"B", "L", 6}, k: []any{"B", "T", 6}, v: []any{"B", "T", 9},
+			attrs: []ir.Attr{ir.A("q_num_heads", 3), ir.A("kv_num_heads", 3)}},
+		{name: "causal", q: []any{"B", "L", 6}, k: []any{"B", "L", 6}, v: []any{"B", "L", 6},
+			attrs: []ir.Attr{ir.A("q_num_heads", 2), ir.A("kv_num_heads", 2), ir.A("is_causal", 1)}},
+		{name: "shared heads", q: []any{"B", "L", 8}, k: []any{"B", "T", 4}, v: []any{"B", "T", 4},
+			attrs: []ir.Attr{ir.A("q_num_heads", 4), ir.A("kv_num_heads", 2), ir.A("scale", 0.3)}},
+		{name: "four axes", q: []any{"B", 2, "L", 4}, k: []any{"B", 2, "T", 4}, v: []any{"B", 2, "T", 5},
+			attrs: []ir.Attr{ir.A("is_causal", 1)}},
+		{name: "one head", q: []any{"B", "L", 4}, k: []any{"B", "L", 4}, v: []any{"B", "L", 4},
+			attrs: []ir.Attr{ir.A("q_num_heads", 1), ir.A("kv_num_heads", 1), ir.A("scale", 1.0)}},
+	}
+	for _, f := range forms {
+		for _, version := range []int{13, 17, 18, 22} {
+			t.Run(fmt.Sprint(f.name, "/", version), func(t *testing.T) {
+				l := newLayer()
+				var in []*ir.Value
+				for i, s := range [][]any{f.q, f.k, f.v} {
+					in = append(in, l.Input([]string{"q", "k", "v"}[i], ir.Tensor(tensor.Float32, s...)))
+				}
+				l.Output("y", l.Op("", "Attention", in, f.attrs...))
+				g := l.graph(t)
+				r := expandAndRaise(t, g, version)
+				if count(r, "Attention") != 1 || count(r, "MatMul", "Softmax", "Where") != 0 {
+					t.Fatalf("%d Attention; nodes %v", count(r, "Attention"), r.Nodes)
+				}
+				agree(t, g, r, 1e-7, map[string]int64{"B": 2, "L": 7, "T": 7}, map[string]int64{"B": 1, "L": 3, "T": 9})
+			})
+		}
+	}
+}
+
+// TestExpandedLooksAlike changes what is no attribute of Attention. It must not be raised then.
+func TestExpandedLooksAlike(t *testing.T) {
+	for name, change := range map[string]func(n *ir.Node) bool{
+		"weights of keys, not of queries": func(n *ir.Node) bool {
+			if n.Op.Name == "Softmax" {
+				n.Attrs = n.Attrs.With("axis", int64(-2))
+			}
+			return n.Op.Name == "Softmax"
+		},
+		"a mask that sees later keys": func(n *ir.Node) bool {
+			if n.Op.Name != "LessOrEqual" && n.Op.Name != "Not" {
+				return false
+			}
+			for i, v := range n.Inputs {
+				if v.Const != nil && v.Const.DType() == tensor.Int64 {
+					n.Inputs[i] = ir.NewConst("later", tensor.FromSlice([]int64{1}, 1))
+					return true
+				}
+			}
+			return false
+		},
+	} {
+		l := newLayer()
+		var in []*ir.Value
+		for _, s := range []string{"q", "k", "v"} {
+			in = append(in, l.Input(s, ir.Tensor(tensor.Float32, "B", "L", 6)))
+		}
+		l.Output("y", l.Op("", "Attention", in, ir.A("q_num_heads", 2), ir.A("kv_num_heads", 2), ir.A("is_causal", 1)))
+		out, _, err := lower.Lower(l.graph(t), lower.Options{Opset: 17})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := false
+		for _, n := range out.Nodes {
+			done = done || change(n)
+		}
+		if !done {
+			t.Fatalf("%s: nothing to change", name)
+		}
+		r := raised(t, out)
+		if count(r, "Attention") != 0 {
+			t.Errorf("%s: it is raised", name)
+		}
+		agree(t, out, r, 1e-12, map[string]int64{"B": 2, "L": 7})
+	}
+}
+
+// TestMasked lowers the selection of steps by lengths, and reads it again.
+func TestMasked(t *testing.T) {
+	for _, version := range []int{13, 17, 24} {
+		l := newLayer()
+		l.Graph().Meta[ir.MetaTime] = "L"
+		x := l.Input("x", ir.Tensor(tensor.Float32, "B", "L", 3))
+		z := l.Input("z", ir.Tensor(tensor.Float32, "B", "L"))
+		lengths := l.Input("lengths", ir.Tensor(tensor.Int64, "B"))
+		for _, mode := range []string{"pool", "sum", "last"} {
+			l.Output(mode, l.Op("essm", "Pick", []*ir.Value{x, lengths}, ir.A("mode", mode)))
+		}
+		for i, v := range []*ir.Value{x, z} {
+			l.Output(fmt.Sprint("masked", i), l.Op("essm", "StepMask", []*ir.Value{v, l.Ints(0), lengths}, ir.A("axis", 1),
+				ir.A("value", float64(i))))
+		}
+		g := l.graph(t)
+		out, _, err := lower.Lower(g, lower.Options{Opset: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := raised(t, out)
+		if count(r, "essm.Pick") != 3 || count(r, "essm.StepMask") != 2 || count(r, "Where", "ReduceSum") != 0 {
+			t.Errorf("version %d: nodes %v", version, r.Nodes)
+		}
+		delete(out.Meta, ir.MetaTime) // a file of another exporter, where lengths may be any numbers
+		if r := raised(t, out); count(r, "essm.Pick", "essm.StepMask") != 0 {
+			t.Errorf("version %d, not of essmc: nodes %v", version, r.Nodes)
+		}
+	}
+}
