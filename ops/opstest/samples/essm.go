@@ -8,7 +8,18 @@ import (
 
 // essmSamples returns samples for essm operators for which random inputs are not enough.
 func essmSamples(o *ir.Op) []opstest.Sample {
-	if o.Name != "Block" {
+	switch o.Name {
+	case "Block":
+	case "SelectiveScan":
+		return list{of(normal(2, 5, 4), inside(0, 1, 2, 5, 4), inside(-2, 0, 4, 3), normal(2, 5, 3), normal(2, 5, 3), normal(4),
+			normal(2, 12)).Gives(2).Fixed(2, 5),
+			of(normal(2, 5, 8), inside(0, 1, 2, 5, 4), inside(-2, 0, 4, 1), normal(2, 5, 6), normal(2, 5, 6)).With(
+				ir.A("groups", 2)).Gives(2).Fixed(2),
+			of(normal(1, 7, 17), inside(0, 1, 1, 7, 17), inside(-2, 0, 17, 1), normal(1, 7, 1), normal(1, 7, 1))}
+	case "GatedScan":
+		return list{of(inside(0, 1, 2, 5, 4), normal(2, 5, 4), normal(2, 4)).Gives(2),
+			of(inside(0, 1, 1, 7, 17), normal(1, 7, 17))}
+	default:
 		return nil
 	}
 	layer := graphOf(func(b *ir.Builder) { // the surroundings of a layer: a residual, a gate

@@ -27,3 +27,5 @@ package kernel
 //go:generate sh _asm/generate.sh integer
 //go:generate sh _asm/generate.sh int8512
 //go:generate sh _asm/generate.sh bf16512
+//go:generate sh _asm/generate.sh selective
+//go:generate sh _asm/generate.sh selective512

@@ -74,6 +74,8 @@ var groups = map[string]func(){
 	"fused": fused,
 	"sum":   addRowsAVX2,
 
+	"selective": selectives,
+
 	"elementwise512": avx512.do(elementwise),
 	"activation512":  avx512.do(activations),
 	"arith512":       avx512.do(arith),
@@ -85,7 +87,8 @@ var groups = map[string]func(){
 		roundBF16AVX512()
 		bf16Products()
 	}),
-	"fft512": avx512.do(fftPasses),
+	"fft512":       avx512.do(fftPasses),
+	"selective512": avx512.do(selectives),
 }
 
 // describe sets the documentation of the function that is being generated, in lines of at most 120 columns.
