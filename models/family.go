@@ -63,6 +63,8 @@ type Family struct {
 	New func() Config
 	// Presets lists published models of the family, untrained.
 	Presets func() []Preset
+	// Claims reports whether a configuration without model_type is the family's; nil: none is.
+	Claims func(v *config.Value) bool
 }
 
 // Preset is a published model, untrained.
@@ -138,6 +140,15 @@ func parse(data []byte) (Config, error) {
 	}
 	t := v.Get("model_type")
 	if t == nil || t.Kind == config.Null {
+		for _, f := range Families() {
+			if f.Claims != nil && f.Claims(v) {
+				c := f.New()
+				if err := c.Read(v); err != nil {
+					return nil, err
+				}
+				return c, c.Validate()
+			}
+		}
 		return nil, fmt.Errorf("model_type: is missing, expected %s", expected)
 	}
 	f, ok := families[t.Text]

@@ -12,7 +12,8 @@ import (
 type Field[C any] struct {
 	// Key has the names of the objects around it before it, with dots: "layer.heads".
 	Key string
-	// Ref returns where the value is: an *int, *bool, *float64 or *string, a *[]int, or a Nested (Chain, One).
+	// Ref returns where the value is: an *int, *bool, *float64 or *string, a *[]int or
+	// *[]float64, or a Nested (Chain, One).
 	Ref func(*C) any
 	// Def is the value without the key; nil: the key is required if it applies.
 	Def any
@@ -66,6 +67,8 @@ func (f Field[C]) put(c *C, v any) {
 		*p = v.(string)
 	case *[]int:
 		*p = slices.Clone(v.([]int))
+	case *[]float64:
+		*p = slices.Clone(v.([]float64))
 	}
 }
 
@@ -81,6 +84,8 @@ func (f Field[C]) get(c *C) any {
 		return *p
 	case *[]int:
 		return *p
+	case *[]float64:
+		return *p
 	}
 	return nil
 }
@@ -93,7 +98,10 @@ func (f Field[C]) zero() any {
 
 // isZero reports whether the configuration has the zero value.
 func (f Field[C]) isZero(c *C) bool {
-	if v, ok := f.get(c).([]int); ok {
+	switch v := f.get(c).(type) {
+	case []int:
+		return len(v) == 0
+	case []float64:
 		return len(v) == 0
 	}
 	return f.get(c) == f.zero()
@@ -113,6 +121,8 @@ func (f Field[C]) expected() string {
 		}
 	case []int:
 		s = fmt.Sprintf("a list of integers from %d to %d", f.Lo, f.Hi)
+	case []float64:
+		s = "a list of numbers"
 	case string:
 		s = strings.Join(f.OneOf, ", ")
 		if len(f.OneOf) > 1 {
@@ -181,6 +191,17 @@ func (f Field[C]) read(text string) (any, error) {
 			list = append(list, n)
 		}
 		return list, nil
+	case []float64:
+		parts := strings.Split(text, ",")
+		list := make([]float64, 0, min(len(parts), maxItems))
+		for _, p := range parts {
+			x, err := strconv.ParseFloat(strings.TrimSpace(p), 64)
+			if err != nil || math.IsNaN(x) || len(list) == maxItems {
+				return nil, f.wrong(Shorten(text))
+			}
+			list = append(list, x)
+		}
+		return list, nil
 	}
 	return nil, f.wrong(Shorten(text))
 }
@@ -189,6 +210,9 @@ func (f Field[C]) read(text string) (any, error) {
 func (f Field[C]) readValue(v *Value) (any, error) {
 	_, isText := f.zero().(string)
 	_, isList := f.zero().([]int)
+	if _, ok := f.zero().([]float64); ok {
+		isList = true
+	}
 	text := v.Text
 	switch v.Kind {
 	case Null:
@@ -230,6 +254,16 @@ func (f Field[C]) text(c *C) string {
 	switch v := f.get(c).(type) {
 	case []int:
 		return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
+	case []float64:
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = strconv.FormatFloat(x, 'g', -1, 64)
+			if math.IsInf(x, 0) { // as Python writes it
+				parts[i] = strings.Replace(parts[i], "Inf", "Infinity", 1)
+			}
+			parts[i] = strings.TrimPrefix(parts[i], "+")
+		}
+		return strings.Join(parts, ",")
 	default:
 		return fmt.Sprint(v)
 	}
@@ -248,7 +282,7 @@ func (f Field[C]) json(c *C) string {
 		return quote(v)
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64)
-	case []int:
+	case []int, []float64:
 		return "[" + strings.ReplaceAll(f.text(c), ",", ", ") + "]"
 	default:
 		return fmt.Sprint(v)

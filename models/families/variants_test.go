@@ -61,6 +61,14 @@ var variants = []struct{ preset, common, changes string }{
 		model.layer.0.causal=true model.layer.0.n_heads=3 decoder.mode=last
 		model.layer.0.bias=false model.layer.1.activation=relu model.layer.1.expand=2 model.norm=batch
 		model.prenorm=false model.norm=group decoder.l_output=null decoder.mode=last`},
+	{"mamba-130m", "vocab_size=9 hidden_size=6 num_hidden_layers=2 state_size=3", `
+
+		use_bias=true use_conv_bias=false tie_word_embeddings=false time_step_rank=2
+		expand=3 conv_kernel=1 rescale_prenorm_residual=true layer_norm_epsilon=1e-6`},
+	{"mamba2-130m", "vocab_size=9 hidden_size=6 num_hidden_layers=2 state_size=3 num_heads=4 head_dim=3", `
+
+		n_groups=2 use_bias=true use_conv_bias=false tie_word_embeddings=false
+		num_heads=12 head_dim=1 n_groups=3 conv_kernel=2 time_step_limit=0.01,0.02`},
 	{"lstm-smnist", "model.d_model=6 model.layer.d_hidden=6", `
 
 		model.layer.n_layers=2 model.prenorm=false decoder.mode=sum
