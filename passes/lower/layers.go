@@ -24,7 +24,8 @@ var rules = map[string]func(l *lowerer, n *ir.Node) []*ir.Value{
 	"Pair":         lowerPair,
 	"StateOrZero":  lowerStateOrZero,
 	"StepMask":     lowerStepMask,
-	"LongConv":     lowerLongConv,
+	"GatedScan":    lowerGatedScan, "SelectiveScan": lowerSelectiveScan,
+	"LongConv": lowerLongConv,
 }
 
 func one(v *ir.Value) []*ir.Value { return []*ir.Value{v} }

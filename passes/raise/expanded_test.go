@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/lower"
 )
 
@@ -131,6 +132,83 @@ func TestMasked(t *testing.T) {
 		delete(out.Meta, ir.MetaTime) // a file of another exporter, where lengths may be any numbers
 		if r := raised(t, out); count(r, "essm.Pick", "essm.StepMask") != 0 {
 			t.Errorf("version %d, not of essmc: nodes %v", version, r.Nodes)
+		}
+	}
+}
+
+// TestExpandedScans lowers recurrences whose coefficients vary with time, and reads them again.
+func TestExpandedScans(t *testing.T) {
+	series := func(l layer, name string, n int) *ir.Value {
+		return l.Input(name, ir.Tensor(tensor.Float32, "B", "L", n))
+	}
+	numbers := func(n int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = -0.1 - 0.3*float64(i%5)
+		}
+		return x
+	}
+	selective := func(features, heads, columns, states, groups int, direct, state bool) func(l layer) []*ir.Value {
+		return func(l layer) []*ir.Value {
+			shared := states * groups
+			in := []*ir.Value{series(l, "x", features), series(l, "delta", heads),
+				l.floats("A", numbers(heads*columns), heads, columns), series(l, "b", shared), series(l, "c", shared), nil, nil}
+			if direct {
+				in[5] = l.floats("D", numbers(heads), heads)
+			}
+			if state {
+				in[6] = l.Input("state", ir.Tensor(tensor.Float32, "B", features*states))
+			}
+			return l.Ops("essm", "SelectiveScan", 2, in, ir.A("groups", groups))
+		}
+	}
+	for name, make := range map[string]func(l layer) []*ir.Value{
+		"Mamba":             selective(6, 6, 3, 3, 1, true, true),
+		"Mamba without D":   selective(6, 6, 3, 3, 1, false, false),
+		"Mamba-2":           selective(12, 4, 1, 5, 1, true, true),
+		"Mamba-2 in groups": selective(12, 4, 1, 5, 2, true, false),
+		"all":               selective(12, 4, 2, 2, 2, false, true),
+		"gated": func(l layer) []*ir.Value {
+			return l.Ops("essm", "GatedScan", 2, []*ir.Value{series(l, "f", 3), series(l, "v", 3)})
+		},
+		"gated with state": func(l layer) []*ir.Value {
+			return l.Ops("essm", "GatedScan", 2, []*ir.Value{series(l, "f", 3), series(l, "v", 3),
+				l.Input("state", ir.Tensor(tensor.Float32, "B", 3))})
+		},
+	} {
+		for _, version := range []int{13, 17} {
+			for _, both := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, "/", version, both), func(t *testing.T) {
+					l := newLayer()
+					out := make(l)
+					op := out[0].Def.Op.FullName()
+					l.Output("y", out[0])
+					if both {
+						l.Output("last", out[1])
+					}
+					g := l.graph(t)
+					lowered, _, err := lower.Lower(g, lower.Options{Opset: version})
+					if err != nil {
+						t.Fatal(err)
+					}
+					binds := []map[string]int64{{"B": 2, "L": 9}, {"B": 1, "L": 1}}
+					agree(t, g, lowered, 1e-12, binds...)
+					r := raised(t, lowered)
+					if count(r, op) != 1 || len(r.Nodes) != 1 {
+						t.Fatalf("nodes %v", r.Nodes)
+					}
+					agree(t, g, r, 1e-12, binds...)
+					for _, n := range lowered.Nodes {
+						if n.Op.Name == "Scan" { // a difference is no sum
+							next := n.Attrs.Graph("body").Outputs[0].Def
+							next.Op = ops.Default.Resolve("", "Sub", version)
+						}
+					}
+					if r := raised(t, lowered); count(r, op) != 0 {
+						t.Errorf("what is no %s is raised", op)
+					}
+				})
+			}
 		}
 	}
 }
