@@ -30,20 +30,16 @@ import (
 // ConfigName is the file name of the configuration in a model directory.
 const ConfigName = "config.json"
 
-// ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names. float16 and
-// bfloat16 are widened to float32.
-func ReadDir(dir string) (models.Config, models.Weights, error) {
-	return readDir(dir, safetensors.ReadDir)
-}
+// ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names, or, without these,
+// pytorch_model.bin or its shards. float16 and bfloat16 are widened to float32.
+func ReadDir(dir string) (models.Config, models.Weights, error) { return readDir(dir, nil) }
 
 // ReadDirWithin is like ReadDir, but refuses a directory if the files of its weights have more than limit bytes in total.
 func ReadDirWithin(dir string, limit int64) (models.Config, models.Weights, error) {
-	return readDir(dir, func(dir string) (map[string]*tensor.Tensor, error) {
-		return safetensors.ReadDirWithin(dir, limit)
-	})
+	return readDir(dir, &limit)
 }
 
-func readDir(dir string, read func(string) (map[string]*tensor.Tensor, error)) (models.Config, models.Weights, error) {
+func readDir(dir string, limit *int64) (models.Config, models.Weights, error) {
 	path := filepath.Join(dir, ConfigName)
 	data, err := readSmall(path, config.MaxSize)
 	if err != nil {
@@ -53,7 +49,7 @@ func readDir(dir string, read func(string) (map[string]*tensor.Tensor, error)) (
 	if err != nil {
 		return nil, nil, err
 	}
-	tensors, err := read(dir)
+	tensors, err := readTensors(dir, limit)
 	if err != nil {
 		return nil, nil, err
 	}
