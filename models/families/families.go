@@ -9,6 +9,7 @@ import (
 	_ "github.com/essmc/essmc/models/lru"
 	_ "github.com/essmc/essmc/models/lstm"
 	_ "github.com/essmc/essmc/models/mamba"
+	_ "github.com/essmc/essmc/models/minrnn"
 	_ "github.com/essmc/essmc/models/s4" // S4D
 	_ "github.com/essmc/essmc/models/s5"
 	_ "github.com/essmc/essmc/models/transformer"

@@ -69,6 +69,15 @@ var variants = []struct{ preset, common, changes string }{
 
 		n_groups=2 use_bias=true use_conv_bias=false tie_word_embeddings=false
 		num_heads=12 head_dim=1 n_groups=3 conv_kernel=2 time_step_limit=0.01,0.02`},
+	{"mingru-512", "dim=6", `
+
+		expansion_factor=1.5 proj_out=false
+		expansion_factor=2.4
+		proj_out=true`},
+	{"minlstm-512", "dim=6", `
+
+		expansion_factor=1.5
+		expansion_factor=0.5 proj_out=false`},
 	{"lstm-smnist", "model.d_model=6 model.layer.d_hidden=6", `
 
 		model.layer.n_layers=2 model.prenorm=false decoder.mode=sum
