@@ -7,11 +7,26 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// expandedAttention reads the nodes around a Softmax as the body of an Attention without inputs besides Q, K and V.
-func expandedAttention(f *surrounding, n *ir.Node) *expansion {
+// expandedAttention reads the nodes around a Softmax as the body of an Attention of Q, K and V, which is causal if there is a
+// mask.
+func expandedAttention(f *surrounding, n *ir.Node) *expansion { return readAttention(f, n, false) }
+
+// expandedMasked reads them as the body of an Attention with a mask of its own.
+func expandedMasked(f *surrounding, n *ir.Node) *expansion {
+	if !isOp(n.In(0), "Add") {
+		return nil
+	}
+	return readAttention(f, n, true)
+}
+
+func readAttention(f *surrounding, n *ir.Node, own bool) *expansion {
 	score := n.In(0)
-	causal := isOp(score, "Add")
-	if causal {
+	biased := isOp(score, "Add")
+	var mask *ir.Value
+	if biased {
+		if mask = score.Def.In(1); isOp(mask, "Where") { // 0 or -Inf
+			mask = back(mask, "Where")
+		}
 		score = back(score, "Add")
 	}
 	product, ok := back(score, "Mul"), false
@@ -20,7 +35,7 @@ func expandedAttention(f *surrounding, n *ir.Node) *expansion {
 		return nil
 	}
 	weights := n.Out(0)
-	if causal {
+	if biased {
 		weights = f.ahead(weights, "Where")
 	}
 	y := f.ahead(weights, "MatMul")
@@ -32,7 +47,7 @@ func expandedAttention(f *surrounding, n *ir.Node) *expansion {
 	if width, ok := lastSize(q); !ok || math.Abs(scale*math.Sqrt(float64(width))-1) > 1e-6 {
 		attrs = append(attrs, ir.A("scale", scale))
 	}
-	if causal {
+	if biased && !own {
 		attrs = append(attrs, ir.A("is_causal", 1))
 	}
 	args := []*ir.Value{q, unshared(k), unshared(v)}
@@ -53,6 +68,9 @@ func expandedAttention(f *surrounding, n *ir.Node) *expansion {
 		if y = f.ahead(y, "Transpose", "Reshape"); y == nil {
 			return nil
 		}
+	}
+	if own {
+		args = append(args, mask)
 	}
 	return &expansion{outputs: []*ir.Value{y},
 		node: &ir.Node{Op: ops.Default.Resolve("", "Attention", ops.Opsets()[""]), Scope: n.Scope, Inputs: args,

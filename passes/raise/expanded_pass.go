@@ -31,7 +31,7 @@ type expansion struct {
 // expanded finds expansions at their anchors, by the names of these. The functions read a part of the graph loosely, and
 // return nil where it has another form.
 var expanded = map[string][]func(f *surrounding, n *ir.Node) *expansion{
-	"Softmax": {expandedAttention},
+	"Softmax": {expandedAttention, expandedMasked},
 	"Scan":    {expandedGatedScan, expandedSelectiveScan},
 }
 
