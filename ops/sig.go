@@ -79,6 +79,14 @@ type Bindings struct {
 	NoRank bool
 }
 
+// At returns the dimension of a name: unknown where no input of known rank has it.
+func (b *Bindings) At(name string) ir.Dim {
+	if d, ok := b.Dim[name]; ok {
+		return d
+	}
+	return ir.Unknown
+}
+
 // Bind matches the node's inputs against its operator's signature. The error names the input that differs.
 func Bind(n *ir.Node) (*Bindings, error) {
 	b := &Bindings{Elem: map[string]tensor.DType{}, Dim: map[string]ir.Dim{}}

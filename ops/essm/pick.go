@@ -112,7 +112,7 @@ holds all left documents, then all right ones.`,
 		if err != nil {
 			return nil, err
 		}
-		if k, ok := b.Dim["B"].Known(); ok && k%2 != 0 {
+		if k, ok := b.At("B").Known(); ok && k%2 != 0 {
 			return nil, fmt.Errorf("a batch of %d cannot be split into pairs", k)
 		}
 		b.Dim["k"] = ir.Const(2)
@@ -174,10 +174,10 @@ var StateOrZero = ops.Register(&ir.Op{
 		if size < 0 {
 			return nil, fmt.Errorf("size: expected 0 or more, found %d", size)
 		}
-		if k, ok := b.Dim["K"].Known(); n.In(1) != nil && ok && k != size {
+		if k, ok := b.At("K").Known(); n.In(1) != nil && ok && k != size {
 			return nil, fmt.Errorf("state: expected %d numbers per sample, found %d", size, k)
 		}
-		return []ir.Type{ir.Tensor(tensor.Float32, b.Dim["B"], size)}, nil
+		return []ir.Type{ir.Tensor(tensor.Float32, b.At("B"), size)}, nil
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		like, size := ops.Tensor(in, 0), int(c.Node.Attrs.Int("size", 0))

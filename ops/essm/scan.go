@@ -92,7 +92,7 @@ func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
 	if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z); err != nil {
 		return nil, err
 	}
-	want, got := n.In(1).Shape(), b.Dim["N"]
+	want, got := n.In(1).Shape(), b.At("N")
 	if len(want) >= 2 {
 		states := want[0].Mul(want[1]).Mul(want[2])
 		x, okx := states.Known()

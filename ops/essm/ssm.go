@@ -25,7 +25,7 @@ complex. C includes γ. D is diagonal (C,S,m), full (C,S,m,h) or absent. The sta
 			return nil, err
 		}
 		b.Dim["Z"] = ssmState(n, b)
-		if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.Dim["Z"]); err != nil {
+		if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.At("Z")); err != nil {
 			return nil, err
 		}
 		return systemTypes(n, b)
@@ -88,7 +88,7 @@ func ssmState(n *ir.Node, b *ops.Bindings) ir.Dim {
 	if n.In(7) != nil {
 		per = 2
 	}
-	return b.Dim["C"].Mul(b.Dim["S"]).Mul(b.Dim["n"]).Mul(ir.Const(2 + per*n.Attrs.Int("window", 0)))
+	return b.At("C").Mul(b.At("S")).Mul(b.At("n")).Mul(ir.Const(2 + per*n.Attrs.Int("window", 0)))
 }
 
 // DenseSSM is a discrete system with full matrices as one operator.
@@ -109,8 +109,8 @@ diagonal (C,S,m), full (C,S,m,h) or absent. The state is that of DenseScan.`,
 		if err := checkSystem(n, b, n.In(5)); err != nil {
 			return nil, err
 		}
-		b.Dim["Z"] = b.Dim["C"].Mul(b.Dim["S"]).Mul(b.Dim["n"]).Mul(ir.Const(1 + n.Attrs.Int("window", 0)))
-		if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.Dim["Z"]); err != nil {
+		b.Dim["Z"] = b.At("C").Mul(b.At("S")).Mul(b.At("n")).Mul(ir.Const(1 + n.Attrs.Int("window", 0)))
+		if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.At("Z")); err != nil {
 			return nil, err
 		}
 		return systemTypes(n, b)

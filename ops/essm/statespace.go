@@ -52,8 +52,8 @@ full. The state is that of Scan or DenseScan.`,
 		if n.In(4) != nil {
 			per = 2
 		}
-		b.Dim["Z"] = b.Dim["C"].Mul(b.Dim["S"]).Mul(b.Dim["n"]).Mul(ir.Const(per + window))
-		if err := checkState(n, direction(n), window, b.Dim["Z"]); err != nil {
+		b.Dim["Z"] = b.At("C").Mul(b.At("S")).Mul(b.At("n")).Mul(ir.Const(per + window))
+		if err := checkState(n, direction(n), window, b.At("Z")); err != nil {
 			return nil, err
 		}
 		return systemTypes(n, b)
@@ -82,7 +82,7 @@ func direction(n *ir.Node) string {
 
 // checkSystem checks the input's features and D against the system's matrices.
 func checkSystem(n *ir.Node, b *ops.Bindings, d *ir.Value) error {
-	want, got := b.Dim["S"].Mul(b.Dim["h"]), b.Dim["H"]
+	want, got := b.At("S").Mul(b.At("h")), b.At("H")
 	x, okx := want.Known()
 	y, oky := got.Known()
 	if okx && oky && x != y {
@@ -96,7 +96,7 @@ func checkSystem(n *ir.Node, b *ops.Bindings, d *ir.Value) error {
 		return fmt.Errorf("D (%s): the graph must say whether it is there, found %v", d.Name, d.Type)
 	}
 	s := t.Shape
-	full := ir.Shape{b.Dim["C"], b.Dim["S"], b.Dim["m"], b.Dim["h"]}
+	full := ir.Shape{b.At("C"), b.At("S"), b.At("m"), b.At("h")}
 	if t.NoRank || len(s) == 4 &&
 		ir.Compatible(ir.Tensor(tensor.Float32, s[0], s[1], s[2], s[3]),
 			ir.Tensor(tensor.Float32, full[0], full[1], full[2], full[3])) {

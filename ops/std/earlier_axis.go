@@ -108,7 +108,17 @@ func init() {
 				if a == len(t.Shape)-1 {
 					return []*ir.Value{op(b, name, in[0])}
 				}
-				rows := op(b, "Reshape", in[0], b.Ints(append(make([]int64, a), -1)...))
+				width, ok := int64(1), true
+				for _, d := range t.Shape[a:] {
+					k, known := d.Known()
+					width, ok = width*k, ok && known
+				}
+				var rows *ir.Value
+				if ok && width > 0 { // the axes before stay apart, as layouts along time have them
+					rows = op(b, "Reshape", in[0], b.Ints(append(make([]int64, a), width)...))
+				} else {
+					rows = attr(b, "Flatten", in, ir.A("axis", int64(a)))
+				}
 				return []*ir.Value{op(b, "Reshape", op(b, name, rows), op(b, "Shape", in[0]))}
 			},
 		}, 1)

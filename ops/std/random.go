@@ -209,15 +209,11 @@ var Multinomial = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		rows, ok := b.Dim["B"]
-		if !ok {
-			rows = ir.Unknown
-		}
 		k := getInt(n, "sample_size")
 		if k < 0 {
 			return nil, fmt.Errorf("attribute sample_size: %d", k)
 		}
-		return one(typed(d, ir.Shape{rows, ir.Const(k)}))
+		return one(typed(d, ir.Shape{b.At("B"), ir.Const(k)}))
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "input")
