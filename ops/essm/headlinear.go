@@ -18,7 +18,7 @@ var HeadLinear = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		if _, err := shared(b.Dim["G"], b.Dim["C"], b.Dim["S"], b.Dim["q"]); err != nil {
+		if _, err := shared(b.At("G"), b.At("C"), b.At("S"), b.At("q")); err != nil {
 			return nil, err
 		}
 		return b.Outputs(n.Op)
@@ -105,10 +105,10 @@ var HeadScale = ops.Register(&ir.Op{
 		return b.Outputs(n.Op)
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		x, d := ops.Tensor(in, 0), ops.F64(c, in, 1)
+		x, d, scale := ops.Tensor(in, 0), ops.F64(c, in, 1), ops.Tensor(in, 1)
 		g := x.Dim(-1)
-		if g == 0 || len(d)%g != 0 {
-			return nil, fmt.Errorf("input has %d features, scale has %d", g, len(d))
+		if w := scale.Dim(1) * scale.Dim(2); g == 0 || g != w {
+			return nil, fmt.Errorf("input has %d features, expected %d (heads × outputs)", g, w)
 		}
 		u := ops.F64(c, in, 0)
 		rows := len(u) / g

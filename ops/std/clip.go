@@ -15,14 +15,21 @@ var Clip = ops.Register(&ir.Op{
 	Name: "Clip", Since: 13,
 	Doc: "min(max(input, min), max) for each element. min and max are scalars; without them there is no bound.",
 	In:  ops.Sig("input:T[...]", "min:T?", "max:T?"), Out: ops.Sig("output:T[...]"), Elems: elems("T", ops.Numbers),
-	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
-		for i := 1; i < len(n.Inputs); i++ { // other bounds are refused by the evaluation, and do not broadcast
-			if v := n.In(i); v != nil && v.Shape() != nil {
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		for i, what := range []string{"min", "max"} {
+			if v := n.In(i + 1); v != nil && v.Shape() != nil {
 				if k, ok := v.Shape().Size().Known(); ok && k != 1 {
-					return scalar.Expr{}
+					return nil, fmt.Errorf("%s: expected one number, found %v", what, v.Type)
 				}
 			}
 		}
+		return b.Outputs(n.Op)
+	},
+	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
 		bound := func(b scalar.Expr, sign int) scalar.Expr {
 			if !b.Valid() {
 				return scalar.Const(math.Inf(sign))

@@ -98,6 +98,9 @@ func lossBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		// the ignored class may be outside of the classes
 		class = op(b, "Where", ignored, constLike(b, class, 0), class)
 	}
+	// GatherElements would count classes below 0 from the end
+	negative := op(b, "Less", class, constLike(b, class, 0))
+	class = op(b, "Where", negative, constLike(b, class, math.MinInt32), class)
 	picked := attr(b, "GatherElements", []*ir.Value{x, op(b, "Unsqueeze", class, b.Ints(1))}, ir.A("axis", 1))
 	loss := op(b, "Neg", op(b, "Squeeze", picked, b.Ints(1)))
 	var weight *ir.Value

@@ -24,10 +24,12 @@ type Binding struct {
 	bodies   map[*Step]*LoopBinding
 	items    map[*Value]items // of values that are sequences of tensors
 	refused  bool
+	refusal  error // of the first node whose operator does not take the types that are bound
 	err      error
 	memory   *memory // of the executable
 	charged  int64   // bytes of memory.held
 	known    *ir.Budget
+	distinct bool // sizes are those of tryDistinct
 }
 
 // bound is everything that is known of a value.
@@ -43,7 +45,7 @@ type bound struct {
 // Err returns the reason why the binding cannot be executed, or nil.
 func (d *Binding) Err() error { return d.err }
 
-// Refused reports whether the types of a step do not fit its operator, so that every run fails.
+// Refused reports whether the types of a node do not fit its operator, so that every run fails.
 func (d *Binding) Refused() bool { return d.refused }
 
 // Shape returns the shape of a tensor; nil if it is not known before the run, or if v is no tensor.
@@ -96,14 +98,14 @@ func (d *Binding) refuse(v *Value, shape []int) {
 // Bind returns the program with the shapes of b. content holds the content of inputs, as far as it is known. Errors are
 // in Binding.Err.
 func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
-	return p.bind(b, content, newMemory(b.Budget, &p.Config), newKnown())
+	return p.bind(b, content, newMemory(b.Budget, &p.Config), newKnown(), false)
 }
 
 // bind is Bind for a program whose memory is part of an account. known bounds the evaluation of values that follow from
-// shapes.
-func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, known *ir.Budget) *Binding {
+// shapes. distinct is set by tryDistinct.
+func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, known *ir.Budget, distinct bool) *Binding {
 	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{},
-		branches: map[*Step]*[2]*Binding{}, memory: m, known: known}
+		branches: map[*Step]*[2]*Binding{}, memory: m, known: known, distinct: distinct}
 	given := map[*Value]ir.Type{}
 	for i, v := range p.Inputs {
 		given[v] = b.Inputs[i]

@@ -100,9 +100,13 @@ func (f *Frame) PlaceOf(v *Value) *tensor.Tensor { return f.places[v.ID] }
 
 // Begin takes over the inputs of a run, and the tensors of outputs that are computed where the caller wants them:
 // out[i] is made where it is nil and output i is Direct. The error is a *runtime.MemoryError for an output that does not
-// fit. Begin, Finish and Store panic with an *ir.Ended when the context is done.
+// fit, or that of a node that does not take the types that are bound. Begin, Finish and Store panic with an *ir.Ended when
+// the context is done.
 func (f *Frame) Begin(ctx context.Context, in, out []tensor.Datum) error {
 	d := f.Binding
+	if d.refusal != nil {
+		return d.refusal
+	}
 	if f.moves.Ctx = ctx; f.pause == nil {
 		f.pause = f.moves.Pause
 	}
@@ -230,7 +234,7 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 	}
 	res, err := d.Program.evaluate(ctx, s, in, captured, f.memory.budget)
 	if err != nil {
-		return refused(err, s.Source.String())
+		return refused(err, "its result")
 	}
 	for i, v := range s.Out {
 		if v == nil {

@@ -17,7 +17,7 @@ func newNodes(c runtime.Config) *eval.Program {
 		if panicked != nil {
 			return runtime.Recovered(n, panicked)
 		}
-		return &runtime.NodeError{Node: n, Err: refused(err, n.String())}
+		return &runtime.NodeError{Node: n, Err: refused(err, "its result")}
 	}})
 }
 

@@ -70,6 +70,7 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
 		p.Outputs = append(p.Outputs, f.value(v))
 	}
 	p.facts = p.along()
+	p.tryDistinct()
 	return p, nil
 }
 
@@ -136,7 +137,7 @@ func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		return nil
 	}
 	if n.Op.Body != nil && (n.Op.Eval == nil || has == Expand) {
-		done, err := f.expand(n, src, depth)
+		done, err := f.expand(n, src, s.In, depth)
 		if err != nil || done {
 			return err
 		}
@@ -268,7 +269,7 @@ var errBody = errors.New("the body has too few outputs")
 
 // expand adds the body of n's operator. If the operator can be evaluated, and a step of its body would be evaluated
 // too, expand adds nothing and returns false.
-func (f *Compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err error) {
+func (f *Compiler) expand(n *ir.Node, src *ir.Node, in []*Value, depth int) (done bool, err error) {
 	if depth >= maxExpansion {
 		return false, f.unsupported(src, "the bodies of operators are nested deeper than %d", maxExpansion)
 	}
@@ -279,7 +280,7 @@ func (f *Compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 		}
 		return false, f.unsupported(src, "body of operator %s: %v", n.Op.FullName(), err)
 	}
-	steps, values := len(f.p.Steps), len(f.p.Values)
+	steps, values, bodies := len(f.p.Steps), len(f.p.Values), len(f.p.bodies)
 	for _, m := range nodes {
 		if err := f.node(m, src, depth+1); err != nil {
 			return false, err
@@ -293,7 +294,7 @@ func (f *Compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 						delete(f.vals, v)
 					}
 				}
-				f.p.Steps, f.p.Values = f.p.Steps[:steps], f.p.Values[:values]
+				f.p.Steps, f.p.Values, f.p.bodies = f.p.Steps[:steps], f.p.Values[:values], f.p.bodies[:bodies]
 				return false, nil
 			}
 		}
@@ -303,6 +304,7 @@ func (f *Compiler) expand(n *ir.Node, src *ir.Node, depth int) (done bool, err e
 			f.vals[v] = f.value(out[i])
 		}
 	}
+	f.p.bodies = append(f.p.bodies, &expanded{node: n, source: src, in: in})
 	return true, nil
 }
 

@@ -66,7 +66,7 @@ func refused(err error, what string) error {
 // budget.
 func (s *Step) Recovered(panicked any) error {
 	if over, ok := panicked.(*ir.BudgetError); ok {
-		return &runtime.NodeError{Node: s.Source, Err: refused(over, s.Source.String())}
+		return &runtime.NodeError{Node: s.Source, Err: refused(over, "its result")}
 	}
 	return runtime.Recovered(s.Source, panicked)
 }

@@ -28,7 +28,25 @@ type Program struct {
 	backend Backend
 	facts   []ir.Fact // per value, along time; nil if the graph does not declare its time
 	nodes   *eval.Program
+	bodies  []*expanded
 }
+
+// expanded is an application of an operator that was replaced by its body. The steps of the body need not refuse what the
+// operator refuses.
+type expanded struct {
+	node, source *ir.Node
+	in           []*Value
+	fits         fitting
+}
+
+// fitting is what distinct sizes have shown of a node: whether its operator takes them. If it does, it takes others as
+// well, but for those that are too small or do not divide, which kernels and evaluations look for themselves. If not,
+// each binding must ask the operator.
+type fitting struct{ tried, doubtful bool }
+
+func (f *fitting) note(ok bool) { f.tried, f.doubtful = true, f.doubtful || !ok }
+
+func (f *fitting) certain() bool { return f.tried && !f.doubtful }
 
 // Value is a value that steps read and write. Aliases, such as the inputs of a Block and of its body, are one Value.
 type Value struct {
@@ -66,6 +84,7 @@ type Step struct {
 	branches  *[2]*branch // of If: else and then
 	body      *loopBody   // of Loop and Scan
 	evaluated bool        // the backend has no implementation: it is evaluated as package ops defines it
+	fits      fitting
 }
 
 // Capture is a value that a subgraph reads from outside: Inner in the subgraph, and Outer in the program around it.

@@ -37,19 +37,69 @@ func (d *Binding) resolve() {
 		for _, v := range s.In {
 			constant = constant && (v == nil || d.Constant(v) != nil)
 		}
-		if d.sizes(s) || known && !constant {
+		if d.sizes(s) || known && !constant && !d.distinct && s.fits.certain() {
 			continue
 		}
 		n := d.Concrete(s)
+		fits := n != nil && d.infer(s, n, known)
+		if d.distinct {
+			s.fits.note(fits)
+		}
+		if fits && constant {
+			d.compute(s, n)
+		}
+	}
+	for _, b := range d.Program.bodies {
+		if !d.distinct && b.fits.certain() {
+			continue
+		}
+		n := d.concrete(b.node, b.in)
+		if d.distinct && n == nil {
+			b.fits.note(false)
+		}
 		if n == nil {
 			continue
 		}
-		if !known && !d.infer(s, n) {
+		_, err := inferKnown(n)
+		if d.distinct {
+			b.fits.note(err == nil)
+		}
+		if err != nil {
+			d.refuseNode(b.node, b.source, b.in, err)
+		}
+	}
+}
+
+// tryDistinct binds the program with sizes that differ from each other and from those that models state, and notes the
+// nodes that take them.
+func (p *Program) tryDistinct() {
+	b := runtime.Binding{Dims: map[string]int64{}}
+	for i, s := range p.Graph.Symbols() {
+		b.Dims[s] = distinctSizes[i%len(distinctSizes)]
+	}
+	for _, v := range p.Inputs {
+		b.Inputs = append(b.Inputs, v.Type)
+	}
+	p.bind(b, nil, newMemory(nil, &p.Config), ir.NewBudget(1<<20, 1<<22), true)
+}
+
+// distinctSizes are primes. The product of several of them is still a size of a tensor.
+var distinctSizes = []int64{1009, 10007, 3001, 4003, 1511, 2503, 5003, 6007}
+
+// refuseNode notes that a node cannot be computed from args. If all are tensors, as the operator sees them, runs need not
+// try. The first error is kept.
+func (d *Binding) refuseNode(n, source *ir.Node, args []*Value, err error) {
+	d.refused = true
+	for _, v := range args {
+		if v == nil {
 			continue
 		}
-		if constant {
-			d.compute(s, n)
+		if _, ok := v.Type.(*ir.TensorType); !ok {
+			return
 		}
+	}
+	if d.refusal == nil && len(n.Subgraphs()) == 0 {
+		d.refusal = &runtime.NodeError{Node: source, Err: err}
 	}
 }
 
@@ -66,8 +116,11 @@ func (d *Binding) Constant(v *Value) *tensor.Tensor {
 }
 
 // Concrete returns a copy of the step's node whose inputs have the types that are bound; nil if one is not known.
-func (d *Binding) Concrete(s *Step) *ir.Node {
-	args, axes := s.Args(), 0
+func (d *Binding) Concrete(s *Step) *ir.Node { return d.concrete(s.Node, s.Args()) }
+
+// concrete returns a copy of a node whose inputs have the types of args.
+func (d *Binding) concrete(node *ir.Node, args []*Value) *ir.Node {
+	axes := 0
 	for _, v := range args {
 		if v == nil {
 			continue
@@ -77,7 +130,7 @@ func (d *Binding) Concrete(s *Step) *ir.Node {
 		}
 		axes += len(d.Shape(v))
 	}
-	n := *s.Node
+	n := *node
 	n.Inputs = make([]*ir.Value, len(args))
 	values, types, dims := make([]ir.Value, len(args)), make([]ir.TensorType, len(args)), make(ir.Shape, 0, axes)
 	for i, v := range args {
@@ -112,13 +165,16 @@ func TypeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 	return t
 }
 
-// infer sets the shapes of a step's outputs, and reports whether all are known. A step whose operator refuses the types
-// is left to fail in the run.
-func (d *Binding) infer(s *Step, n *ir.Node) bool {
+// infer sets the shapes of a step's outputs unless they are known, and reports whether all are. If its operator refuses
+// the types, every run fails.
+func (d *Binding) infer(s *Step, n *ir.Node, known bool) bool {
 	types, err := inferKnown(n)
 	if err != nil {
-		d.refused = true
+		d.refuseNode(s.Node, s.Source, s.Args(), err)
 		return false
+	}
+	if known {
+		return true
 	}
 	done := true
 	for i, v := range s.Out {
