@@ -15,12 +15,22 @@ import (
 // Weights maps the names of a model's tensors in checkpoints (docs/math.md, Model directory) to the tensors.
 type Weights map[string]*tensor.Tensor
 
-// Spec describes one tensor of a model: float32 of this shape.
+// Spec describes one tensor of a model: float32 of this shape, or int64.
 type Spec struct {
 	Name  string
 	Shape []int
 	// Statistic marks tensors without a gradient: the running statistics of batch norms.
 	Statistic bool
+	// Int marks tensors of int64, of numbers of at least 0: settings that checkpoints keep among the weights.
+	Int bool
+}
+
+// Type is the type of the elements.
+func (s Spec) Type() tensor.DType {
+	if s.Int {
+		return tensor.Int64
+	}
+	return tensor.Float32
 }
 
 // Size returns the number of elements.
@@ -42,8 +52,8 @@ type Extras interface {
 // maxHints bounds the names that Check compares to a missing one.
 const maxHints = 64
 
-// Check compares the tensors with the configuration: all that it needs and no others, float32, of the right shapes and
-// with finite numbers. The error names the first tensor at fault and the number of others.
+// Check compares the tensors with the configuration: all that it needs and no others, of the right types and shapes
+// and with finite numbers. The error names the first tensor at fault and the number of others.
 func Check(c Config, w Weights) error {
 	specs, err := c.Specs(w)
 	if err != nil {
@@ -66,7 +76,7 @@ func Check(c Config, w Weights) error {
 	}
 	slices.Sort(extra)
 	for _, s := range specs {
-		want := "float32" + tensor.ShapeString(s.Shape)
+		want := s.Type().String() + tensor.ShapeString(s.Shape)
 		t := w[s.Name]
 		switch {
 		case t == nil:
@@ -76,8 +86,13 @@ func Check(c Config, w Weights) error {
 				hint = "; there is " + config.Shorten(near)
 			}
 			fault(s.Name, "is missing, expected %s%s", want, hint)
-		case t.DType() != tensor.Float32 || !slices.Equal(t.Shape(), s.Shape):
+		case t.DType() != s.Type() || !slices.Equal(t.Shape(), s.Shape):
 			fault(s.Name, "expected %s, found %v", want, t)
+		case s.Int:
+			v := tensor.Data[int64](t)
+			if at := slices.IndexFunc(v, func(x int64) bool { return x < 0 }); at >= 0 {
+				fault(s.Name+indexString(s.Shape, at), "expected a number of at least 0, found %d", v[at])
+			}
 		default:
 			if at, why := badValue(s, tensor.Data[float32](t)); at >= 0 {
 				fault(s.Name+indexString(s.Shape, at), "expected %s, found %v", why, tensor.Data[float32](t)[at])

@@ -9,7 +9,7 @@ func IsSystem(op *ir.Op) bool {
 		return false
 	}
 	switch op.Name {
-	case "StateSpace", "SSM", "DenseSSM", "Scan", "DenseScan":
+	case "StateSpace", "SSM", "DenseSSM", "Scan", "DenseScan", "DPLR", "DPLRScan":
 		return true
 	}
 	return false

@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -10,8 +12,8 @@ import (
 // Discretize converts continuous systems to discrete time (docs/math.md, Discretization).
 var Discretize = &Pass{
 	Name: "discretize",
-	Doc: "Each StateSpace → one SSM (diagonal) or DenseSSM (full matrix) with a direction. Constraint and " +
-		"discretization are computed in float64 if the parameters are constants.",
+	Doc: "Each StateSpace → one SSM (diagonal) or DenseSSM (full matrix) with a direction, each DPLR → one DPLRScan. " +
+		"Constraint, discretization and the outputs of DPLR are computed in float64 if the parameters are constants.",
 	After: []Reason{
 		{"diagonalize", "discretize expands what diagonalize left, with its full matrix"},
 	},
@@ -20,7 +22,7 @@ var Discretize = &Pass{
 		changes := 0
 		var b *ir.Builder
 		for _, n := range slices.Clone(g.Nodes) {
-			if !isStateSpace(n) {
+			if !isStateSpace(n) && n.Op != essm.DPLR {
 				continue
 			}
 			if b == nil {
@@ -36,10 +38,17 @@ var Discretize = &Pass{
 					Replace(g, v, made[i])
 				}
 			}
-			c.Note("%s: %s, %s", where(n), n.Attrs.Str("method", "zoh"), describeSystem(made[0].Def))
 			changes++
+			if n.Op == essm.DPLR {
+				c.Note("%s: bilinear, %s", where(n), describeDPLR(made[0].Def))
+				continue
+			}
+			c.Note("%s: %s, %s", where(n), n.Attrs.Str("method", "zoh"), describeSystem(made[0].Def))
 		}
 		if err := Finish(g); err != nil {
+			return changes, err
+		}
+		if err := restore(c, g); err != nil {
 			return changes, err
 		}
 		if _, err := fold(c, g); err != nil {
@@ -53,6 +62,40 @@ var Discretize = &Pass{
 		}
 		return changes, nil
 	},
+}
+
+// describeDPLR returns a line about a discrete diagonal plus low-rank system.
+func describeDPLR(n *ir.Node) string {
+	s := n.In(3).Shape()
+	return fmt.Sprintf("%s %s, features × rank × states = %v × %v × %v", n.Op.Name, n.Attrs.Str("direction", essm.Forward),
+		s[0], s[1], s[2])
+}
+
+// restore computes the output factors of diagonal plus low-rank systems. The powers of their matrices are more work than
+// folding grants.
+func restore(c *Context, g *ir.Graph) error {
+	if _, err := fold(c, g); err != nil { // the stored factors, stacked
+		return err
+	}
+	for _, n := range slices.Clone(g.Nodes) {
+		if n.Op != essm.RestoreDPLR || slices.ContainsFunc(n.Inputs, notConst) {
+			continue
+		}
+		out, err := c.evalConst(n)
+		var over *ir.BudgetError
+		if errors.As(err, &over) {
+			c.Warn("%s: left as it is: %v", where(n), err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("node %v: %w", n, err)
+		}
+		for i, t := range out {
+			Replace(g, n.Outputs[i], ir.NewConst(n.Outputs[i].Name, t))
+		}
+	}
+	g.RemoveDead()
+	return nil
 }
 
 // warnUnstable warns of discrete eigenvalues outside of the unit circle. Such a layer runs as a scan only.

@@ -8,6 +8,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/ops/eval"
 )
 
@@ -191,7 +192,8 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 // foldable reports whether the node may become constants: all its inputs are constants, it is not one of the operators
 // that make large tensors from small ones, and none of its outputs is an output of the graph.
 func (f *folding) foldable(g *ir.Graph, n *ir.Node) bool {
-	if n.Op.Random || len(n.Subgraphs()) > 0 || len(n.Inputs) == 0 && n.Op.Name != "Constant" {
+	if n.Op.Random || len(n.Subgraphs()) > 0 || len(n.Inputs) == 0 && n.Op.Name != "Constant" ||
+		n.Op == essm.RestoreDPLR { // discretize computes it, within a larger budget
 		return false
 	}
 	have := int64(0)

@@ -81,6 +81,10 @@ func Draw(specs []models.Spec, seed uint64, fill func(x []float64, s models.Spec
 	r := &Random{rand.New(rand.NewPCG(seed, 0x6261636b))}
 	w := models.Weights{}
 	for _, s := range specs {
+		if s.Int {
+			w[s.Name] = tensor.New(tensor.Int64, s.Shape...)
+			continue
+		}
 		x := make([]float64, s.Size())
 		fill(x, s, r)
 		y := make([]float32, len(x))

@@ -105,6 +105,27 @@ func oneTap(n *ir.Node) bool {
 	return true
 }
 
+// unwritten are operators that have no form in standard operators.
+var unwritten = []string{"essm.DPLRScan"}
+
+// notExported reports whether a model has one of these. Its export must then be an error that names it.
+func notExported(t *testing.T, m *open.Model) bool {
+	t.Helper()
+	g, err := m.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool { return slices.Contains(unwritten, n.Op.FullName()) })
+	if i < 0 {
+		return false
+	}
+	want := g.Nodes[i].Op.FullName() + " cannot be written in standard operators"
+	if _, _, err := lower.Lower(g, lower.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("found %v, expected %s", err, want)
+	}
+	return true
+}
+
 // TestExports exports the models of the reference cases, and reads the files: they must have the operators of the model
 // again, give its answers, and run as a stream if the model does.
 func TestExports(t *testing.T) {
@@ -116,6 +137,9 @@ func TestExports(t *testing.T) {
 		g, err := m.Graph()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if notExported(t, m) {
+			return
 		}
 		for _, o := range []lower.Options{{}, {Functions: true}} {
 			file := filepath.Join(t.TempDir(), "model.onnx")
@@ -164,6 +188,9 @@ func TestExportsONNXRuntime(t *testing.T) {
 		m, err := open.File(dir, open.Options{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if notExported(t, m) {
+			return
 		}
 		for i, o := range []lower.Options{{}, {Functions: true}} {
 			folder := filepath.Join(root, fmt.Sprint(filepath.Base(dir), i))

@@ -42,6 +42,16 @@ var variants = []struct{ preset, common, changes string }{
 		decoder.mode=first decoder.l_output=3
 		encoder._name_=embedding encoder.n_tokens=9
 		encoder._name_=id`},
+	{"s4-sc35", "model.d_model=6 model.n_layers=2 model.layer.n_ssm=null model.layer.d_state=8 model.layer.dt_min=0.05", `
+
+		model.layer.bidirectional=false
+		model.layer.bidirectional=false model.layer.channels=2 model.layer.l_max=5
+		model.layer.channels=2 model.layer.swap_channels=true model.layer.init=fout
+		model.layer.mode=dplr model.layer.rank=2 model.layer.init=legt model.layer.bidirectional=false
+		model.layer.mode=s4 model.layer.rank=3 model.layer.dt_tie=false model.layer.init=hippo
+		model.layer.init=diag-inv model.layer.n_ssm=3 model.layer.l_max=40 model.layer.dt_fast=true
+		model.layer.init=fourier model.layer.n_ssm=1 model.layer.real_transform=softplus decoder.use_lengths=true
+		model.layer.bidirectional=false model.layer.final_act=null model.norm=none model.layer.dt_transform=softplus`},
 	{"s4d-example", "d_model=6 n_layers=2 d_state=8", `
 
 		prenorm=true`},
@@ -272,6 +282,8 @@ func TestMessages(t *testing.T) {
 		"encoder._name_=linear":         "encoder.d_input: is missing, expected an integer from 1 to 1048576",
 		"model.layer.dt_min=1":          "model.layer.dt_min: expected step sizes 0 < dt_min ≤ dt_max, found 1 and 0.1",
 		"model.layer.init=diag-legss":   "model.layer.init: expected one of ",
+		"model.layer.init=legs":         "model.layer.init: legs is of the modes nplr, dplr, s4, found mode diag",
+		"model.layer.mode=diags":        "model.layer.mode: expected one of diag, s4d, nplr, dplr, s4, found diags",
 	} {
 		p := preset(t, "s4d-cifar")
 		key, value, _ := strings.Cut(changes, "=")

@@ -5,8 +5,11 @@ import (
 	"github.com/essmc/essmc/models/backbone"
 )
 
-// Type is the model_type of the family.
-const Type = "s4d"
+// Types of models. Both names are right for both: the key mode of the layers decides.
+const (
+	Type     = "s4d" // diagonal systems
+	FullType = "s4"  // diagonal plus low-rank systems
+)
 
 var layers = map[string]func() backbone.Layer{"s4": func() backbone.Layer { return newLayer() }}
 
@@ -14,6 +17,10 @@ func init() {
 	models.Register(models.Family{Type: Type, Doc: "S4D: diagonal systems of one input and one output for each feature",
 		New:     func() models.Config { return backbone.New(Type, layers) },
 		Presets: presets})
+	models.Register(models.Family{Type: FullType,
+		Doc:     "S4: diagonal plus low-rank systems of one input and one output for each feature",
+		New:     func() models.Config { return backbone.New(FullType, layers) },
+		Presets: fullPresets})
 	models.Register(models.Family{Type: MinimalType, Doc: "the standalone S4D, in the model of its example",
 		New:     func() models.Config { return newMinimal() },
 		Presets: minimalPresets})
@@ -35,4 +42,14 @@ func presets() []models.Preset {
 			"encoder": {"_name_": "linear", "d_input": 3},
 			"model": {"d_model": 128, "n_layers": 4, "prenorm": false, "residual": "R", "norm": "layer", "layer": {"_name_": "s4"}},
 			"decoder": {"mode": "pool", "d_output": 10}}`)}
+}
+
+// fullPresets has the model of Gu, Gupta, Goel and Ré (2022) for Speech Commands.
+func fullPresets() []models.Preset {
+	return []models.Preset{backbone.Preset("s4-sc35", "Speech Commands, 35 words, with S4", 16000,
+		backbone.New(FullType, layers), `{
+			"encoder": {"_name_": "linear", "d_input": 1},
+			"model": {"d_model": 128, "n_layers": 6, "prenorm": true, "residual": "R", "norm": "batch",
+				"layer": {"_name_": "s4", "mode": "nplr", "init": "legs", "n_ssm": 2, "bidirectional": true}},
+			"decoder": {"mode": "pool", "d_output": 35}}`)}
 }

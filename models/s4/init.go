@@ -11,6 +11,11 @@ import (
 // Init fills a tensor of the layer with initial values (Gu et al., 2022, section 4).
 func (l *Layer) Init(x []float64, s models.Spec, name string, r *backbone.Random) bool {
 	n := l.states()
+	if l.isLowRank() {
+		if done := l.initLowRank(x, s, name); done {
+			return true
+		}
+	}
 	frequencies, b := l.spectrum(r)
 	switch name {
 	case "layer.D":

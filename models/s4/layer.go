@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/models"
@@ -16,6 +17,7 @@ type Layer struct {
 	config.Keyed[Layer]
 	Mode          string
 	DState        int
+	Rank          int // of the part of the matrix that is not diagonal; the mode diag has none
 	Channels      int
 	Bidirectional bool
 	Activation    string
@@ -39,12 +41,13 @@ type Layer struct {
 // Allowed values.
 var (
 	transforms = []string{"none", "exp", "relu", "sigmoid", "softplus"}
-	inits      = []string{"diag-lin", "diag-inv", "diag-inv2", "diag-quad", "diag-real", "diag-rand", "diag-legs"}
+	diagInits  = []string{"diag-lin", "diag-inv", "diag-inv2", "diag-quad", "diag-real", "diag-rand", "diag-legs"}
+	rankInits  = []string{"legs", "legt", "fout", "fourier", "hippo"}
 )
 
 // training are keys that only training reads.
 var training = []string{"dropout", "tie_dropout", "dropout_fn", "lr", "wd", "lr_dt", "wd_dt", "initializer", "weight_norm",
-	"verbose", "deterministic", "rank", "keops", "backend", "kernel_size", "transposed", "d_model", "drop_kernel", "layer"}
+	"verbose", "deterministic", "keops", "backend", "kernel_size", "transposed", "d_model", "drop_kernel", "layer"}
 
 var table = &config.Table[Layer]{
 	Ignored: training,
@@ -53,8 +56,10 @@ var table = &config.Table[Layer]{
 		"bottleneck": "the released code makes a tensor of a wrong shape, so no such model can run",
 	},
 	Fields: []config.Field[Layer]{
-		{Key: "mode", Ref: func(l *Layer) any { return &l.Mode }, OneOf: []string{"diag", "s4d"}, Def: "diag"},
+		{Key: "mode", Ref: func(l *Layer) any { return &l.Mode }, OneOf: append([]string{"diag", "s4d"}, lowRankModes...),
+			Def: "diag"},
 		{Key: "d_state", Ref: func(l *Layer) any { return &l.DState }, Lo: 1, Hi: backbone.MaxSize, Def: 64},
+		{Key: "rank", Ref: func(l *Layer) any { return &l.Rank }, Lo: 1, Hi: 1 << 10, Def: 1, OmitDefault: true},
 		{Key: "channels", Ref: func(l *Layer) any { return &l.Channels }, Lo: 1, Hi: 1 << 10, Def: 1},
 		{Key: "bidirectional", Ref: func(l *Layer) any { return &l.Bidirectional }, Def: false},
 		{Key: "activation", Ref: func(l *Layer) any { return &l.Activation }, OneOf: backbone.Activations, Null: true, Def: "gelu"},
@@ -73,7 +78,8 @@ var table = &config.Table[Layer]{
 		{Key: "is_real", Ref: func(l *Layer) any { return &l.IsReal }, Def: false},
 		{Key: "bandlimit", Ref: func(l *Layer) any { return &l.Bandlimit }, Null: true, Omit: true},
 		{Key: "swap_channels", Ref: func(l *Layer) any { return &l.SwapChannels }, Def: false},
-		{Key: "init", Ref: func(l *Layer) any { return &l.InitMethod }, OneOf: inits, Def: "diag-lin"},
+		{Key: "init", Ref: func(l *Layer) any { return &l.InitMethod }, OneOf: slices.Concat(diagInits, rankInits),
+			Def: "diag-lin"},
 		{Key: "dt_min", Ref: func(l *Layer) any { return &l.DtMin }, Def: 1e-3},
 		{Key: "dt_max", Ref: func(l *Layer) any { return &l.DtMax }, Def: 1e-1},
 	},
@@ -114,6 +120,9 @@ func (l *Layer) systems(d int) int {
 	return l.NSSM
 }
 
+// isLowRank reports whether the systems' matrices are diagonal plus low rank, and not diagonal.
+func (l *Layer) isLowRank() bool { return slices.Contains(lowRankModes, l.Mode) }
+
 // gated reports whether the last activation halves the features.
 func (l *Layer) gated() bool { return len(l.FinalAct) >= 3 && l.FinalAct[:3] == "glu" }
 
@@ -126,12 +135,17 @@ func (l *Layer) Check(d int) error {
 		return fmt.Errorf("n_ssm: expected a divisor of d_model %d, found %d", d, l.NSSM)
 	case l.FinalAct == "" && l.Channels > 1:
 		return fmt.Errorf("final_act: null leaves %d channels of features, expected channels 1", l.Channels)
+	case !l.isLowRank() && slices.Contains(rankInits, l.InitMethod):
+		return fmt.Errorf("init: %s is of the modes %s, found mode %s", l.InitMethod, strings.Join(lowRankModes, ", "), l.Mode)
 	case l.InitMethod == "diag-legs" && (l.IsReal || l.DState > maxLegS):
 		return fmt.Errorf("init: diag-legs has complex states, 2 to %d of them", maxLegS)
 	case l.Disc == "dss":
 		return fmt.Errorf("disc: the kernel of dss depends on the length of the sequence, which is not supported; zoh and bilinear are")
 	case l.DtMin <= 0 || l.DtMin > l.DtMax:
 		return fmt.Errorf("dt_min: expected step sizes 0 < dt_min ≤ dt_max, found %v and %v", l.DtMin, l.DtMax)
+	}
+	if l.isLowRank() {
+		return l.checkLowRank(d)
 	}
 	return nil
 }
@@ -144,6 +158,9 @@ func (l *Layer) Streams() bool { return l.Causal() }
 
 // State returns the number of float32 of its state: each state's real and imaginary part, and the inputs of the window.
 func (l *Layer) State(d int, _ models.Weights, _ string) int {
+	if l.isLowRank() {
+		return l.Channels * d * (2*l.states() + l.LMax)
+	}
 	return l.Channels * d * l.states() * (2 + l.LMax)
 }
 
@@ -168,6 +185,10 @@ func (l *Layer) Specs(d int, _ models.Weights, prefix string) []models.Spec {
 		{Name: kernel + "A_real", Shape: []int{s, n}}}
 	if !l.IsReal {
 		all = append(all, models.Spec{Name: kernel + "A_imag", Shape: []int{s, n}})
+	}
+	if l.isLowRank() {
+		all = append(all, models.Spec{Name: kernel + "P", Shape: []int{l.Rank, s, n, 2}},
+			models.Spec{Name: kernel + "l_kernel", Shape: []int{}, Statistic: true, Int: true})
 	}
 	all = append(all, models.Spec{Name: kernel + "B", Shape: pair(1, s, n)},
 		models.Spec{Name: kernel + "C", Shape: pair(directions*l.Channels, d, n)})
@@ -203,17 +224,43 @@ func (l *Layer) Build(n *backbone.Network, x, lengths, state *ir.Value, prefix s
 		x = n.Op("essm", "StepMask", []*ir.Value{x, n.Ints("before", 0), lengths}, ir.A("axis", 1))
 	}
 	kernel := prefix + "layer.kernel."
+	if l.isLowRank() {
+		y, next = l.buildLowRank(n, x, state, kernel, d)
+		direct := n.Do("Unsqueeze", []*ir.Value{n.Weight(prefix + "layer.D"), n.Ints("last", 2)})
+		y = n.Do("Add", []*ir.Value{y, n.Op("essm", "HeadScale", []*ir.Value{x, direct})})
+	} else {
+		y, next = l.buildDiagonal(n, x, state, prefix, d)
+	}
+	if l.SwapChannels && l.Channels > 1 {
+		y = n.Do("Reshape", []*ir.Value{y, n.Ints("apart", 0, 0, int64(l.Channels), int64(d))})
+		y = n.Do("Transpose", []*ir.Value{y}, ir.A("perm", []int64{0, 1, 3, 2}))
+		y = n.Do("Reshape", []*ir.Value{y, n.Ints("joined", 0, 0, int64(l.Channels*d))})
+	}
+	y = n.Activation(n.Activation(y, l.Activation), l.MultAct)
+	if l.FinalAct != "" {
+		y = n.Activation(n.Linear(y, prefix+"output_linear.0"), l.FinalAct)
+	}
+	return y, next
+}
+
+// steps returns the step sizes.
+func (l *Layer) steps(n *backbone.Network, dt *ir.Value) *ir.Value {
+	if l.DtFast {
+		dt = n.Do("Sinh", []*ir.Value{dt})
+	}
+	return transform(n, dt, l.DtTransform)
+}
+
+// buildDiagonal applies the layer's systems, whose tensors begin with prefix.
+func (l *Layer) buildDiagonal(n *backbone.Network, x, state *ir.Value, prefix string, d int) (y, next *ir.Value) {
+	kernel := prefix + "layer.kernel."
 	stored := func(name string) *ir.Value { return n.Double(n.Weight(kernel + name)) }
 	s := system{n: n, features: d, channels: l.Channels, method: l.Disc, window: l.LMax}
 	s.re = s.each(n.Do("Neg", []*ir.Value{transform(n, stored("A_real"), l.RealTransform)}), l.systems(d))
 	if !l.IsReal {
 		s.im = s.each(n.Do("Neg", []*ir.Value{transform(n, stored("A_imag"), l.ImagTransform)}), l.systems(d))
 	}
-	dt := stored("inv_dt")
-	if l.DtFast {
-		dt = n.Do("Sinh", []*ir.Value{dt})
-	}
-	s.dt = s.each(transform(n, dt, l.DtTransform), d)
+	s.dt = s.each(l.steps(n, stored("inv_dt")), d)
 	b := l.parts(n, n.Do("Squeeze", []*ir.Value{stored("B"), n.Ints("first", 0)}))
 	if b.Re = s.each(b.Re, l.systems(d)); b.Im != nil {
 		b.Im = s.each(b.Im, l.systems(d))
@@ -238,15 +285,6 @@ func (l *Layer) Build(n *backbone.Network, x, lengths, state *ir.Value, prefix s
 	if l.Bidirectional {
 		later, _ := s.apply(x, c(1), nil, nil, "backward")
 		y = n.Do("Add", []*ir.Value{y, later})
-	}
-	if l.SwapChannels && l.Channels > 1 {
-		y = n.Do("Reshape", []*ir.Value{y, n.Ints("apart", 0, 0, int64(l.Channels), int64(d))})
-		y = n.Do("Transpose", []*ir.Value{y}, ir.A("perm", []int64{0, 1, 3, 2}))
-		y = n.Do("Reshape", []*ir.Value{y, n.Ints("joined", 0, 0, int64(l.Channels*d))})
-	}
-	y = n.Activation(n.Activation(y, l.Activation), l.MultAct)
-	if l.FinalAct != "" {
-		y = n.Activation(n.Linear(y, prefix+"output_linear.0"), l.FinalAct)
 	}
 	return y, next
 }

@@ -16,6 +16,7 @@ func init() {
 		"essm.Scan": (*stepper).system, "essm.DenseScan": (*stepper).system, "essm.SSM": (*stepper).system,
 		"essm.DenseSSM": (*stepper).system, "essm.StateSpace": (*stepper).system,
 		"essm.SelectiveScan": (*stepper).system, "essm.GatedScan": (*stepper).system,
+		"essm.DPLR": (*stepper).system, "essm.DPLRScan": (*stepper).system,
 		"essm.Block": (*stepper).block, "essm.Pick": (*stepper).pick, "essm.LongConv": (*stepper).longConv,
 		"Conv": (*stepper).conv, "MaxPool": (*stepper).pool, "AveragePool": (*stepper).pool, "LpPool": (*stepper).pool,
 		"CausalConvWithState": (*stepper).causalConv, "Pad": (*stepper).pad, "Slice": (*stepper).cut,

@@ -66,7 +66,9 @@ func (p problem) forms() []runtime.Alternative {
 		switch {
 		case p.info.Stateless && scanning:
 			a.Why = "the layer is given as a convolution kernel, without a recurrence"
-		case p.info.States > 0 && form != essm.FormScan:
+		case p.info.Rank > 0 && form == essm.FormChunked:
+			a.Why = "a diagonal plus low-rank system has no chunked form"
+		case p.info.States > 0 && p.info.Rank == 0 && form != essm.FormScan:
 			a.Why = "heads with one input and one output have the form scan alone"
 		case p.info.Unstable && form != essm.FormScan:
 			a.Why = "powers of an eigenvalue above 1 in absolute value overflow"
@@ -112,6 +114,11 @@ func (p problem) estimate(form string) runtime.Estimate {
 		work = 4 * rows * n * per * passes
 		scanning = work / c.Dense
 	}
+	if i.Rank > 0 {
+		work = float64(8+8*i.Rank) * rows * n * passes
+		scanning = rows * n * passes * c.ComplexScan * float64(1+i.Rank) / 2
+		n = float64(i.N) // sequences of the other forms
+	}
 	if i.Window > 0 {
 		scanning, work, bytes = scanning*1.5, work*1.5, buffer
 	}
@@ -156,7 +163,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 	}
 	// what the state gives, for each sample
 	if whole := form == essm.FormFFT || form == essm.FormDirect; whole && per == 1 && i.State >= 0 && !i.Stateless {
-		nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan)
+		nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan*float64(max(1, i.States*i.Rank)))
 	}
 	return runtime.Estimate{Time: time.Duration(nanos),
 		Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}

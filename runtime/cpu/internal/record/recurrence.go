@@ -20,6 +20,7 @@ type Recurrence interface {
 type RecurrenceInfo struct {
 	N, Window          int
 	States             int // states per feature, if B and C are part of the recurrence; 0 if each feature is a state
+	Rank               int // of the part of the matrix that is not diagonal; 0 without one
 	Direction          string
 	VRe, VIm, State    int
 	XRe, XIm, StateOut int
