@@ -69,13 +69,8 @@ var canonicalRules = NewSet(
 	&Rule{
 		Name: "reshape-same", Doc: "a reshape to the shape that the value has",
 		Pattern: Op("Reshape", Var("x"), Var("shape")),
-		Check: func(m *Match) string {
-			if m.Val("x").Shape() == nil || !m.Val("x").Shape().Equal(m.Root.Outputs[0].Shape()) {
-				return Leave
-			}
-			return ""
-		},
-		Make: func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
+		Check:   sameTypeAsRoot,
+		Make:    func(_ *ir.Builder, m *Match) []*ir.Value { return []*ir.Value{m.Val("x")} },
 	},
 )
 

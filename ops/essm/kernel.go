@@ -75,6 +75,9 @@ enough for real B and C.`,
 			}
 		}
 		shape := append(append([]int{}, ops.Tensor(in, 0).Shape()...), length)
+		if _, err := tensor.Size(shape); err != nil {
+			return nil, err
+		}
 		return []tensor.Datum{tensor.FromSlice(re, shape...), tensor.FromSlice(im, shape...)}, nil
 	},
 	Tol: ir.Rounding,

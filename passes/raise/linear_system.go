@@ -233,7 +233,7 @@ func eachSample(run *passes.Context, shape []int, axis int, visit func(i, sample
 // samples returns the rows of one sample. It checks that they are the same for all samples, and that none depends on
 // another.
 func samples(run *passes.Context, f *form, axis, count, k int) ([]combination, error) {
-	if axis >= 0 && (axis >= len(f.shape) || f.shape[axis] != count) {
+	if axis >= len(f.shape) || axis >= 0 && f.shape[axis] != count || axis < 0 && count > 1 {
 		return nil, fmt.Errorf("no axis of %d samples in shape %v", count, f.shape)
 	}
 	rows := make([]combination, len(f.elems)/max(count, 1))

@@ -25,6 +25,9 @@ func (s *stepper) recurrent(n *ir.Node) error {
 	if f.kind != Sequence || f.axis != axis {
 		return s.why(n, ir.Fact{Global: true})
 	}
+	if _, single := s.samples().Known(); s.batchAxis(v) != batch && !single {
+		return &BlockedError{n, "has a state that is not one per sample"}
+	}
 	sources := slices.Clone(n.Outputs)
 	last := len(sources) > 1 && slices.ContainsFunc(sources[1:], func(v *ir.Value) bool { return v != nil })
 	for i := range n.Op.Out {
