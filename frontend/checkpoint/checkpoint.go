@@ -60,6 +60,9 @@ func readDir(dir string, limit *int64) (models.Config, models.Weights, error) {
 	return c, w, nil
 }
 
+// widened are the element types that models have in place of others.
+var widened = map[tensor.DType]tensor.DType{tensor.Float16: tensor.Float32, tensor.BFloat16: tensor.Float32, tensor.Int32: tensor.Int64}
+
 // weights converts a checkpoint's tensors to a model's weights, and checks them.
 func weights(c models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
 	w := models.Weights{}
@@ -68,9 +71,9 @@ func weights(c models.Config, tensors map[string]*tensor.Tensor) (models.Weights
 		if strings.HasSuffix(name, ".num_batches_tracked") { // batch norms count training steps
 			continue
 		}
-		if d := t.DType(); d == tensor.Float16 || d == tensor.BFloat16 {
+		if wide, ok := widened[t.DType()]; ok {
 			var err error
-			if t, err = t.Convert(tensor.Float32, false); err != nil {
+			if t, err = t.Convert(wide, false); err != nil {
 				return nil, fmt.Errorf("tensor %s: %w", name, err)
 			}
 		}

@@ -192,14 +192,19 @@ func (c *Config) norm(n *Network, x *Value, name string) *Value {
 	case "instance":
 		return n.Op("essm", "InstanceNorm", []*Value{x}, ir.A("epsilon", 1e-5))
 	case "group": // over all steps and features of a sample
-		mean := n.Do("ReduceMean", []*Value{x, n.Ints("axes", 1, 2)})
-		centred := n.Do("Sub", []*Value{x, mean})
-		variance := n.Do("ReduceMean", []*Value{n.Do("Mul", []*Value{centred, centred}), n.Ints("axes", 1, 2)})
-		scale := n.Do("Sqrt", []*Value{n.Do("Add", []*Value{variance, n.Const("epsilon", tensor.Scalar(float32(1e-5)))})})
-		y := n.Do("Div", []*Value{centred, scale})
-		return n.Do("Add", []*Value{n.Do("Mul", []*Value{y, n.Weight(weight)}), n.Weight(bias)})
+		return n.GroupNorm(x, n.Weight(weight), n.Weight(bias), 1e-5)
 	}
 	return x
+}
+
+// GroupNorm normalises each sample over all its steps and features, and scales and shifts each feature.
+func (n *Network) GroupNorm(x, weight, bias *Value, epsilon float32) *Value {
+	mean := n.Do("ReduceMean", []*Value{x, n.Ints("axes", 1, 2)})
+	centred := n.Do("Sub", []*Value{x, mean})
+	variance := n.Do("ReduceMean", []*Value{n.Do("Mul", []*Value{centred, centred}), n.Ints("axes", 1, 2)})
+	scale := n.Do("Sqrt", []*Value{n.Do("Add", []*Value{variance, n.Const("epsilon", tensor.Scalar(epsilon))})})
+	y := n.Do("Div", []*Value{centred, scale})
+	return n.Do("Add", []*Value{n.Do("Mul", []*Value{y, weight}), bias})
 }
 
 // normSpecs lists the tensors of a norm.

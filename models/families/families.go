@@ -3,6 +3,7 @@ package families
 
 import (
 	_ "github.com/essmc/essmc/models/cdil" // CDIL-CNN, and the TCN of its code
+	_ "github.com/essmc/essmc/models/ckconv"
 	_ "github.com/essmc/essmc/models/essm" // the deep eSSM of the paper
 	_ "github.com/essmc/essmc/models/fnet"
 	_ "github.com/essmc/essmc/models/lra" // the Transformer of the Long Range Arena

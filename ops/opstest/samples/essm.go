@@ -19,6 +19,10 @@ func essmSamples(o *ir.Op) []opstest.Sample {
 	case "GatedScan":
 		return list{of(inside(0, 1, 2, 5, 4), normal(2, 5, 4), normal(2, 4)).Gives(2),
 			of(inside(0, 1, 1, 7, 17), normal(1, 7, 17))}
+	case "MatrixConv":
+		return list{of(normal(2, 9, 3), normal(4, 3, 5)), of(normal(1, 4, 2), normal(3, 2, 9)), of(normal(2, 6, 1), normal(1, 1, 1))}
+	case "ContinuousConv":
+		return continuousSamples()
 	default:
 		return nil
 	}
@@ -31,4 +35,23 @@ func essmSamples(o *ir.Op) []opstest.Sample {
 		b.Output("sum", op(b, "Add", h, x))
 	})
 	return list{of(normal(2, 5, 3), normal(2, 5, 3)).With(ir.A("body", layer)).Gives(2)}
+}
+
+// continuousSamples has kernels of all rates: stretched, as in training, and smoothed.
+func continuousSamples() (all list) {
+	wide := func(shape ...int) tensor.Datum {
+		t, err := normal(shape...).(*tensor.Tensor).Convert(tensor.Float64, false)
+		if err != nil {
+			panic(err)
+		}
+		return t
+	}
+	for i, train := range []int{0, 2, 5, 9, 13, 40} {
+		in := []tensor.Datum{normal(1+i%2, 13, 3), wide(4), wide(4), wide(5, 4), wide(5), wide(6, 5), wide(6)}
+		if i%2 == 1 {
+			in = append(in, wide(2, 4), wide(2, 5))
+		}
+		all = append(all, of(in...).With(ir.A("activation", []string{"sine", "relu", "leaky_relu", "swish"}[i%4]), ir.A("train_length", train)))
+	}
+	return all
 }
