@@ -80,6 +80,7 @@ var uncharged = map[string]string{
 	"runtime/cpu/internal/tensors/einsum.go newEinsum":           program,
 	"runtime/cpu/internal/tensors/integer.go ints":               weights,
 	"runtime/cpu/internal/tensors/integerconv.go":                weights,
+	"runtime/cpu/internal/tensors/matrixconv.go":                 declared,
 	"runtime/cpu/internal/tensors/move.go movement":              "within the room of the account, and dropped",
 	"runtime/cpu/internal/tensors/move.go sliced":                "one number for each axis",
 	"runtime/cpu/internal/tensors/quantize.go":                   weights,

@@ -323,6 +323,7 @@ func Init(c *Config, seed uint64) (models.Weights, error) {
 		return nil, err
 	}
 	fanIn := 1
+	var first []float64 // values of the units of a first layer, each one place behind its zero
 	w, err := backbone.Draw(specs, seed, func(x []float64, s models.Spec, r *backbone.Random) {
 		if len(s.Shape) == 3 && !strings.HasSuffix(s.Name, "_g") {
 			fanIn = s.Shape[1] // also for the bias that follows
@@ -339,6 +340,19 @@ func Init(c *Config, seed uint64) (models.Weights, error) {
 			r.Bounded(x, 1/math.Sqrt(float64(fanIn)))
 		case strings.Contains(s.Name, ".kernel_net.") && name == "bias" && c.Activation == sine:
 			r.Bounded(x, 1)
+		case strings.HasSuffix(s.Name, ".kernel_net.0.bias") && c.NetHidden > 1: // zeros of the units lie from -1 to 1
+			first = make([]float64, len(x))
+			for i := range x {
+				at, w := 2*float64(i)/float64(len(x)-1)-1, 0.01*r.NormFloat64()
+				x[i] = -at * w
+				first[i] = float64((at+2/float64(len(x)-1))*w) + x[i]
+			}
+		case strings.HasSuffix(s.Name, ".kernel_net.4.bias") && c.NetHidden > 1:
+			for i := range x {
+				for _, v := range first {
+					x[i] -= float64(0.01 * r.NormFloat64() * v)
+				}
+			}
 		case s.Name == "finallyr.weight":
 			r.Fill(x, 0.01)
 		case strings.Contains(s.Name, ".shortcut."):

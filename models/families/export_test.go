@@ -126,6 +126,17 @@ func notExported(t *testing.T, m *open.Model) bool {
 	return true
 }
 
+// computed reports whether a graph has kernels that depend on the length. In a file of standard operators they stay the
+// operators that compute them; a function of the file names them.
+func computed(g *ir.Graph) bool {
+	found := false
+	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		found = found || n.Op.Name == "ContinuousConv"
+		return nil
+	})
+	return found
+}
+
 // TestExports exports the models of the reference cases, and reads the files: they must have the operators of the model
 // again, give its answers, and run as a stream if the model does.
 func TestExports(t *testing.T) {
@@ -152,7 +163,7 @@ func TestExports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := layers(again), layers(g); !maps.Equal(got, want) {
+			if got, want := layers(again), layers(g); !maps.Equal(got, want) && (o.Functions || !computed(g)) {
 				t.Errorf("functions %v: the file has %v, expected %v", o.Functions, got, want)
 			}
 			truth, bound := truth(t, dir)

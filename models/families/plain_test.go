@@ -32,10 +32,15 @@ func TestPlain(t *testing.T) {
 func (c plain) test(t *testing.T) {
 	p := preset(t, c.preset)
 	e := &evaluation{t: t, set: map[string]string{}, batch: 2, length: 13}
+	train := int64(0)
 	for _, s := range strings.Fields(c.changes) {
 		key, value, _ := strings.Cut(s, "=")
 		if key == "L" { // of the sequence, no key of the model
 			e.length = e.number(value)
+			continue
+		}
+		if key == "T" { // of training
+			train = int64(e.number(value))
 			continue
 		}
 		if err := p.Config.Set(key, value); err != nil {
@@ -48,6 +53,11 @@ func (c plain) test(t *testing.T) {
 		t.Fatal(err)
 	}
 	vary(e.w)
+	for name, x := range e.w {
+		if strings.HasSuffix(name, ".train_length") {
+			tensor.Data[int64](x)[0] = train
+		}
+	}
 	g, err := models.Build(p.Config, e.w, models.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -108,6 +108,11 @@ var variants = []struct{ preset, common, changes string }{
 		classifier_pool=MEAN learn_pos_emb=true
 		classifier_pool=SUM tied_weights=false
 		classifier=false`},
+	{"ckconv-smnist", "in_channels=2 out_channels=3 hidden_channels=4 num_blocks=2 kernelnet_hidden_channels=5", `
+
+		task=copy kernelnet_activation_function=ReLU kernelnet_norm_type=LayerNorm bias=false
+		kernelnet_activation_function=LeakyReLU kernelnet_norm_type=BatchNorm in_channels=4
+		kernelnet_activation_function=Swish num_blocks=1`},
 }
 
 // TestVariants holds that every kind of model builds and runs, that all forms agree, and that a causal one gives the same
