@@ -53,7 +53,7 @@ from "essmc compile", or a graph as IR text.`,
 		&cobra.Group{ID: groupLook, Title: "Inspect a model:"})
 	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newImportCommand(), newCompileCommand(),
 		newExportCommand(),
-		newRunCommand(), newStreamCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(),
+		newRunCommand(), newStreamCommand(), newGenerateCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(),
 		newTuneCommand(), newTestCommand(),
 		newInspectCommand(), newExplainCommand(), newOpsCommand(),
 		newVersionCommand(), newCompletionCommand())

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/essmc/essmc/frontend/tokenizer"
+	"github.com/essmc/essmc/internal/files"
+	"github.com/essmc/essmc/runtime/generate"
+)
+
+// generateFlags are the flags of the command generate.
+type generateFlags struct {
+	runFlags
+	prompt, ids string
+	tokenizer   string
+	count, topK whole
+	o           generate.Options
+	stop        []int64
+}
+
+func newGenerateCommand() *cobra.Command {
+	f := generateFlags{count: whole{generate.DefaultTokens, 1}, topK: whole{0, 0}}
+	cmd := &cobra.Command{
+		Use:     "generate MODEL --prompt TEXT|--prompt-ids N,N,…",
+		Short:   "Continue a text with a language model",
+		GroupID: groupRun,
+		Long: `Generate continues a text, token by token, and writes each token as soon as it is known.
+The model takes tokens and gives logits at every step, such as Mamba. It runs as a
+stream: a token takes the same time and memory at any length of the text.
+
+--prompt needs the tokenizer.json of the model, which is expected in the model's
+directory; --tokenizer names another file. It must be of byte-level byte pair encoding,
+as those of GPT-2, GPT-NeoX and Mamba are. --prompt-ids gives tokens as numbers, and
+new tokens are written as numbers, too.
+
+Without --temperature, each token is the most probable one. With it, tokens are drawn:
+logits are divided by it; --top-k leaves the given number of most probable tokens, and
+--top-p then those that together have the given probability. Equal seeds give equal
+texts.`,
+		Example: `  essmc generate mamba-130m-hf --prompt Hello
+  essmc generate mamba-130m-hf --prompt Once --temperature 0.8 --top-p 0.95 --seed 1
+  essmc generate model.essm --prompt-ids 12092,13,309 --max-new-tokens 20`,
+		Args: args("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if changed(cmd, "prompt") == changed(cmd, "prompt-ids") {
+				return usagef("%s: expected one of --prompt and --prompt-ids", cmd.CommandPath())
+			}
+			if changed(cmd, "tokenizer") && !changed(cmd, "prompt") {
+				return usagef("%s: --tokenizer needs --prompt", cmd.CommandPath())
+			}
+			f.o.MaxNewTokens, f.o.TopK, f.o.Stop = f.count.value, f.topK.value, f.stop
+			return f.run(cmd, args[0])
+		},
+	}
+	modelCompletion(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.prompt, "prompt", "", "continue `TEXT`")
+	flags.StringVar(&f.ids, "prompt-ids", "", "continue the tokens `N,N,…`")
+	flags.StringVar(&f.tokenizer, "tokenizer", "", "read `FILE`, a tokenizer.json (default: that in the model's directory)")
+	complete(cmd, "tokenizer", filesOf("json"))
+	flags.Var(&f.count, "max-new-tokens", "number of new tokens at most")
+	flags.Float64Var(&f.o.Temperature, "temperature", 0, "draw tokens, with logits divided by `T`")
+	flags.Var(&f.topK, "top-k", "draw from the most probable tokens only; 0: from all")
+	flags.Float64Var(&f.o.TopP, "top-p", 0, "draw from the most probable tokens that together have probability `P`; 0: from all")
+	flags.Uint64Var(&f.o.Seed, "seed", 0, "seed of the random numbers")
+	flags.Int64SliceVar(&f.stop, "stop", nil, "end at token `N`; can be repeated")
+	f.register(cmd)
+	f.registerLow(cmd)
+	return cmd
+}
+
+// run reads the prompt before the model, since that takes longer.
+func (f *generateFlags) run(cmd *cobra.Command, path string) error {
+	var k *tokenizer.Tokenizer
+	var tokens []int64
+	var err error
+	source := f.tokenizer
+	if changed(cmd, "prompt") {
+		if k, source, err = f.readTokenizer(path); err != nil {
+			return err
+		}
+		if tokens = k.Encode(f.prompt); len(tokens) == 0 {
+			return usagef("%s: --prompt: expected a text, found none", cmd.CommandPath())
+		}
+	} else if tokens, err = tokenList(f.ids); err != nil {
+		return usagef("%s: --prompt-ids: %v", cmd.CommandPath(), err)
+	}
+	model, err := f.compiled(cmd, path, nil)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	g, err := generate.New(model)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer g.Close()
+	if k != nil && k.Tokens() > int64(g.Vocabulary()) {
+		return fmt.Errorf("%s: does not fit the model: it has tokens up to %d, and the model %d logits", source, k.Tokens()-1,
+			g.Vocabulary())
+	}
+	out := &tokenWriter{w: cmd.OutOrStdout(), k: k}
+	if k != nil {
+		if err := out.text(f.prompt); err != nil {
+			return err
+		}
+	}
+	for token, err := range g.Tokens(cmd.Context(), tokens, f.o) {
+		if err == nil {
+			err = out.put(token)
+		}
+		if err != nil {
+			var o *generate.OptionError
+			if errors.As(err, &o) && o.Name != "model" {
+				return usagef("%s: %v", cmd.CommandPath(), err)
+			}
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return out.end()
+}
+
+// readTokenizer reads the tokenizer, and returns its file.
+func (f *generateFlags) readTokenizer(model string) (*tokenizer.Tokenizer, string, error) {
+	file := f.tokenizer
+	if file == "" {
+		if st, err := files.Stat(model); err == nil && !st.IsDir() {
+			return nil, "", fmt.Errorf("%s: is no directory with a %s; give one by --tokenizer, or tokens by --prompt-ids", model,
+				tokenizer.FileName)
+		}
+		file = filepath.Join(model, tokenizer.FileName)
+	}
+	k, err := tokenizer.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && f.tokenizer == "" {
+		if _, missing := files.Stat(model); missing != nil {
+			return nil, "", missing
+		}
+		return nil, "", fmt.Errorf("%s: holds no %s; give one by --tokenizer, or tokens by --prompt-ids", model, tokenizer.FileName)
+	}
+	return k, file, err
+}
+
+// tokenList reads numbers separated by commas.
+func tokenList(s string) ([]int64, error) {
+	var all []int64
+	for _, part := range strings.Split(s, ",") {
+		k, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+		if err != nil || k < 0 {
+			return nil, fmt.Errorf("expected tokens separated by commas, as in 12,7,3, found %q", part)
+		}
+		all = append(all, k)
+	}
+	return all, nil
+}
+
+// tokenWriter writes tokens as text, whole characters at a time, or as numbers.
+type tokenWriter struct {
+	w    io.Writer
+	k    *tokenizer.Tokenizer
+	rest string // the beginning of a character
+	some bool
+}
+
+func (t *tokenWriter) text(s string) error {
+	_, err := io.WriteString(t.w, s)
+	return err
+}
+
+func (t *tokenWriter) put(token int64) error {
+	if t.k == nil {
+		sep := ""
+		if t.some {
+			sep = " "
+		}
+		t.some = true
+		return t.text(sep + strconv.FormatInt(token, 10))
+	}
+	s, err := t.k.Decode([]int64{token})
+	if err != nil {
+		s = string(utf8.RuneError) // the model has more logits than the tokenizer tokens
+	}
+	t.rest += s
+	n := len(t.rest)
+	for back := 1; back < utf8.UTFMax && back <= n; back++ {
+		if b := t.rest[n-back]; utf8.RuneStart(b) {
+			if !utf8.FullRuneInString(t.rest[n-back:]) {
+				n -= back
+			}
+			break
+		}
+	}
+	s, t.rest = t.rest[:n], t.rest[n:]
+	return t.text(strings.ToValidUTF8(s, string(utf8.RuneError)))
+}
+
+func (t *tokenWriter) end() error {
+	return t.text(strings.ToValidUTF8(t.rest, string(utf8.RuneError)) + "\n")
+}
