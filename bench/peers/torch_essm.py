@@ -24,7 +24,7 @@ def read_safetensors(path):
     with open(path, "rb") as f:
         raw = f.read()
     (n,) = struct.unpack("<Q", raw[:8])
-    kinds = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
+    kinds = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "I32": np.int32}
     out = {}
     for name, t in json.loads(raw[8:8 + n]).items():
         if name != "__metadata__":
