@@ -24,7 +24,7 @@ var rules = map[string]func(l *lowerer, n *ir.Node) []*ir.Value{
 	"Pair":         lowerPair,
 	"StateOrZero":  lowerStateOrZero,
 	"StepMask":     lowerStepMask,
-	"GatedScan":    lowerGatedScan, "SelectiveScan": lowerSelectiveScan,
+	"DPLRScan":     lowerDPLRScan, "GatedScan": lowerGatedScan, "SelectiveScan": lowerSelectiveScan,
 	"LongConv": lowerLongConv,
 }
 

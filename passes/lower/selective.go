@@ -9,36 +9,50 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// scan adds an ONNX Scan over axis 1 of in, with one state. step returns the state after a step, and its output. The
-// results are the state after the last step, and the outputs of all.
-func (l *lowerer) scan(state *ir.Value, in []*ir.Value,
-	step func(b *ir.Builder, state *ir.Value, in []*ir.Value) (next, y *ir.Value)) (last, y *ir.Value) {
+// overSteps is a recurrence that becomes an ONNX Scan over axis 1 of in.
+type overSteps struct {
+	states, in []*ir.Value
+	backward   bool
+	// step returns the states after a step, and its output.
+	step func(b *ir.Builder, states, in []*ir.Value) (next []*ir.Value, y *ir.Value)
+}
+
+// scan adds the Scan of a recurrence. The results are the states after the last step, and the outputs of all.
+func (l *lowerer) scan(r overSteps) (last []*ir.Value, y *ir.Value) {
 	if l.Err() != nil {
-		return failed, failed
+		return slices.Repeat([]*ir.Value{failed}, len(r.states)), failed
 	}
 	prefix := l.Unique("step")
 	b := l.Sub("step")
-	s := b.Input(prefix+".state", ir.Tensor(state.Elem(), anyOf(state.Shape())...))
-	var parts []*ir.Value
-	for i, v := range in {
-		shape := slices.Delete(anyOf(v.Shape()), 1, 2)
-		parts = append(parts, b.Input(fmt.Sprint(prefix, ".in", i), ir.Tensor(v.Elem(), shape...)))
+	var states, in []*ir.Value
+	for i, v := range r.states {
+		states = append(states, b.Input(fmt.Sprint(prefix, ".state", i), ir.Tensor(v.Elem(), anyOf(v.Shape())...)))
 	}
-	next, out := step(b, s, parts)
-	b.Output("", next)
-	if out == next {
-		out = b.Op("", "Identity", []*ir.Value{next})
+	for i, v := range r.in {
+		shape := slices.Delete(anyOf(v.Shape()), 1, 2)
+		in = append(in, b.Input(fmt.Sprint(prefix, ".in", i), ir.Tensor(v.Elem(), shape...)))
+	}
+	next, out := r.step(b, states, in)
+	for _, v := range next {
+		b.Output("", v)
+	}
+	if slices.Contains(next, out) || slices.Contains(states, out) {
+		out = b.Op("", "Identity", []*ir.Value{out})
 	}
 	b.Output("", out)
 	body, err := b.Build()
 	if err != nil {
 		l.Fail(err)
-		return failed, failed
+		return slices.Repeat([]*ir.Value{failed}, len(r.states)), failed
 	}
-	ones := slices.Repeat([]int64{1}, len(in))
-	outs := l.several("Scan", 2, append([]*ir.Value{state}, in...), ir.A("body", body), ir.A("num_scan_inputs", len(in)),
-		ir.A("scan_input_axes", ones), ir.A("scan_output_axes", []int64{1}))
-	return outs[0], outs[1]
+	attrs := []ir.Attr{ir.A("body", body), ir.A("num_scan_inputs", len(r.in)),
+		ir.A("scan_input_axes", slices.Repeat([]int64{1}, len(r.in))), ir.A("scan_output_axes", []int64{1})}
+	if r.backward {
+		attrs = append(attrs, ir.A("scan_input_directions", slices.Repeat([]int64{1}, len(r.in))),
+			ir.A("scan_output_directions", []int64{1}))
+	}
+	outs := l.several("Scan", len(r.states)+1, slices.Concat(r.states, r.in), attrs...)
+	return outs[:len(r.states)], outs[len(r.states)]
 }
 
 // anyOf returns the known sizes of a shape, and unknown ones.
@@ -81,12 +95,12 @@ func lowerGatedScan(l *lowerer, n *ir.Node) []*ir.Value {
 		l.Fail(fmt.Errorf("expected a known number of features, found %v", v.Shape()))
 		return []*ir.Value{failed, failed}
 	}
-	last, y := l.scan(l.stateBefore(n.In(2), v, states), []*ir.Value{f, v},
-		func(b *ir.Builder, state *ir.Value, in []*ir.Value) (next, y *ir.Value) {
-			next = b.Op("", "Add", []*ir.Value{b.Op("", "Mul", []*ir.Value{in[0], state}), in[1]})
-			return next, next
-		})
-	return l.stepOutputs(n, last, y)
+	last, y := l.scan(overSteps{states: []*ir.Value{l.stateBefore(n.In(2), v, states)}, in: []*ir.Value{f, v},
+		step: func(b *ir.Builder, states, in []*ir.Value) (next []*ir.Value, y *ir.Value) {
+			y = b.Op("", "Add", []*ir.Value{b.Op("", "Mul", []*ir.Value{in[0], states[0]}), in[1]})
+			return []*ir.Value{y}, y
+		}})
+	return l.stepOutputs(n, last[0], y)
 }
 
 // lowerSelectiveScan lowers essm.SelectiveScan to an ONNX Scan, with the state in float64. It has the shape (samples, groups,
@@ -114,8 +128,9 @@ func lowerSelectiveScan(l *lowerer, n *ir.Node) []*ir.Value {
 	for _, i := range []int{0, 1, 3, 4} {
 		in = append(in, l.wide(n.Inputs[i]))
 	}
-	end, y := l.scan(l.stateBefore(n.In(6), n.Inputs[0], groups, together, per, states), in,
-		func(b *ir.Builder, state *ir.Value, in []*ir.Value) (next, y *ir.Value) {
+	before := l.stateBefore(n.In(6), n.Inputs[0], groups, together, per, states)
+	end, y := l.scan(overSteps{states: []*ir.Value{before}, in: in,
+		step: func(b *ir.Builder, before, in []*ir.Value) (after []*ir.Value, y *ir.Value) {
 			op := func(name string, in ...*ir.Value) *ir.Value { return b.Op("", name, slices.Clone(in)) }
 			as := func(v *ir.Value, sizes ...int64) *ir.Value {
 				return op("Reshape", v, b.Ints(append([]int64{0}, sizes...)...))
@@ -123,13 +138,13 @@ func lowerSelectiveScan(l *lowerer, n *ir.Node) []*ir.Value {
 			decay := op("Exp", op("Mul", as(in[1], heads, 1), rate))
 			x, step := as(in[0], groups, together, per), as(in[1], groups, together, 1)
 			enter := op("Mul", op("Unsqueeze", op("Mul", step, x), b.Ints(4)), as(in[2], groups, 1, 1, states))
-			next = op("Add", op("Mul", as(decay, groups, together, 1, columns), state), enter)
+			next := op("Add", op("Mul", as(decay, groups, together, 1, columns), before[0]), enter)
 			y = op("ReduceSum", op("Mul", next, as(in[3], groups, 1, 1, states)), b.Ints(4))
 			y = as(y, groups, together, per)
 			if direct != nil {
 				y = op("Add", y, op("Mul", x, direct))
 			}
-			return next, as(y, features)
-		})
-	return l.stepOutputs(n, end, y)
+			return []*ir.Value{next}, as(y, features)
+		}})
+	return l.stepOutputs(n, end[0], y)
 }

@@ -13,8 +13,8 @@ import (
 // Expanded recognizes single operators that package lower wrote in smaller ones.
 var Expanded = &passes.Pass{
 	Name: "raise-expanded",
-	Doc: "An operator in the smaller ones that `essmc export` writes for it → that operator: Attention, essm.GatedScan, " +
-		"essm.SelectiveScan. The result is lowered again and compared with the graph.",
+	Doc: "An operator in the smaller ones that `essmc export` writes for it → that operator: Attention, essm.DPLRScan, " +
+		"essm.GatedScan, essm.SelectiveScan. The result is lowered again and compared with the graph.",
 	Before: []passes.Reason{
 		{Pass: "upgrade", Why: "it reads operators of the versions that the file has"},
 		{Pass: "canonicalize", Why: "it reads the nodes as they were written"},
@@ -32,7 +32,7 @@ type expansion struct {
 // return nil where it has another form.
 var expanded = map[string][]func(f *surrounding, n *ir.Node) *expansion{
 	"Softmax": {expandedAttention, expandedMasked},
-	"Scan":    {expandedGatedScan, expandedSelectiveScan},
+	"Scan":    {expandedGatedScan, expandedSelectiveScan, expandedDPLRScan},
 }
 
 // surrounding is what the functions of expanded see of a graph.
