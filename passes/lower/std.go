@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
 
@@ -64,6 +65,9 @@ func (l *lowerer) needs(n *ir.Node) error {
 
 // standard adds a node of a standard operator in the requested version, or in smaller operators.
 func (l *lowerer) standard(n *ir.Node) error {
+	if l.doubleConv(n) {
+		return l.Err()
+	}
 	if op, ok := l.version(n); ok {
 		n.Op = op
 		g := l.Graph()
@@ -145,6 +149,54 @@ func (l *lowerer) equalSplit(n *ir.Node) bool {
 	n.Op, n.Inputs, n.Attrs = op, m.Inputs, m.Attrs
 	g := l.Graph()
 	g.Nodes = append(g.Nodes, n)
+	return true
+}
+
+// doubleConv writes a Conv along one axis in float64, which ONNX Runtime does not have, as a product with its inputs at every
+// tap. It reports whether n is one; strides, dilations and groups stay as they are.
+func (l *lowerer) doubleConv(n *ir.Node) bool {
+	if n.Op.FullName() != "Conv" || n.In(0).Elem() != tensor.Float64 || n.Attrs.Int("group", 1) != 1 ||
+		n.Attrs.Str("auto_pad", "NOTSET") != "NOTSET" {
+		return false
+	}
+	for _, name := range []string{"strides", "dilations"} {
+		if v := n.Attrs.Ints(name, nil); len(v) > 0 && (len(v) != 1 || v[0] != 1) {
+			return false
+		}
+	}
+	w := n.In(1).Shape()
+	if len(w) != 3 {
+		return false
+	}
+	outputs, okO := w[0].Known()
+	inputs, okI := w[1].Known()
+	taps, okT := w[2].Known()
+	if !okO || !okI || !okT || taps < 1 {
+		return false
+	}
+	x := n.In(0)
+	if p := n.Attrs.Ints("pads", nil); len(p) == 2 && (p[0] != 0 || p[1] != 0) {
+		x = l.op("Pad", x, l.Ints(0, 0, p[0], 0, 0, p[1]))
+	}
+	var parts []*ir.Value // (samples, inputs, steps) for each tap
+	for i := range taps {
+		to := i - taps + 1
+		if to == 0 {
+			to = math.MaxInt64
+		}
+		parts = append(parts, l.op("Slice", x, l.Ints(i), l.Ints(to), l.Ints(2)))
+	}
+	if len(parts) > 1 {
+		x = l.with("Concat", parts, ir.A("axis", 1))
+	}
+	weight := l.op("Reshape", l.with("Transpose", []*ir.Value{n.In(1)}, ir.A("perm", []int64{0, 2, 1})), l.Ints(outputs, taps*inputs))
+	y := l.op("MatMul", weight, x)
+	if b := n.In(2); b != nil {
+		y = l.op("Add", y, l.op("Unsqueeze", b, l.Ints(1)))
+	}
+	y.Name, n.Outputs[0].Name = n.Outputs[0].Name, y.Name
+	y.Type = n.Outputs[0].Type
+	l.of[n.Outputs[0]] = y
 	return true
 }
 

@@ -93,3 +93,38 @@ func TestOlderForms(t *testing.T) {
 	}
 	same(t, b, map[string]tensor.Datum{"x": x})
 }
+
+// TestDoubleConv writes convolutions in float64 as products.
+func TestDoubleConv(t *testing.T) {
+	x := tensor.New(tensor.Float64, 2, 3, 9)
+	for i := range tensor.Data[float64](x) {
+		tensor.Data[float64](x)[i] = float64(i%7) - 2.5
+	}
+	b := ir.NewBuilder("conv", ops.Default, ops.Opsets())
+	v := b.Input("x", ir.Tensor(tensor.Float64, 2, 3, "N"))
+	for i, taps := range []int{1, 2, 5} {
+		w := make([]float64, 4*3*taps)
+		for j := range w {
+			w[j] = float64(j%5) - 1
+		}
+		in := []*ir.Value{v, b.Const("w", tensor.FromSlice(w, 4, 3, taps))}
+		if i > 0 {
+			in = append(in, b.Const("b", tensor.FromSlice([]float64{1, 2, 3, 4}, 4)))
+		}
+		b.Output(fmt.Sprint("y", i), b.Op("", "Conv", in, ir.A("pads", []int64{int64(i), 2 * int64(i)})))
+	}
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := lower.Lower(g, lower.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range out.Nodes {
+		if n.Op.Name == "Conv" {
+			t.Errorf("%v is left", n)
+		}
+	}
+	same(t, b, map[string]tensor.Datum{"x": x})
+}
