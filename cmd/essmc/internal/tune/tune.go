@@ -167,15 +167,13 @@ func damaged(err error) error {
 
 // fits returns an error for a measurement of another machine.
 func (f *File) fits() error {
-	var problems []error
 	if m := Machine(); f.Machine != m {
-		problems = append(problems, fmt.Errorf("it was measured on %q, but this machine is %q", f.Machine, m))
+		return fmt.Errorf("it was measured on %q, but this machine is %q", f.Machine, m)
 	}
 	if k := cpu.Kernels(); f.Kernels != k {
-		problems = append(problems, fmt.Errorf("it was measured with kernels %q, but this machine has %q", f.Kernels,
-			k))
+		return fmt.Errorf("it was measured with kernels %q, but this machine has %q", f.Kernels, k)
 	}
-	return errors.Join(problems...)
+	return nil
 }
 
 // Write writes the file to path, and makes its folder if necessary.
