@@ -13,6 +13,7 @@ import (
 type Config struct {
 	kinds map[string]func() Layer // the layers that the family has
 	whole bool                    // the model is one layer, without a norm and residual sum
+	older bool                    // an encoder of one part, and the decoder, have no numbers in the names of tensors
 
 	ModelType    string
 	SamplingRate int
@@ -141,7 +142,7 @@ func (c *Config) Type() string { return c.ModelType }
 func (c *Config) Read(v *config.Value) error {
 	if name := v.Get("model").Get(config.NameKey); name != nil && c.kinds[name.Text] != nil {
 		if _, ok := c.kinds[name.Text]().(Whole); ok {
-			*c = Config{kinds: c.kinds, whole: true, ModelType: c.ModelType, NLayers: 1, Norm: "none"}
+			*c = Config{kinds: c.kinds, older: c.older, whole: true, ModelType: c.ModelType, NLayers: 1, Norm: "none"}
 			wholeTable.Defaults(c)
 		}
 	}

@@ -174,4 +174,18 @@ func Sinusoids(x []float64, d int) {
 	}
 }
 
-func encoderName(i int) string { return "encoder." + strconv.Itoa(i) }
+// encoderName begins the names of the tensors of part i of the encoder.
+func (c *Config) encoderName(i int) string {
+	if c.older && len(c.Encoder) == 1 {
+		return "encoder"
+	}
+	return "encoder." + strconv.Itoa(i)
+}
+
+// decoderName begins the names of the tensors of the decoder's linear layer.
+func (c *Config) decoderName() string {
+	if c.older {
+		return "decoder.output_transform"
+	}
+	return "decoder.0.output_transform"
+}

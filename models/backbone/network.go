@@ -74,7 +74,7 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 	x := c.Encoder[0].input(n, c.DModel)
 	in := x
 	for i, e := range c.Encoder {
-		x = e.build(n, x, encoderName(i))
+		x = e.build(n, x, c.encoderName(i))
 	}
 	var lengths *Value
 	if c.Decoder.UseLengths {
@@ -243,7 +243,7 @@ func (c *Config) decode(n *Network, x, lengths *Value) *Value {
 	default:
 		x = last(x)
 	}
-	return n.Linear(x, "decoder.0.output_transform")
+	return n.Linear(x, c.decoderName())
 }
 
 // Specs lists the tensors of a model with this configuration, in the order of the computation.
@@ -253,7 +253,7 @@ func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 	}
 	var all []models.Spec
 	for i, e := range c.Encoder {
-		all = append(all, e.specs(c.DModel, encoderName(i))...)
+		all = append(all, e.specs(c.DModel, c.encoderName(i))...)
 	}
 	for i := range c.blocks() {
 		if c.Prenorm {
@@ -267,5 +267,5 @@ func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 	if c.Prenorm {
 		all = append(all, c.normSpecs("model.norm.norm")...)
 	}
-	return append(all, LinearSpecs("decoder.0.output_transform", c.Decoder.DOutput, c.outputs)...), nil
+	return append(all, LinearSpecs(c.decoderName(), c.Decoder.DOutput, c.outputs)...), nil
 }

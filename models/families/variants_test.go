@@ -23,6 +23,8 @@ var variants = []struct{ preset, common, changes string }{
 		model.layer.channels=2 model.layer.swap_channels=true model.layer.init=diag-inv
 		model.layer.disc=bilinear model.layer.dt_tie=false model.layer.init=diag-inv2 model.norm=batch model.prenorm=true
 		model.layer.is_real=true model.layer.init=diag-real model.norm=none decoder.mode=last
+		model.layer.disc=dss model.layer.channels=2
+		model.layer.disc=dss model.layer.is_real=true model.layer.init=diag-real model.layer.bidirectional=true
 		model.layer.n_ssm=3 model.layer.init=diag-quad model.norm=instance
 		model.layer.n_ssm=1 model.layer.init=diag-rand model.norm=group decoder.mode=sum
 		model.layer.l_max=5 model.layer.init=diag-legs
@@ -52,6 +54,16 @@ var variants = []struct{ preset, common, changes string }{
 		model.layer.init=diag-inv model.layer.n_ssm=3 model.layer.l_max=40 model.layer.dt_fast=true
 		model.layer.init=fourier model.layer.n_ssm=1 model.layer.real_transform=softplus decoder.use_lengths=true
 		model.layer.bidirectional=false model.layer.final_act=null model.norm=none model.layer.dt_transform=softplus`},
+	{"dss-image", "model.d_model=6 model.n_layers=2 model.layer.d_state=8 model.layer.dt_min=0.05", `
+
+		model.layer.version=softmax
+		model.layer.version=softmax model.layer.bidirectional=false model.layer.channels=2 model.layer.max_kernel_length=5
+		model.layer.version=softmax model.layer.sep_dt_re_im=false model.layer.hyper_act=tanh
+		model.layer.version=exp-re-im model.layer.bidirectional=false
+		model.layer.version=exp-no-scale model.layer.bidirectional=false model.layer.max_kernel_length=5
+		model.layer.version=clip model.layer.channels=2 model.layer.hyper_act=sigmoid
+		model.layer.version=clip-no-scale model.layer.bidirectional=false model.layer.postact=null
+		model.layer.postact=relu model.layer.activation=null decoder.use_lengths=true model.norm=layer`},
 	{"s4d-example", "d_model=6 n_layers=2 d_state=8", `
 
 		prenorm=true`},

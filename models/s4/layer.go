@@ -139,8 +139,6 @@ func (l *Layer) Check(d int) error {
 		return fmt.Errorf("init: %s is of the modes %s, found mode %s", l.InitMethod, strings.Join(lowRankModes, ", "), l.Mode)
 	case l.InitMethod == "diag-legs" && (l.IsReal || l.DState > maxLegS):
 		return fmt.Errorf("init: diag-legs has complex states, 2 to %d of them", maxLegS)
-	case l.Disc == "dss":
-		return fmt.Errorf("disc: the kernel of dss depends on the length of the sequence, which is not supported; zoh and bilinear are")
 	case l.DtMin <= 0 || l.DtMin > l.DtMax:
 		return fmt.Errorf("dt_min: expected step sizes 0 < dt_min ≤ dt_max, found %v and %v", l.DtMin, l.DtMax)
 	}
@@ -150,8 +148,8 @@ func (l *Layer) Check(d int) error {
 	return nil
 }
 
-// Causal reports whether the layer looks at no later step.
-func (l *Layer) Causal() bool { return !l.Bidirectional }
+// Causal reports whether the layer looks at no later step. The kernel of disc "dss" depends on the length of the sequence.
+func (l *Layer) Causal() bool { return !l.Bidirectional && (l.isLowRank() || l.Disc != "dss") }
 
 // Streams reports whether the layer looks at no later step.
 func (l *Layer) Streams() bool { return l.Causal() }
@@ -281,6 +279,14 @@ func (l *Layer) buildDiagonal(n *backbone.Network, x, state *ir.Value, prefix st
 		return c.Mul(n, b)
 	}
 	direct := n.Do("Unsqueeze", []*ir.Value{n.Weight(prefix + "layer.D"), n.Ints("last", 2)})
+	if l.Disc == "dss" {
+		var later backbone.Complex
+		if l.Bidirectional {
+			later = c(1)
+		}
+		y = s.softmax(x, c(0), later)
+		return n.Do("Add", []*ir.Value{y, n.Op("essm", "HeadScale", []*ir.Value{x, direct})}), nil
+	}
 	y, next = s.apply(x, c(0), direct, state, "forward")
 	if l.Bidirectional {
 		later, _ := s.apply(x, c(1), nil, nil, "backward")

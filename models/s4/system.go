@@ -64,3 +64,17 @@ func (s *system) apply(x *ir.Value, c backbone.Complex, direct, state *ir.Value,
 	both := n.Ops("essm", "SSM", 2, in, attrs...)
 	return both[0], both[1]
 }
+
+// softmax returns the convolution with the kernels of DSS, normalized over the sequence, for the products w and later of the
+// inputs' and outputs' factors; later is the zero value without a backward half. The factor 2 is not there.
+func (s *system) softmax(x *ir.Value, w, later backbone.Complex) *ir.Value {
+	for _, v := range []*backbone.Complex{&w, &later} {
+		if v.Re != nil && v.Im == nil {
+			v.Im = s.n.Do("Mul", []*ir.Value{v.Re, s.n.Scalar("zero", 0)})
+		}
+	}
+	dt := s.n.Do("Mul", []*ir.Value{s.dt, s.n.Scalar("rate", s.n.Rate)})
+	lambda := backbone.Complex{Re: s.re, Im: s.imag()}
+	conv := backbone.Softmax{Network: s.n, Features: s.features, Channels: s.channels, Window: s.window, Epsilon: 1e-7}
+	return conv.Apply(x, lambda.Scale(s.n, dt), lambda, w, later)
+}

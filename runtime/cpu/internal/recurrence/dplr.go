@@ -64,9 +64,41 @@ func (c *dplr) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
 func (c *dplr) Tiled(_ string, _ int) record.TileKernel { return dplrScan{c} }
 
 func (c *dplr) Sequence(form string, length int, history bool) record.SequenceKernel {
-	k := &dplrSequence{c: c}
+	k := &responses{from: c}
 	k.setup(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
 	return k
+}
+
+// kernels computes the kernels of both halves of feature i.
+func (c *dplr) kernels(i int, taps [2][]float32, w *record.Workspace) {
+	z, low := make([]float64, 2*c.n), make([]float64, c.rank)
+	cr, ci := c.output(0, i)
+	lr, li := c.output(1, i)
+	c.response(i, len(taps[0]), z, low, func(t int, zr, zi []float64) bool {
+		taps[0][t] = float32(kernel.Output(cr, ci, zr, zi))
+		if lr != nil {
+			taps[1][t] = float32(kernel.Output(lr, li, zr, zi))
+		}
+		return t%stepsUnchecked != 0 || !w.Stopped()
+	})
+}
+
+// free sets y to the response of feature j to the states before the first step.
+func (c *dplr) free(j int, s *record.Sequence, y []float32, state []float64) {
+	n, all := c.n, c.N*c.n
+	zr, zi, low := state[:n], state[n:2*n], state[2*n:2*n+c.rank]
+	copy(zr, s.Z[j*n:(j+1)*n])
+	copy(zi, s.Z[all+j*n:all+(j+1)*n])
+	d := &c.heads[j]
+	d.Project(low, zr, zi)
+	cr, ci := c.output(0, j)
+	for t := range y {
+		if t%stepsUnchecked == 0 && s.Stopped() {
+			return
+		}
+		d.Advance(zr, zi, low, 0, 0)
+		y[t] = float32(kernel.Output(cr, ci, zr, zi))
+	}
 }
 
 // output returns the factors of the outputs of feature i, of the forward half, or of the backward half.
@@ -164,156 +196,5 @@ func (k dplrScan) Backward(y, _ []float32, in *record.TileInput, rows int, z []f
 		d, zr, zi, low := k.head(i, z, in)
 		cr, ci := k.c.output(1, i)
 		d.Backward(column(y, i), in.Re[i:], column(in.OldRe, i), k.c.N, rows, cr, ci, zr, zi, low, add)
-	}
-}
-
-// dplrSequence convolves whole sequences with the kernels of both halves, a few features at a time.
-type dplrSequence struct {
-	convolver
-	c       *dplr
-	kernels [2][]float32 // by feature
-	spec    []float32    // by feature, of both halves together
-}
-
-func (k *dplrSequence) Pieces() int { return (k.c.N + featuresPerPiece - 1) / featuresPerPiece }
-
-func (k *dplrSequence) halves() int {
-	if k.c.Direction == essm.Bidirectional {
-		return 2
-	}
-	return 1
-}
-
-func (k *dplrSequence) Bytes() int64 {
-	if k.fft == nil {
-		return int64(k.halves()*k.c.N*k.taps) * 4
-	}
-	return k.tables() + int64(k.fft.Len()*k.c.N)*4
-}
-
-func (k *dplrSequence) Prepare() {
-	if k.fft != nil {
-		k.spec = make([]float32, k.fft.Len()*k.c.N)
-		return
-	}
-	for half := range k.halves() {
-		k.kernels[half] = make([]float32, k.c.N*k.taps)
-	}
-}
-
-func (k *dplrSequence) Fill(w *record.Workspace) {
-	if k.fft != nil && !k.fillTables(w) {
-		return
-	}
-	z, low := make([]float64, 2*k.c.n), make([]float64, k.c.rank)
-	var taps [2][]float32
-	var sum, tmp []float32
-	if k.fft != nil {
-		size, rest := k.fft.Len(), w.Scratch
-		tmp, sum, rest = rest[:size], rest[size:2*size], rest[2*size:]
-		taps = [2][]float32{rest[:k.taps], rest[k.taps : 2*k.taps]}
-	}
-	for i := 0; i < k.c.N && !w.Stopped(); i++ {
-		for half := range k.halves() {
-			if k.fft == nil {
-				taps[half] = k.kernels[half][i*k.taps : (i+1)*k.taps]
-			}
-		}
-		cr, ci := k.c.output(0, i)
-		lr, li := k.c.output(1, i)
-		k.c.response(i, k.taps, z, low, func(t int, zr, zi []float64) bool {
-			taps[0][t] = float32(kernel.Output(cr, ci, zr, zi))
-			if lr != nil {
-				taps[1][t] = float32(kernel.Output(lr, li, zr, zi))
-			}
-			return t%stepsUnchecked != 0 || !w.Stopped()
-		})
-		if k.fft == nil {
-			continue
-		}
-		spec := k.spec[i*k.fft.Len() : (i+1)*k.fft.Len()]
-		k.fft.ForwardRing(spec, taps[0], true, false, tmp, w.Halted)
-		if lr != nil {
-			k.fft.ForwardRing(sum, taps[1], false, true, tmp, w.Halted)
-			for j, x := range sum {
-				spec[j] += x
-			}
-		}
-	}
-}
-
-func (k *dplrSequence) Scratch() int {
-	n := featuresPerPiece * (k.past + 2*k.length)
-	if k.fft != nil {
-		return max(n, 2*k.taps) + 2*k.fft.Len()
-	}
-	return n + k.taps
-}
-
-func (k *dplrSequence) Run(piece int, s *record.Sequence, tmp []float32, state []float64) {
-	all, from, cols := k.c.N, piece*featuresPerPiece, k.past+k.length
-	count := min(featuresPerPiece, all-from)
-	take := func(n int) (p []float32) {
-		p, tmp = tmp[:n], tmp[n:]
-		return p
-	}
-	in, out := take(count*cols), take(count*k.length)
-	if k.past > 0 {
-		for i := range count {
-			if s.Stopped() {
-				return
-			}
-			col := in[i*cols : (i+1)*cols]
-			clear(col)
-			if s.Past == nil {
-				col = col[k.past:]
-			}
-			s.Column(col, all, from+i, false)
-		}
-	} else {
-		kernel.Transpose(in, k.length, s.V[from:], all, k.length, count)
-	}
-	for i := 0; i < count && !s.Stopped(); i++ {
-		col, y, j := in[i*cols:(i+1)*cols], out[i*k.length:(i+1)*k.length], from+i
-		clear(y)
-		if s.Z != nil && k.c.lookback == 0 {
-			k.free(j, s, y, state)
-		}
-		if k.fft != nil {
-			size := k.fft.Len()
-			spec, work := tmp[:size], tmp[size:2*size]
-			k.fft.Forward(spec, col, work, s.W.Halted)
-			k.fft.Mul(spec, spec, k.spec[j*size:(j+1)*size])
-			k.inverse(y, spec, work, s.W)
-			continue
-		}
-		taps := k.kernels[0][j*k.taps : (j+1)*k.taps]
-		rev := tmp[:k.taps]
-		for t, x := range taps {
-			rev[k.taps-1-t] = x
-		}
-		correlate(s, y, col, rev, k.past-(k.taps-1))
-		if k.halves() == 2 {
-			correlate(s, y, col, k.kernels[1][j*k.taps:(j+1)*k.taps], 1)
-		}
-	}
-	kernel.Transpose(s.X[from:], all, out, k.length, count, k.length)
-}
-
-// free sets y to the response of feature j to the states before the first step.
-func (k *dplrSequence) free(j int, s *record.Sequence, y []float32, state []float64) {
-	n, all := k.c.n, k.c.N*k.c.n
-	zr, zi, low := state[:n], state[n:2*n], state[2*n:2*n+k.c.rank]
-	copy(zr, s.Z[j*n:(j+1)*n])
-	copy(zi, s.Z[all+j*n:all+(j+1)*n])
-	d := &k.c.heads[j]
-	d.Project(low, zr, zi)
-	cr, ci := k.c.output(0, j)
-	for t := range y {
-		if t%stepsUnchecked == 0 && s.Stopped() {
-			return
-		}
-		d.Advance(zr, zi, low, 0, 0)
-		y[t] = float32(kernel.Output(cr, ci, zr, zi))
 	}
 }

@@ -1,0 +1,143 @@
+package recurrence
+
+import (
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// responder is a recurrence of one input and one output for each feature, whose kernels are computed for one length.
+type responder interface {
+	Info() *record.RecurrenceInfo
+	// kernels computes the kernels of both halves of feature i, or only the first if the second is nil. It ends early when
+	// the run is stopped.
+	kernels(i int, taps [2][]float32, w *record.Workspace)
+	// free sets y to the response of feature i to the states before the first step.
+	free(i int, s *record.Sequence, y []float32, state []float64)
+}
+
+// responses convolves whole sequences with the kernels of both halves of a responder, a few features at a time.
+type responses struct {
+	convolver
+	from  responder
+	table [2][]float32 // kernels, by feature
+	spec  []float32    // by feature, of both halves together
+}
+
+func (k *responses) Pieces() int { return (k.info.N + featuresPerPiece - 1) / featuresPerPiece }
+
+func (k *responses) halves() int {
+	if k.info.Direction == essm.Bidirectional {
+		return 2
+	}
+	return 1
+}
+
+func (k *responses) Bytes() int64 {
+	if k.fft == nil {
+		return int64(k.halves()*k.info.N*k.taps) * 4
+	}
+	return k.tables() + int64(k.fft.Len()*k.info.N)*4
+}
+
+func (k *responses) Prepare() {
+	if k.fft != nil {
+		k.spec = make([]float32, k.fft.Len()*k.info.N)
+		return
+	}
+	for half := range k.halves() {
+		k.table[half] = make([]float32, k.info.N*k.taps)
+	}
+}
+
+func (k *responses) Fill(w *record.Workspace) {
+	if k.fft != nil && !k.fillTables(w) {
+		return
+	}
+	var taps [2][]float32
+	var sum, tmp []float32
+	if k.fft != nil {
+		size, rest := k.fft.Len(), w.Scratch
+		tmp, sum, rest = rest[:size], rest[size:2*size], rest[2*size:]
+		for half := range k.halves() {
+			taps[half] = rest[half*k.taps : (half+1)*k.taps]
+		}
+	}
+	for i := 0; i < k.info.N && !w.Stopped(); i++ {
+		if k.fft == nil {
+			for half := range k.halves() {
+				taps[half] = k.table[half][i*k.taps : (i+1)*k.taps]
+			}
+		}
+		k.from.kernels(i, taps, w)
+		if k.fft == nil {
+			continue
+		}
+		spec := k.spec[i*k.fft.Len() : (i+1)*k.fft.Len()]
+		k.fft.ForwardRing(spec, taps[0], true, false, tmp, w.Halted)
+		if taps[1] != nil {
+			k.fft.ForwardRing(sum, taps[1], false, true, tmp, w.Halted)
+			for j, x := range sum {
+				spec[j] += x
+			}
+		}
+	}
+}
+
+func (k *responses) Scratch() int {
+	n := featuresPerPiece * (k.past + 2*k.length)
+	if k.fft != nil {
+		return max(n, 2*k.taps) + 2*k.fft.Len()
+	}
+	return n + k.taps
+}
+
+func (k *responses) Run(piece int, s *record.Sequence, tmp []float32, state []float64) {
+	all, from, cols := k.info.N, piece*featuresPerPiece, k.past+k.length
+	count := min(featuresPerPiece, all-from)
+	take := func(n int) (p []float32) {
+		p, tmp = tmp[:n], tmp[n:]
+		return p
+	}
+	in, out := take(count*cols), take(count*k.length)
+	if k.past > 0 {
+		for i := range count {
+			if s.Stopped() {
+				return
+			}
+			col := in[i*cols : (i+1)*cols]
+			clear(col)
+			if s.Past == nil {
+				col = col[k.past:]
+			}
+			s.Column(col, all, from+i, false)
+		}
+	} else {
+		kernel.Transpose(in, k.length, s.V[from:], all, k.length, count)
+	}
+	for i := 0; i < count && !s.Stopped(); i++ {
+		col, y, j := in[i*cols:(i+1)*cols], out[i*k.length:(i+1)*k.length], from+i
+		clear(y)
+		if s.Z != nil && k.info.Window == 0 {
+			k.from.free(j, s, y, state)
+		}
+		if k.fft != nil {
+			size := k.fft.Len()
+			spec, work := tmp[:size], tmp[size:2*size]
+			k.fft.Forward(spec, col, work, s.W.Halted)
+			k.fft.Mul(spec, spec, k.spec[j*size:(j+1)*size])
+			k.inverse(y, spec, work, s.W)
+			continue
+		}
+		taps := k.table[0][j*k.taps : (j+1)*k.taps]
+		rev := tmp[:k.taps]
+		for t, x := range taps {
+			rev[k.taps-1-t] = x
+		}
+		correlate(s, y, col, rev, k.past-(k.taps-1))
+		if k.halves() == 2 {
+			correlate(s, y, col, k.table[1][j*k.taps:(j+1)*k.taps], 1)
+		}
+	}
+	kernel.Transpose(s.X[from:], all, out, k.length, count, k.length)
+}
