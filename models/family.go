@@ -128,11 +128,24 @@ func ParseConfig(data []byte, name string) (Config, error) {
 	return c, nil
 }
 
+// ConfigOf is ParseConfig for an object of JSON that is read already.
+func ConfigOf(v *config.Value, name string) (Config, error) {
+	c, err := configOf(v)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
+}
+
 func parse(data []byte) (Config, error) {
 	v, err := config.Parse(data)
 	if err != nil {
 		return nil, err
 	}
+	return configOf(v)
+}
+
+func configOf(v *config.Value) (Config, error) {
 	known := types()
 	expected := strings.Join(known, ", ")
 	if len(known) > 1 {

@@ -14,15 +14,19 @@ func newConvertCommand() *cobra.Command {
 	var dir, config string
 	var force bool
 	cmd := &cobra.Command{
-		Use:     "convert FILE.ckpt|FILE.pt -o DIR [--config FILE.yaml|FILE.json]",
+		Use:     "convert FILE -o DIR [--config FILE.yaml|FILE.json]",
 		Short:   "Convert a checkpoint of the authors' code to a model directory",
 		GroupID: groupStart,
 		Long: `Convert reads a Lightning checkpoint (.ckpt) or a state dict (.pt) of the authors'
 training code, and writes a model directory. Nothing in the file is executed. The
 configuration is that of the checkpoint (hyper_parameters), or of --config. Convert
-lists the settings that it drops, which are irrelevant for inference.`,
+lists the settings that it drops, which are irrelevant for inference.
+
+It also reads checkpoints of S5 and LRU in flax's msgpack: a file, or a folder with
+checkpoint_N, and the options of the command line in args.json beside it.`,
 		Example: `  essmc convert last.ckpt -o model
-  essmc convert weights.pt --config config.yaml -o model`,
+  essmc convert weights.pt --config config.yaml -o model
+  essmc convert s5-run -o model`,
 		Args: args("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" {
@@ -33,7 +37,7 @@ lists the settings that it drops, which are irrelevant for inference.`,
 					return fmt.Errorf("%w; --force replaces a model", err)
 				}
 			}
-			c, w, notes, err := checkpoint.ReadTorch(args[0], config)
+			c, w, notes, err := checkpoint.Convert(args[0], config)
 			if err != nil {
 				return err
 			}

@@ -1,5 +1,6 @@
 // Package checkpoint reads and writes model directories (docs/math.md, Model directory), and converts the checkpoints
-// of the authors' released code: a Lightning .ckpt, or a bare state dict with the configuration beside it.
+// of the authors' released code: a Lightning .ckpt, or a bare state dict with the configuration beside it; and those of S5
+// and LRU, which flax writes.
 //
 // It imports models, ops/essm (for the names of methods), ir/tensor, the formats below it, internal/atomicfile,
 // internal/lfs, internal/spell and goccy/go-yaml. Every model that it returns is complete: models.Check accepts it, and

@@ -18,6 +18,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/frontend/checkpoint/flaxfile"
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
 	"github.com/essmc/essmc/frontend/checkpoint/torchfile"
 	"github.com/essmc/essmc/frontend/onnx"
@@ -317,6 +318,15 @@ var forms = []form{
 			x := v.(*tensor.Tensor)
 			return fmt.Sprintf("%v %x", x, x.Bytes()), nil
 		}},
+	{name: "flax file", file: "checkpoint_1", make: makeFlax,
+		read: func(path string) (string, error) {
+			v, err := flaxfile.ReadFile(path)
+			if err != nil {
+				return "", err
+			}
+			x, err := v.(map[string]any)["x"].(flaxfile.Array).Tensor()
+			return fmt.Sprintf("%v %x", x, x.Bytes()), err
+		}},
 	{name: "npy", file: "x.npy", write: writeArray, read: array},
 	{name: "npz", file: "x.npz", write: writeArray, read: array},
 	{name: "csv", file: "x.csv", write: writeArray, read: array},
@@ -397,6 +407,15 @@ func store(t testing.TB, path string, b []byte) {
 }
 
 // makeTorch writes a tensor as torch.save does.
+func makeFlax(t testing.TB, path string, version int) {
+	t.Helper()
+	x := numbers(version)
+	a := append([]byte{0x93, 0x91, 0xcd, byte(x.Len() >> 8), byte(x.Len())}, "\xa7float64\xc5"...)
+	a = append(binary.BigEndian.AppendUint16(a, uint16(len(x.Bytes()))), x.Bytes()...)
+	b := binary.BigEndian.AppendUint16([]byte("\x81\xa1x\xc8"), uint16(len(a)))
+	store(t, path, append(append(b, 1), a...))
+}
+
 func makeTorch(t testing.TB, path string, version int) {
 	t.Helper()
 	const pickle = "\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n" +

@@ -1,0 +1,248 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/essmc/essmc/frontend/checkpoint/flaxfile"
+	"github.com/essmc/essmc/internal/files"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
+)
+
+// ArgsName is the file of a command line's options, as JSON, beside a checkpoint of flax.
+const ArgsName = "args.json"
+
+// Convert converts a checkpoint of a released code: a file of torch (ReadTorch), or one of flax or a folder with such files
+// (ReadFlax).
+func Convert(path, configPath string) (c models.Config, w models.Weights, notes []string, err error) {
+	st, err := files.Stat(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if st.IsDir() {
+		return ReadFlax(path, configPath)
+	}
+	f, err := files.Open(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	head := make([]byte, 1)
+	n, err := io.ReadFull(f, head)
+	f.Close()
+	if err == nil && flaxfile.Is(head[:n]) {
+		return ReadFlax(path, configPath)
+	}
+	return ReadTorch(path, configPath)
+}
+
+// ReadFlax converts a checkpoint of S5 or LRU that flax wrote in msgpack, or the latest one in a folder (checkpoint_N). The
+// configuration is the options of the released code's command line, in the file at configPath or else in args.json beside
+// the checkpoint; a config.json as in a model directory is right, too. Sizes of input and output follow from tensors. The
+// notes, in alphabetical order, list the defaults that were used.
+func ReadFlax(path, configPath string) (c models.Config, w models.Weights, notes []string, err error) {
+	if path, err = flaxPath(path); err != nil {
+		return nil, nil, nil, err
+	}
+	v, err := flaxfile.ReadFile(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	tensors, err := flaxTensors(v)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	source := configPath
+	if source == "" {
+		source = filepath.Join(filepath.Dir(path), ArgsName)
+	}
+	data, err := readSmall(source, config.MaxSize)
+	if configPath == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil, fmt.Errorf("%s: has no %s beside it; give the options of the command line that trained it as JSON "+
+			"(--config FILE.json)", path, ArgsName)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	options, err := config.Parse(data)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", source, err)
+	}
+	if notes, err = flaxOptions(options, tensors); err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if c, err = models.ConfigOf(options, source); err != nil {
+		return nil, nil, nil, err
+	}
+	if w, err = weights(c, tensors); err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	slices.Sort(notes)
+	return c, w, notes, nil
+}
+
+// orbax are files by which folders of orbax are known.
+var orbax = []string{"_METADATA", "_CHECKPOINT_METADATA", "manifest.ocdbt", "_sharding"}
+
+// flaxPath returns the file of a checkpoint: path itself, or the latest one in that folder.
+func flaxPath(path string) (string, error) {
+	st, err := files.Stat(path)
+	if err != nil || !st.IsDir() {
+		return path, err
+	}
+	entries, err := files.ReadDir(path)
+	if err != nil {
+		return "", err
+	}
+	latest, best := "", -1
+	for _, e := range entries {
+		name := e.Name()
+		number, ok := strings.CutPrefix(name, "checkpoint_")
+		step, err := strconv.Atoi(number)
+		switch {
+		case slices.Contains(orbax, name):
+			return "", fmt.Errorf("%s: is a folder of orbax, which is not read; write its tree as one file in Python: "+
+				"open(FILE, \"wb\").write(flax.serialization.msgpack_serialize(orbax.checkpoint.PyTreeCheckpointer().restore(%q)))",
+				path, filepath.Base(path))
+		case ok && err == nil && step > best:
+			latest, best = name, step
+		}
+	}
+	if latest == "" {
+		return "", fmt.Errorf("%s: holds no checkpoint of flax (checkpoint_N)", path)
+	}
+	return flaxPath(filepath.Join(path, latest))
+}
+
+// flaxTensors returns the tensors of params and batch_stats, by their paths. All else is the optimizer's.
+func flaxTensors(v any) (map[string]*tensor.Tensor, error) {
+	top, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("expected a map with params, found %T", v)
+	}
+	if _, ok := top["params"].(map[string]any); !ok {
+		return nil, fmt.Errorf("expected a map with params, found the keys %s", keys(top))
+	}
+	all := map[string]*tensor.Tensor{}
+	for _, part := range []string{"params", "batch_stats"} {
+		if top[part] == nil {
+			continue
+		}
+		if err := flatten(all, part, top[part]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func keys(m map[string]any) string {
+	names := slices.Sorted(maps.Keys(m))
+	for i := range names {
+		names[i] = config.Shorten(names[i])
+	}
+	return strings.Join(names[:min(len(names), 8)], ", ")
+}
+
+func flatten(all map[string]*tensor.Tensor, path string, v any) error {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if err := flatten(all, path+"."+k, v[k]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case flaxfile.Array:
+		t, err := v.Tensor()
+		if err != nil {
+			return fmt.Errorf("tensor %s: %w", config.Shorten(path), err)
+		}
+		if all[path] != nil {
+			return fmt.Errorf("tensor %s: is there twice", config.Shorten(path))
+		}
+		all[path] = t
+		return nil
+	}
+	return fmt.Errorf("tensor %s: expected an array, found %T", config.Shorten(path), v)
+}
+
+// paddedSets are the data sets whose sequences the released code of S5 pads.
+var paddedSets = []string{"imdb-classification", "listops-classification", "aan-classification"}
+
+// flaxOptions adds what is no option of the command line to the options: the family, and what follows from the data set.
+func flaxOptions(options *config.Value, tensors map[string]*tensor.Tensor) (notes []string, err error) {
+	set := func(key string, v config.Value) {
+		if options.Get(key) == nil {
+			options.Members = append(options.Members, config.Member{Key: key, Value: &v})
+		}
+	}
+	number := func(n int) config.Value { return config.Value{Kind: config.Number, Text: strconv.Itoa(n)} }
+	truth := func(b bool) config.Value { return config.Value{Kind: config.Bool, Text: strconv.FormatBool(b)} }
+	size := func(name string, axis, rank int) (int, error) {
+		t := tensors[name]
+		if t == nil || t.Rank() != rank {
+			return 0, fmt.Errorf("tensor %s: expected %d axes, found %v", name, rank, t)
+		}
+		return t.Dim(axis), nil
+	}
+	family := ""
+	switch {
+	case tensors["params.encoder.layers_0.seq.Lambda_re"] != nil:
+		family = "s5"
+	case tensors["params.encoder.layers_0.seq.nu_log"] != nil:
+		family = "lru"
+	default:
+		return nil, errors.New("expected tensor params.encoder.layers_0.seq.Lambda_re (S5) or .nu_log (LRU), found neither")
+	}
+	set("model_type", config.Value{Kind: config.String, Text: family})
+	inputs, err := size("params.encoder.encoder.kernel", 0, 2)
+	if err != nil {
+		return nil, err
+	}
+	set("d_input", number(inputs))
+	last := "params.decoder"
+	retrieval := tensors[last+".kernel"] == nil && tensors[last+".layer2.kernel"] != nil
+	if retrieval {
+		last += ".layer2"
+	}
+	outputs, err := size(last+".kernel", 1, 2)
+	if err != nil {
+		return nil, err
+	}
+	if family == "lru" {
+		groups := 1
+		if g := options.Get("multidim"); g != nil {
+			if groups, err = strconv.Atoi(g.Text); err != nil || groups < 1 || outputs%groups != 0 {
+				return nil, fmt.Errorf("multidim: expected a divisor of the %d outputs of tensor %s.kernel, found %s", outputs, last,
+					config.Shorten(g.Text))
+			}
+		}
+		set("d_output", number(outputs/groups))
+		return nil, nil
+	}
+	set("d_output", number(outputs))
+	set("retrieval", truth(retrieval))
+	if options.Get("padded") == nil {
+		padded := false
+		if d := options.Get("dataset"); d != nil {
+			padded = slices.ContainsFunc(paddedSets, func(name string) bool { return strings.HasSuffix(d.Text, name) })
+		}
+		set("padded", truth(padded))
+		notes = append(notes, fmt.Sprintf("padded: %v, which follows from the data set", padded))
+	}
+	for _, key := range []string{"activation_fn", "conj_sym", "discretization", "mode", "prenorm", "clip_eigs", "bidirectional",
+		"batchnorm", "blocks"} {
+		if options.Get(key) == nil {
+			notes = append(notes, key+": is not among the options; the default is used")
+		}
+	}
+	return notes, nil
+}
