@@ -61,19 +61,32 @@ func readDir(dir string, limit *int64) (models.Config, models.Weights, error) {
 	return c, w, nil
 }
 
-// widened are the element types that models have in place of others.
-var widened = map[tensor.DType]tensor.DType{tensor.Float16: tensor.Float32, tensor.BFloat16: tensor.Float32, tensor.Int32: tensor.Int64}
-
 // weights converts a checkpoint's tensors to a model's weights, and checks them.
 func weights(c models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
+	specs, err := c.Specs(tensors)
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]bool{} // tensors of int64, which checkpoints may hold as int32
+	for _, s := range specs {
+		if s.Int {
+			settings[s.Name] = true
+		}
+	}
 	w := models.Weights{}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		t := tensors[name]
 		if strings.HasSuffix(name, ".num_batches_tracked") { // batch norms count training steps
 			continue
 		}
-		if wide, ok := widened[t.DType()]; ok {
-			var err error
+		wide := t.DType()
+		switch {
+		case wide == tensor.Float16 || wide == tensor.BFloat16:
+			wide = tensor.Float32
+		case wide == tensor.Int32 && settings[name]:
+			wide = tensor.Int64
+		}
+		if wide != t.DType() {
 			if t, err = t.Convert(wide, false); err != nil {
 				return nil, fmt.Errorf("tensor %s: %w", name, err)
 			}
