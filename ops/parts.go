@@ -52,10 +52,13 @@ func Costly(c *ir.EvalCtx, n, operations int) iter.Seq[int] {
 }
 
 // Parts yields the bounds of parts of 0 to n-1. Each number is an operation.
-func Parts(c *ir.EvalCtx, n int) iter.Seq2[int, int] {
+func Parts(c *ir.EvalCtx, n int) iter.Seq2[int, int] { return Blocks(c, n, ir.Pace) }
+
+// Blocks is Parts with parts of another size, for kernels that compute many elements at a time.
+func Blocks(c *ir.EvalCtx, n, size int) iter.Seq2[int, int] {
 	return func(yield func(lo, hi int) bool) {
-		for lo := 0; lo < n; lo += ir.Pace {
-			hi := min(n, lo+ir.Pace)
+		for lo := 0; lo < n; lo += size {
+			hi := min(n, lo+size)
 			if c.Step(hi - lo); !yield(lo, hi) {
 				return
 			}

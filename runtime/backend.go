@@ -85,6 +85,9 @@ type Binding struct {
 	// charge what it holds beside. Executables may share it if one of them is used at a time. Nil: one of
 	// Config.MaxMemory.
 	Budget *ir.Budget
+	// Ctx ends Bind, which may take long for large shapes, when it is done: by its error, or by a panic with an
+	// *ir.Ended. It must not be used afterwards. Nil: never.
+	Ctx context.Context
 }
 
 // Executable runs a program for one Binding. One goroutine uses it at a time.

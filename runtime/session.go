@@ -68,7 +68,7 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 		if err := s.inputs(func(c *charges) error { return s.m.inputData(ctx, in, s.in, c) }); err != nil {
 			return err
 		}
-		p, err := s.bind()
+		p, err := s.bind(ctx)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (s *Session) BindShape(dims map[string]int64, optional ...string) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.find(appendTypes(s.key[:0], b.Inputs), func() (*Binding, error) { return b, nil })
+		_, err = s.find(context.Background(), appendTypes(s.key[:0], b.Inputs), func() (*Binding, error) { return b, nil })
 		return err
 	})
 }
@@ -151,7 +151,7 @@ func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ..
 				return &InputError{Name: s.m.inputs[i].Name, Msg: err.Error()}
 			}
 		}
-		p, err := s.bind()
+		p, err := s.bind(ctx)
 		if err != nil {
 			return err
 		}
@@ -166,12 +166,12 @@ func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ..
 }
 
 // bind finds the executable for the shapes of s.in, or binds one.
-func (s *Session) bind() (*bound, error) {
-	return s.find(appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(s.in) })
+func (s *Session) bind(ctx context.Context) (*bound, error) {
+	return s.find(ctx, appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(s.in) })
 }
 
 // find returns the executable for key, or binds one for the binding that make returns.
-func (s *Session) find(key []byte, make func() (*Binding, error)) (*bound, error) {
+func (s *Session) find(ctx context.Context, key []byte, make func() (*Binding, error)) (*bound, error) {
 	s.key = key
 	if i := slices.IndexFunc(s.bounds, func(p *bound) bool { return p.key == string(key) }); i >= 0 {
 		p := s.bounds[i]
@@ -188,7 +188,7 @@ func (s *Session) find(key []byte, make func() (*Binding, error)) (*bound, error
 	} else {
 		s.evict(0) // the limit is for the whole session
 	}
-	b.Budget = s.calls.budget
+	b.Budget, b.Ctx = s.calls.budget, ctx
 	exe, err := s.m.program.Bind(*b)
 	if err != nil {
 		return nil, err

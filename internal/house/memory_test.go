@@ -87,6 +87,7 @@ var uncharged = map[string]string{
 	"runtime/cpu/internal/tensors/recurrent.go recurrentWeights": weights,
 	"runtime/cpu/control.go equip":                               charges,
 	"runtime/cpu/exec.go newExecutable":                          declared,
+	"runtime/cpu/exec.go floats":                                 "its callers have held them",
 	"runtime/cpu/pool.go setup":                                  declared,
 	"runtime/cpu/recurrence_state.go holdState":                  declared,
 	"runtime/cpu/region_sums.go attach":                          declared,

@@ -107,6 +107,7 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 		return nil, fmt.Errorf("binding: expected types of %d inputs, found %d", len(p.Inputs), len(b.Inputs))
 	}
 	d := p.lookup(b)
+	defer d.Bound()
 	if err := d.Err(); err != nil {
 		return nil, err
 	}

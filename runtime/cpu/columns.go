@@ -77,9 +77,9 @@ func rowColumns(from int) record.RowMaker {
 	return func(in [][]int, out []int) *record.RowOp {
 		_, wide := lowering.Features(in[0])
 		_, width := lowering.Features(out)
-		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
+		return &record.RowOp{Operands: record.First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 			for r := range rows {
-				copy(y[r*width:(r+1)*width], x[0][r*wide+from:])
+				ops.Put(c, y[r*width:(r+1)*width], x[0][r*wide+from:])
 			}
 		}}
 	}
@@ -93,10 +93,10 @@ func rowJoin(in [][]int, out []int) *record.RowOp {
 		_, widths[i] = lowering.Features(shape)
 		op.Operands = append(op.Operands, i)
 	}
-	op.Run = func(y []float32, x [][]float32, rows int) {
+	op.Run = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 		for r := range rows {
 			for i, n := range widths {
-				y = y[copy(y, x[i][r*n:(r+1)*n]):]
+				y = y[ops.Put(c, y, x[i][r*n:(r+1)*n]):]
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func columnsOp(from, n int) *ir.Op {
 			out[len(out)-1] = n
 			y := ops.New(c, tensor.Float32, out...)
 			rows, _ := lowering.Features(shape)
-			rowColumns(from)([][]int{shape}, out).Run(tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)},
+			rowColumns(from)([][]int{shape}, out).Run(c, tensor.Data[float32](y), [][]float32{tensor.Data[float32](x)},
 				rows)
 			return []tensor.Datum{y}, nil
 		},

@@ -101,7 +101,7 @@ func (e *executable) equip(part *executable) error {
 			return err
 		}
 		if n < part.scratch {
-			w.Scratch = floats(part.scratch)
+			w.Scratch = floats(e.d, part.scratch)
 		}
 		if len(w.args) < part.rowArgs {
 			w.args = make([][]float32, part.rowArgs)

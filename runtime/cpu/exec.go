@@ -84,7 +84,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 	if err := e.Hold(need, "the plan of graph "+d.p.Graph.Name); err != nil {
 		return nil, err
 	}
-	e.arena = floats(int(plan.bytes / 4))
+	e.arena = floats(d, int(plan.bytes/4))
 	e.Memory = arenaBytes(e.arena)
 	for _, v := range d.p.Values {
 		if plan.off[v.ID] < 0 || d.Constant(v) != nil {
@@ -119,7 +119,7 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		}
 		g.e = e
 		if g.pipeline != nil {
-			g.pipeline.attach(g.batch)
+			g.pipeline.attach(d, g.batch)
 		}
 		if c := g.recurrence; c != nil {
 			c.holdState(e)
@@ -155,12 +155,12 @@ func (e *executable) placeIn(v *lowering.Value, off int) error {
 	return nil
 }
 
-// floats makes n numbers that start at a cache line.
-func floats(n int) []float32 {
+// floats makes n numbers that start at a cache line, for an executable of d.
+func floats(d *binding, n int) []float32 {
 	if n == 0 {
 		return nil
 	}
-	b := tensor.AlignedBytes(4 * n)
+	b := tensor.AlignedParts(4*n, d.Steps().Pause)
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), n)
 }
 

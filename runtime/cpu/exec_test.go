@@ -337,7 +337,7 @@ func TestPanic(t *testing.T) {
 		e := x.(*executable)
 		r := e.units[1].region
 		i := slices.IndexFunc(r.calls, func(c call) bool { return c.src.Op.Name == "Affine" })
-		r.calls[i].run = func([]float32, [][]float32, int) { panic("wrong") }
+		r.calls[i].run = func(*ir.EvalCtx, []float32, [][]float32, int) { panic("wrong") }
 		err = e.Run(context.Background(), []tensor.Datum{newGen(1).floats(1, 1, 3000, 12)}, make([]tensor.Datum, 1))
 		var n *runtime.NodeError
 		if !errors.As(err, &n) || n.Node != r.calls[i].src || !errors.Is(err, runtime.ErrInternal) {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -18,5 +19,7 @@ func (e *executable) At(v *lowering.Value, sample, step, length int) int {
 func (e *executable) Fallback(s *lowering.Step) error { return e.Evaluate(e.ctx, s) }
 
 func (e *executable) Halted() kernel.Stop { return e.shared().workers[0].Halted }
+
+func (e *executable) Steps() *ir.EvalCtx { return e.shared().workers[0].Steps }
 
 func (e *executable) Failed() error { return e.shared().err }

@@ -199,7 +199,7 @@ func TestExpressionAllocates(t *testing.T) {
 	}
 	op := record.Of(p.Steps[0]).Row([][]int{{rows, f}, {rows, 1}}, []int{rows, f})
 	in := [][]float32{make([]float32, rows*f), make([]float32, rows)}
-	if n := testing.AllocsPerRun(10, func() { op.Run(in[0], in, rows) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { op.Run(nil, in[0], in, rows) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/elementwise"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -187,11 +188,14 @@ func again(s *lowering.Step, parts []kernel.FusedStep, v *lowering.Value) bool {
 	return slices.ContainsFunc(parts, func(l kernel.FusedStep) bool { return !l.Constant() && s.In[l.X] == v })
 }
 
+// mostFused bounds the rows of fused kernels, which end between rows.
+const mostFused = 1 << 18
+
 // fusedSteps returns the parts of a step in a fused kernel that applies it to its input at. The input and the output
 // have rows of width numbers. It returns nil if the step cannot be fused.
 func (d *binding) fusedSteps(s *lowering.Step, at, rows, width int) []kernel.FusedStep {
 	k := record.Of(s)
-	if !k.Fuses() || !d.rowsOf(s, at, rows, width) {
+	if !k.Fuses() || width > mostFused || !d.rowsOf(s, at, rows, width) {
 		return nil
 	}
 	if k.Element != nil {
@@ -286,6 +290,7 @@ func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lower
 			op.Over = append(op.Over, i)
 		}
 	}
-	op.Run = kernel.NewFused(width, operands, c.parts).Run
+	fused := kernel.NewFused(width, operands, c.parts)
+	op.Run = func(_ *ir.EvalCtx, y []float32, x [][]float32, rows int) { fused.Run(y, x, rows) }
 	return s, op
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 
 	goruntime "runtime"
@@ -51,9 +52,9 @@ type tilePass interface{ Do(w *worker, k int) }
 func (p *pool) setup(e *executable, n, scratch, states, args int) {
 	p.done = make(chan struct{}, 1)
 	for range n {
-		w := &worker{Workspace: record.Workspace{Scratch: floats(scratch)}, e: e, state: make([]float64, states),
+		w := &worker{Workspace: record.Workspace{Scratch: floats(e.d, scratch)}, e: e, state: make([]float64, states),
 			args: make([][]float32, args)}
-		w.Halted = w.stopped
+		w.Halted, w.Steps = w.stopped, &ir.EvalCtx{Ctx: runContext{p: p}}
 		p.workers = append(p.workers, w)
 	}
 	p.hired = make([]*helper, 0, max(0, n-1))
@@ -146,6 +147,25 @@ func (w *worker) work() {
 			p.task.Do(&w.Workspace, k)
 		}
 	}
+}
+
+// runContext is a context that is done when the run has failed or was cancelled.
+type runContext struct {
+	context.Context
+	p *pool
+}
+
+// Err is the reason.
+func (c runContext) Err() error {
+	if err := c.p.ctx.Err(); err != nil {
+		return err
+	}
+	if !c.p.stop.Load() {
+		return nil
+	}
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	return c.p.err
 }
 
 // stopped reports whether the run has failed or was cancelled.

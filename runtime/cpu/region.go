@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"github.com/essmc/essmc/runtime/lowering"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // region is a list of steps that are computed together, tile by tile: row kernels, and at most one recurrence. A tile
@@ -110,15 +110,40 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 		args[j] = g.rows(w, p, sample, from, n)
 	}
 	y := g.rows(w, c.out, sample, from, n)
-	if c.parts == nil {
-		c.run(y, args, n*g.per)
-	}
-	for _, part := range c.parts {
-		if w.stopped() {
+	for left := n * g.per; left > 0; {
+		rows := min(left, c.rows(g.per))
+		if c.parts == nil {
+			c.run(w.Steps, y, args, rows)
+		}
+		for _, part := range c.parts {
+			if w.stopped() {
+				return
+			}
+			part(w.Steps, y, args, rows)
+		}
+		if left -= rows; left == 0 {
 			return
 		}
-		part(y, args, n*g.per)
+		w.Steps.Step(ir.Pace)
+		y = y[rows*(c.out.width/g.per):]
+		for j, p := range c.in {
+			if args[j] != nil {
+				args[j] = args[j][rows*(p.width/g.per):]
+			}
+		}
 	}
+}
+
+// rows returns the number of rows that are computed between two checks of the run's context, where a step has per of them.
+func (c *call) rows(per int) int {
+	const numbers = 1 << 17
+	rows := numbers / max(1, c.out.width/per)
+	for _, of := range [...]int{record.LargestTile, 8} { // as many as products compute together
+		if rows >= of {
+			return rows / of * of
+		}
+	}
+	return max(1, rows)
 }
 
 // tileSteps returns the first step of tile k and its number of steps.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -24,7 +25,7 @@ func (d *binding) asPipelined(s *lowering.Step) (op *record.RowOp, batch, length
 		op.Transpose = s.Rows.Kind
 	}
 	if w := record.Of(s).WindowedOp; w != nil && w.Back() == 0 && w.Ahead() == 0 {
-		op.Windowed, op.Run = nil, func(y []float32, x [][]float32, rows int) { w.Run(y, x[0], nil, rows, 0, length) }
+		op.Windowed, op.Run = nil, func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) { w.Run(y, x[0], nil, rows, 0, length) }
 	}
 	return op, batch, length
 }

@@ -202,10 +202,10 @@ func (f *pipeline) bytes(batch int) (sum int64) {
 }
 
 // attach allocates rings and running sums.
-func (f *pipeline) attach(batch int) {
+func (f *pipeline) attach(d *binding, batch int) {
 	f.ended = make([]counter, batch)
 	for _, r := range f.rings {
-		r.buf, r.made = floats(batch*r.rows()*r.width), make([]counter, batch)
+		r.buf, r.made = floats(d, batch*r.rows()*r.width), make([]counter, batch)
 	}
 	for _, c := range f.carry {
 		if c != nil {

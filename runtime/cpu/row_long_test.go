@@ -133,9 +133,9 @@ func TestLongProductCancelled(t *testing.T) {
 	i := slices.IndexFunc(r.calls, func(c call) bool { return c.parts != nil })
 	ran := 0
 	for k, part := range r.calls[i].parts {
-		r.calls[i].parts[k] = func(y []float32, x [][]float32, rows int) {
+		r.calls[i].parts[k] = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 			ran++
-			part(y, x, rows)
+			part(c, y, x, rows)
 		}
 	}
 	err := e.Run(&patience{context.Background(), 4}, in, make([]tensor.Datum, len(g.Outputs)))

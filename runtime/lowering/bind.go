@@ -98,7 +98,9 @@ func (d *Binding) refuse(v *Value, shape []int) {
 // Bind returns the program with the shapes of b. content holds the content of inputs, as far as it is known. Errors are
 // in Binding.Err.
 func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
-	return p.bind(b, content, newMemory(b.Budget, &p.Config), newKnown(), false)
+	m := newMemory(b.Budget, &p.Config)
+	m.steps.Ctx = b.Ctx
+	return p.bind(b, content, m, newKnown(), false)
 }
 
 // bind is Bind for a program whose memory is part of an account. known bounds the evaluation of values that follow from

@@ -278,7 +278,7 @@ func (r *looping) prepare(f *Frame, k, n int, last bool) error {
 	}
 	for i, c := range r.b.Scanned {
 		p := &r.ins[i]
-		p.read(f.Datum(r.s.In[c.Arg]).(*tensor.Tensor), n)
+		p.read(&f.memory.steps, f.Datum(r.s.In[c.Arg]).(*tensor.Tensor), n)
 		in[c.In] = p.t
 	}
 	for i, v := range r.b.Captured {
@@ -321,12 +321,12 @@ func (k *stack) grow(f *Frame, n, trip int) error {
 		}
 	}
 	old := k.whole
-	k.whole = tensor.New(k.dtype, parts*size)
+	k.whole = tensor.NewParts(f.pause, k.dtype, parts*size)
 	if old == nil {
 		f.memory.spares = append(f.memory.spares, spare{k, f})
 		return nil
 	}
-	copy(k.whole.Bytes(), old.Bytes())
+	ops.Put(&f.memory.steps, k.whole.Bytes(), old.Bytes())
 	f.release(int64(len(old.Bytes())))
 	return nil
 }
@@ -376,7 +376,7 @@ func (r *looping) take(f *Frame, n int) (more bool, err error) {
 		switch {
 		case r.out(k.Res) == nil:
 		case k.typed:
-			k.write(k.whole, n)
+			k.write(&f.memory.steps, k.whole, n)
 		default:
 			t, ok := out[k.Out].(*tensor.Tensor)
 			if !ok || t == nil {

@@ -1,6 +1,10 @@
 package lowering
 
-import "github.com/essmc/essmc/ir/tensor"
+import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+)
 
 // part is the slice of a scanned input, or of a scan output, that belongs to one iteration: a view of the whole if the
 // slice is contiguous, and otherwise a copy.
@@ -46,7 +50,7 @@ func (p *part) place(n int) int {
 }
 
 // read sets p.t to the part of whole that iteration n reads.
-func (p *part) read(whole *tensor.Tensor, n int) {
+func (p *part) read(c *ir.EvalCtx, whole *tensor.Tensor, n int) {
 	at := p.place(n)
 	if p.outer == 1 {
 		p.t.Rebase(whole, at*p.inner)
@@ -55,18 +59,18 @@ func (p *part) read(whole *tensor.Tensor, n int) {
 	size := tensor.ByteSize(p.dtype, p.inner)
 	for o := range p.outer {
 		from := (o*p.length + at) * size
-		copy(p.t.Bytes()[o*size:(o+1)*size], whole.Bytes()[from:from+size])
+		ops.Put(c, p.t.Bytes()[o*size:(o+1)*size], whole.Bytes()[from:from+size])
 	}
 }
 
 // write copies p.t to the part of whole that iteration n writes, unless p.t is a view of it.
-func (p *part) write(whole *tensor.Tensor, n int) {
+func (p *part) write(c *ir.EvalCtx, whole *tensor.Tensor, n int) {
 	if p.outer == 1 {
 		return
 	}
 	at, size := p.place(n), tensor.ByteSize(p.dtype, p.inner)
 	for o := range p.outer {
 		to := (o*p.length + at) * size
-		copy(whole.Bytes()[to:to+size], p.t.Bytes()[o*size:(o+1)*size])
+		ops.Put(c, whole.Bytes()[to:to+size], p.t.Bytes()[o*size:(o+1)*size])
 	}
 }

@@ -38,8 +38,7 @@ type Frame struct {
 	made    []bool         // per output: the run has made it
 	control holder         // what runs a step's subgraphs; nil: nothing
 
-	moves ir.EvalCtx // ends the copying of elements at the run's context
-	pause func()     // moves.Pause
+	pause func() // panics with an *ir.Ended when the run's context is done
 }
 
 // holder holds data of a run beside the frames.
@@ -107,8 +106,8 @@ func (f *Frame) Begin(ctx context.Context, in, out []tensor.Datum) error {
 	if d.refusal != nil {
 		return d.refusal
 	}
-	if f.moves.Ctx = ctx; f.pause == nil {
-		f.pause = f.moves.Pause
+	if f.memory.steps.Ctx = ctx; f.pause == nil {
+		f.pause = f.memory.steps.Pause
 	}
 	f.memory.enter(f)
 	f.out = out
@@ -191,7 +190,7 @@ func (f *Frame) result(v *Value, d tensor.Datum) (tensor.Datum, error) {
 		if err := f.take(ops.SizeOf(d)); err != nil {
 			return nil, refused(err, "output "+v.Name)
 		}
-		return ops.CopyOf(&f.moves, d), nil
+		return ops.CopyOf(&f.memory.steps, d), nil
 	}
 	return d, nil
 }
@@ -199,7 +198,9 @@ func (f *Frame) result(v *Value, d tensor.Datum) (tensor.Datum, error) {
 // End forgets the data of the run, whether it went well or not.
 func (f *Frame) End() {
 	f.memory.leave(f)
-	f.out, f.control, f.moves.Ctx = nil, nil, nil
+	if f.out, f.control = nil, nil; !f.Nested {
+		f.memory.steps.Ctx = nil
+	}
 	for i, fixed := range f.fixed {
 		if !fixed {
 			f.data[i], f.slots[i+1] = nil, elements{}

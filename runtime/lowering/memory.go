@@ -1,6 +1,7 @@
 package lowering
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -18,9 +21,10 @@ import (
 // and released when the run ends, or when the budget is full: then those that are still alive are counted.
 type memory struct {
 	budget *ir.Budget
-	held   int64  // bytes that are held between runs
-	data   int64  // bytes of the run's data, whether alive or not
-	top    *Frame // the innermost one that runs
+	steps  ir.EvalCtx // ends what takes long at the context of the run, or of Bind
+	held   int64      // bytes that are held between runs
+	data   int64      // bytes of the run's data, whether alive or not
+	top    *Frame     // the innermost one that runs
 	spares []spare
 	seen   map[*byte]int64
 	count  func() // countAlive
@@ -129,6 +133,26 @@ func (d *Binding) Room() int64 {
 	return max(left, allowance-d.charged)
 }
 
+// Steps ends what takes long while an executable of d is made, at the context of runtime.Binding, or of the run that it is
+// made in (ops.Each and the like).
+func (d *Binding) Steps() *ir.EvalCtx { return &d.memory.steps }
+
+// Evaluate computes a node without subgraphs while an executable of d is made, see Steps.
+func (d *Binding) Evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
+	ctx := d.Steps().Ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	out, err := eval.Options{}.Node(ctx, n, in, nil)
+	if err != nil {
+		d.Steps().Pause()
+	}
+	return out, err
+}
+
+// Bound says that the executable is made: its context does not count any longer.
+func (d *Binding) Bound() { d.memory.steps.Ctx = nil }
+
 // Charged returns the bytes that Charge has charged.
 func (d *Binding) Charged() int64 { return d.charged }
 
@@ -138,11 +162,20 @@ func (d *Binding) Discharge(mark int64) {
 	d.charged = mark
 }
 
-// Make is make([]T, n) for what an executable of d holds, see Binding.Charge.
-func Make[T any](d *Binding, n int) []T {
+// flat types have no pointers.
+type flat interface {
+	int | int32 | int64 | float32 | float64 | complex128 | essm.Span
+}
+
+// Make is make([]T, n) for what an executable of d holds, see Binding.Charge and Binding.Steps.
+func Make[T flat](d *Binding, n int) []T {
 	var z T
-	d.Charge(bytesOf(n, int(unsafe.Sizeof(z))))
-	return make([]T, n)
+	size := bytesOf(n, int(unsafe.Sizeof(z)))
+	if d.Charge(size); n == 0 {
+		return nil
+	}
+	b := tensor.AlignedParts(int(size), d.Steps().Pause)
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }
 
 // Offsets returns the offsets that ops.Walk visits, as a table that an executable of d holds.
@@ -152,7 +185,7 @@ func Offsets[T int | int32](d *Binding, shape, strides []int, first int) []T {
 		d.Charge(math.MaxInt64 / 2)
 	}
 	list := Make[T](d, n)[:0]
-	ops.Walk(nil, shape, strides, first, func(o int) { list = append(list, T(o)) })
+	ops.Walk(d.Steps(), shape, strides, first, func(o int) { list = append(list, T(o)) })
 	return list
 }
 

@@ -119,8 +119,10 @@ func fill(y []float32, s float32) {
 const sumBlock = 512
 
 // Sum returns the sum of x. It adds blocks in float32, and the sums of blocks in float64.
-func Sum(x []float32) float64 {
-	total := 0.0
+func Sum(x []float32) float64 { return AddSum(0, x) }
+
+// AddSum goes on with the sum of numbers before x, of which there are a multiple of 512.
+func AddSum(total float64, x []float32) float64 {
 	for len(x) > 0 {
 		block := x[:min(len(x), sumBlock)]
 		x = x[len(block):]

@@ -28,8 +28,9 @@ func (f *FFT) Prepare(stop Stop) bool {
 	if !f.t.prepare(stop) {
 		return false
 	}
-	f.forward, f.inverse = splitFactors(f.t.n)
-	return true
+	var ok bool
+	f.forward, f.inverse, ok = splitFactors(f.t.n, stop)
+	return ok
 }
 
 // Size returns the length of the sequences, with padding.

@@ -55,7 +55,10 @@ func (d *DFT) Prepare(stop Stop) bool {
 		return false
 	}
 	if d.half {
-		d.forward, d.inverse = splitFactors(d.t.n)
+		var ok bool
+		if d.forward, d.inverse, ok = splitFactors(d.t.n, stop); !ok {
+			return false
+		}
 	}
 	d.ready.Store(true)
 	return true
@@ -63,15 +66,19 @@ func (d *DFT) Prepare(stop Stop) bool {
 
 func splitBytes(n int) int64 { return 3 * 4 * int64(n/2+8) }
 
-func splitFactors(n int) (forward, inverse parts) {
+// splitFactors returns false if it was stopped.
+func splitFactors(n int, stop Stop) (forward, inverse parts, ok bool) {
 	size := n/2 + 8 // whole vectors
 	forward, inverse.im = parts{make([]float32, size), make([]float32, size)}, make([]float32, size)
 	for k := range size {
+		if stop.every(k) {
+			return forward, inverse, false
+		}
 		w := turned(unit(k, 2*n))
 		forward.re[k], forward.im[k], inverse.im[k] = real(w), imag(w), -imag(w)
 	}
 	inverse.re = forward.re
-	return forward, inverse
+	return forward, inverse, true
 }
 
 // Len returns n, the length of the transform.

@@ -17,7 +17,7 @@ func testFFTPass(t *testing.T) {
 				n := radix * m * s
 				p := fftPass{radix: radix, m: m, s: s, w: random(r, 2*(radix-1)*m)}
 				if radix == 8 && s == 1 && m >= 8 {
-					p.eight = byEight(p.w, m)
+					p.eight = byEight(p.w, m, nil)
 				}
 				for _, odd := range []float32{0, float32(math.NaN()), float32(math.Inf(1))} {
 					src := parts{random(r, n), random(r, n)}

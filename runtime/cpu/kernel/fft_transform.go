@@ -20,8 +20,8 @@ const longFFT = 1 << 15
 
 func (s Stop) after(numbers int) bool { return s != nil && numbers >= longFFT && s() }
 
-// every is called for each step i of a loop. It calls s once in longFFT steps.
-func (s Stop) every(i int) bool { return i%longFFT == longFFT-1 && s != nil && s() }
+// every is called for each step i of a loop that computes factors. It calls s once in 2048 steps.
+func (s Stop) every(i int) bool { return i%2048 == 2047 && s != nil && s() }
 
 // fftPass computes m butterflies of a radix over s interleaved transforms. It reads the numbers q + s(j + mk) of the
 // source, k below radix, and writes q + s(radix·j + r), r below radix, multiplied by factors.
@@ -85,7 +85,9 @@ func (t *transform) prepare(stop Stop) bool {
 			}
 		}
 		if p.byEight() {
-			p.eight = byEight(p.w, p.m)
+			if p.eight = byEight(p.w, p.m, stop); p.eight == nil {
+				return false
+			}
 		}
 	}
 	return true
@@ -95,10 +97,13 @@ func (t *transform) prepare(stop Stop) bool {
 func (p *fftPass) byEight() bool { return p.s == 1 && p.radix == 8 && p.m >= 8 }
 
 // byEight arranges factors in vectors of eight butterflies. The last vector ends with the last butterfly, and may
-// overlap the one before it.
-func byEight(w []float32, m int) []float32 {
+// overlap the one before it. The result is nil if it was stopped.
+func byEight(w []float32, m int, stop Stop) []float32 {
 	v := make([]float32, 0, (m+7)/8*8*14)
 	for at := 0; at < m; at += 8 {
+		if stop.every(at / 8) {
+			return nil
+		}
 		for k := range 7 {
 			for part := range 2 {
 				for j := range 8 {
@@ -307,6 +312,9 @@ func (c *chirp) prepare(stop Stop) bool {
 	f = transformed(f, stop)
 	c.freqs = parts{make([]float32, m), make([]float32, m)}
 	for i, w := range f {
+		if stop.every(i) {
+			return false
+		}
 		c.freqs.re[i], c.freqs.im[i] = float32(real(w)), float32(imag(w))
 	}
 	return f != nil

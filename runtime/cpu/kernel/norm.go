@@ -4,16 +4,21 @@ import "math"
 
 // moments returns the mean and the biased variance of a row, computed in float64.
 func moments(x []float32) (mean, variance float64) {
-	mean, done := sum64Wide(x)
-	for _, v := range x[done:] {
-		mean += float64(v)
-	}
-	mean /= float64(len(x))
-	return mean, squares(x, mean) / float64(len(x))
+	mean = Sum64(x) / float64(len(x))
+	return mean, Squares(x, mean) / float64(len(x))
 }
 
-// squares returns the sum of the squares of x - mean, computed in float64.
-func squares(x []float32, mean float64) float64 {
+// Sum64 returns the sum of x, computed in float64.
+func Sum64(x []float32) float64 {
+	sum, done := sum64Wide(x)
+	for _, v := range x[done:] {
+		sum += float64(v)
+	}
+	return sum
+}
+
+// Squares returns the sum of the squares of x - mean, computed in float64.
+func Squares(x []float32, mean float64) float64 {
 	sum, done := squares64Wide(x, mean)
 	for _, v := range x[done:] {
 		d := float64(v) - mean
@@ -22,20 +27,34 @@ func squares(x []float32, mean float64) float64 {
 	return sum
 }
 
+// Normalize computes y = (x - mean)·inv·scale + shift in float64. shift, or both scale and shift, may be nil. y may be x.
+func Normalize(y, x []float32, mean, inv float64, scale, shift []float32) {
+	i := normWide(y, x, scale, shift, mean, inv)
+	switch {
+	case scale == nil:
+		for ; i < len(x); i++ {
+			y[i] = float32((float64(x[i]) - mean) * inv)
+		}
+	case shift == nil:
+		for ; i < len(x); i++ {
+			y[i] = float32((float64(x[i]) - mean) * inv * float64(scale[i]))
+		}
+	default:
+		for ; i < len(x); i++ {
+			a := (float64(x[i]) - mean) * inv * float64(scale[i])
+			a += float64(shift[i])
+			y[i] = float32(a)
+		}
+	}
+}
+
 // LayerNorm computes y = (x - mean)/√(variance + eps)·scale + shift for each row of f features. shift may be nil. y may
 // be x.
 func LayerNorm(y, x []float32, rows, f int, eps float64, scale, shift []float32) {
 	for r := range rows {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
-		mean, variance := moments(src)
-		inv := 1 / math.Sqrt(variance+eps)
-		for i := normWide(dst, src, scale, shift, mean, inv); i < f; i++ {
-			a := (float64(src[i]) - mean) * inv * float64(scale[i])
-			if shift != nil {
-				a += float64(shift[i])
-			}
-			dst[i] = float32(a)
-		}
+		mean, inv := Normal(src, eps)
+		Normalize(dst, src, mean, inv, scale, shift)
 	}
 }
 
@@ -44,10 +63,7 @@ func ScalarNorm(y, x []float32, rows, f int, m, s float64) {
 	for r := range rows {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
 		mean, variance := moments(src)
-		inv := s / math.Sqrt(variance)
-		for i := normWide(dst, src, nil, nil, mean-m, inv); i < f; i++ {
-			dst[i] = float32(inv * (float64(src[i]) - (mean - m)))
-		}
+		Normalize(dst, src, mean-m, s/math.Sqrt(variance), nil, nil)
 	}
 }
 
@@ -55,10 +71,7 @@ func ScalarNorm(y, x []float32, rows, f int, m, s float64) {
 func RMSNorm(y, x []float32, rows, f int, eps float64, scale []float32) {
 	for r := range rows {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
-		inv := 1 / math.Sqrt(squares(src, 0)/float64(f)+eps)
-		for i := normWide(dst, src, scale, nil, 0, inv); i < f; i++ {
-			dst[i] = float32(float64(src[i]) * inv * float64(scale[i]))
-		}
+		Normalize(dst, src, 0, 1/math.Sqrt(Squares(src, 0)/float64(f)+eps), scale, nil)
 	}
 }
 

@@ -3,6 +3,8 @@ package elementwise
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -81,9 +83,10 @@ func rowUnary(s *lowering.Step, i int, f func(y, x []float32)) record.RowMaker {
 			return nil
 		}
 		operands := []int{i}
-		return &record.RowOp{Operands: operands, Over: operands, Run: func(y []float32, x [][]float32, rows int) {
-			f(y[:rows*width], x[i][:rows*width])
-		}}
+		run := func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+			record.ByElement(c, f, y[:rows*width], x[i])
+		}
+		return &record.RowOp{Operands: operands, Over: operands, Run: run}
 	}
 }
 
@@ -108,33 +111,65 @@ func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMake
 		switch {
 		case ka == full && kb == full:
 			op.Over = op.Operands
-			op.Run = func(y []float32, x [][]float32, rows int) { f.Rows(y[:rows*width], x[ia], x[ib]) }
+			op.Run = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+				for lo, hi := range ops.Blocks(c, rows*width, record.RowBlock) {
+					f.Rows(y[lo:hi], x[ia][lo:], x[ib][lo:])
+				}
+			}
 		case ka == perRow:
-			op.Run = func(y []float32, x [][]float32, rows int) {
-				kernel.RepeatR(y, x[ia], rows, width)
-				f.Rows(y[:rows*width], y, x[ib])
+			op.Run = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+				eachPart(c, rows, width, func(row, lo, rows, width int) {
+					y := y[lo : lo+rows*width]
+					kernel.RepeatR(y, x[ia][row:], rows, width)
+					f.Rows(y, y, x[ib][lo:])
+				})
 			}
 		case kb == perRow:
-			op.Run = func(y []float32, x [][]float32, rows int) {
-				kernel.RepeatR(y, x[ib], rows, width)
-				f.Rows(y[:rows*width], x[ia], y)
+			op.Run = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+				eachPart(c, rows, width, func(row, lo, rows, width int) {
+					y := y[lo : lo+rows*width]
+					kernel.RepeatR(y, x[ib][row:], rows, width)
+					f.Rows(y, x[ia][lo:], y)
+				})
 			}
 		case ka == repeats:
 			v := widened(a, width)
-			op.Run = func(y []float32, x [][]float32, rows int) {
+			op.Run = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+				if width > record.RowBlock {
+					eachPart(c, rows, width, func(row, lo, _, n int) { f.Rows(y[lo:lo+n], v[lo-row*width:], x[ib][lo:]) })
+					return
+				}
 				for lo := 0; lo < rows*width; lo += width {
 					f.Rows(y[lo:lo+width], v, x[ib][lo:])
 				}
 			}
 		default:
 			v := widened(b, width)
-			op.Run = func(y []float32, x [][]float32, rows int) {
+			op.Run = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+				if width > record.RowBlock {
+					eachPart(c, rows, width, func(row, lo, _, n int) { f.Rows(y[lo:lo+n], x[ia][lo:], v[lo-row*width:]) })
+					return
+				}
 				for lo := 0; lo < rows*width; lo += width {
 					f.Rows(y[lo:lo+width], x[ia][lo:], v)
 				}
 			}
 		}
 		return op
+	}
+}
+
+// eachPart calls do for parts of rows of so many numbers: all rows at once, or parts of a long row. A part begins in row
+// row, at number lo, and has rows of width numbers.
+func eachPart(c *ir.EvalCtx, rows, width int, do func(row, lo, rows, width int)) {
+	if rows*width <= record.RowBlock {
+		do(0, 0, rows, width)
+		return
+	}
+	for row := range rows {
+		for from, to := range ops.Blocks(c, width, record.RowBlock) {
+			do(row, row*width+from, 1, to-from)
+		}
 	}
 }
 
@@ -190,11 +225,12 @@ func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *r
 }
 
 // run computes rows, block by block.
-func (r *rowProgram) run(y []float32, x [][]float32, rows int) {
+func (r *rowProgram) run(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 	b := takeBlocks()
 	defer b.release()
 	for lo, total := 0, rows*r.width; lo < total; {
 		n := min(r.chunk, total-lo)
+		c.Step(n * len(r.code))
 		if r.repeats && r.width > blockSize {
 			n = min(n, r.width-lo%r.width)
 		}

@@ -66,37 +66,39 @@ func (p *broadcastPass) Do(w *record.Workspace, k int) {
 	from, to, n := k*p.per, min(p.b.Rows, (k+1)*p.per), p.b.Inner
 	switch {
 	case p.f.Rows != nil:
-		p.arithmetic(from, to)
+		p.arithmetic(w, from, to)
 		return
 	case p.one:
 		for row := from; row < to; row++ {
 			y := p.y[row*n : (row+1)*n]
-			p.blocks(y[:1], row)
-			fill(y, y[0])
+			p.blocks(w, y[:1], row)
+			ops.Fill(w.Steps, y, y[0])
 		}
 		return
 	}
 	for row := from; row < to; row++ {
-		p.blocks(p.y[row*n:(row+1)*n], row)
+		p.blocks(w, p.y[row*n:(row+1)*n], row)
 	}
 }
 
 // arithmetic computes rows of a program of one instruction on two operands.
-func (p *broadcastPass) arithmetic(from, to int) {
+func (p *broadcastPass) arithmetic(w *record.Workspace, from, to int) {
 	f, n, xa, xb := p.f, p.b.Inner, p.x[p.i], p.x[p.j]
 	right, left := p.b.Unit[p.i], p.b.Unit[p.j]
 	for row := from; row < to; row++ {
 		y, a, b := p.y[row*n:(row+1)*n], xa[p.b.At(p.i, row):], xb[p.b.At(p.j, row):]
-		switch {
-		case right && left:
-			f.Rows(y, a[:n], b[:n])
-		case right:
-			f.Right(y, a[:n], b[0])
-		case left:
-			f.Left(y, b[:n], a[0])
-		default:
-			f.Rows(y[:1], a[:1], b[:1])
-			fill(y, y[0])
+		for lo, hi := range ops.Blocks(w.Steps, n, broadcastItem) {
+			switch y := y[lo:hi]; {
+			case right && left:
+				f.Rows(y, a[lo:hi], b[lo:hi])
+			case right:
+				f.Right(y, a[lo:hi], b[0])
+			case left:
+				f.Left(y, b[lo:hi], a[0])
+			default:
+				f.Rows(y[:1], a[:1], b[:1])
+				fill(y, y[0])
+			}
 		}
 	}
 }
@@ -108,11 +110,12 @@ func fill(y []float32, v float32) {
 }
 
 // blocks computes a row of any program.
-func (p *broadcastPass) blocks(y []float32, row int) {
+func (p *broadcastPass) blocks(w *record.Workspace, y []float32, row int) {
 	b := takeBlocks()
 	defer b.release()
 	for lo := 0; lo < len(y); lo += blockSize {
 		n := min(blockSize, len(y)-lo)
+		w.Steps.Step(n)
 		for i := range p.registers {
 			b.v[i] = b.registers[i][:n]
 		}

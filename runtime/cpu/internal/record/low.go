@@ -47,7 +47,7 @@ func (l *LowStep) Rounding(x *lowering.Value, src *ir.Node, group int) *lowering
 			if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != l.Parts*l.K {
 				return nil
 			}
-			return &RowOp{Operands: First, Run: func(y []float32, x [][]float32, rows int) {
+			return &RowOp{Operands: First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 				l.P.Round(y, x[0], rows*l.Parts, l.K)
 			}}
 		}}}

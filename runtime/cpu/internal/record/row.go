@@ -3,12 +3,14 @@ package record
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // RowFunc computes rows of an output from the same rows of its operands. x has an entry per input of the step; nil for
-// constant and absent ones.
-type RowFunc func(y []float32, x [][]float32, rows int)
+// constant and absent ones. What takes long ends at c (ops.Each and the like).
+type RowFunc func(c *ir.EvalCtx, y []float32, x [][]float32, rows int)
 
 // RowOp is a step of a region, for one set of shapes. Exactly one of Run, Windowed, Sums and Transpose is set.
 type RowOp struct {
@@ -27,6 +29,9 @@ type Sums struct{ Exclusive bool }
 // RowMaker makes the kernel for the shapes of the inputs, nil for absent ones, and of the output. It returns nil if the
 // shapes do not fit.
 type RowMaker func(in [][]int, out []int) *RowOp
+
+// RowBlock is the number of elements that row kernels compute between two checks of the run's context.
+const RowBlock = 1 << 14
 
 // Narrow returns v rounded to float32.
 func Narrow(v []float64) []float32 {
@@ -47,8 +52,15 @@ func RowByElement(f func(y, x []float32)) RowMaker {
 			return nil
 		}
 		_, width := lowering.Features(out)
-		return &RowOp{Operands: First, Over: First, Run: func(y []float32, x [][]float32, rows int) {
-			f(y[:rows*width], x[0][:rows*width])
+		return &RowOp{Operands: First, Over: First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+			ByElement(c, f, y[:rows*width], x[0])
 		}}
+	}
+}
+
+// ByElement applies an elementwise function to as many elements of x as y has.
+func ByElement(c *ir.EvalCtx, f func(y, x []float32), y, x []float32) {
+	for lo, hi := range ops.Blocks(c, len(y), RowBlock) {
+		f(y[lo:hi], x[lo:hi])
 	}
 }

@@ -37,6 +37,8 @@ type Execution interface {
 	// Halted says that the run has ended early, for what takes long outside of a task; Failed is the reason.
 	Halted() kernel.Stop
 	Failed() error
+	// Steps ends such work when the run has ended (ops.Each and the like).
+	Steps() *ir.EvalCtx
 	// Fallback does the step as ops defines it: for kernels that find out what is wrong with their inputs when they
 	// run.
 	Fallback(s *lowering.Step) error
@@ -50,6 +52,7 @@ type Workspace struct {
 	Scratch []float32
 	Node    *ir.Node    // what is computed, for messages
 	Halted  kernel.Stop // whether the run has failed or was cancelled, so that what is left need not be computed
+	Steps   *ir.EvalCtx // ends a work item that takes long when the run has failed or was cancelled (ops.Each and the like)
 }
 
 func (w *Workspace) Stopped() bool { return w.Halted() }

@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -29,8 +31,12 @@ func affine(scale, shift []float32) record.RowMaker {
 		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != len(scale) || len(shift) != len(scale) {
 			return nil
 		}
-		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
-			kernel.Affine(y, x[0], rows, scale, shift)
+		return &record.RowOp{Operands: record.First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+			if len(scale) <= record.RowBlock {
+				kernel.Affine(y, x[0], rows, scale, shift)
+				return
+			}
+			longAffine(c, y, x[0], rows, scale, shift)
 		}}
 	}
 }
@@ -62,4 +68,13 @@ func fusedBatchNorm(_ *lowering.Binding, s *lowering.Step, at, _, width int) (ke
 func fusedScaleShift(scale, shift []float32, at, width int) (kernel.FusedStep, bool) {
 	fits := at == 0 && len(scale) == width && len(shift) == width
 	return kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: scale, B: shift}, fits
+}
+
+// longAffine is kernel.Affine for long rows, in parts.
+func longAffine(c *ir.EvalCtx, y, x []float32, rows int, scale, shift []float32) {
+	for at := 0; at < rows*len(scale); at += len(scale) {
+		for lo, hi := range ops.Blocks(c, len(scale), record.RowBlock) {
+			kernel.Affine(y[at+lo:], x[at+lo:], 1, scale[lo:hi], shift[lo:hi])
+		}
+	}
 }

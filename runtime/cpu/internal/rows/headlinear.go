@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -54,11 +55,11 @@ func rowHeadLinear(s *lowering.Step) record.RowMaker {
 			return nil
 		}
 		if w.M == 1 && w.K == 1 { // heads of one feature: a factor per feature
-			return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
-				kernel.Scale(y, x[0], rows, flat, g)
+			return &record.RowOp{Operands: record.First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+				scale(c, y, x[0], rows, flat, g)
 			}}
 		}
-		op := &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
+		op := &record.RowOp{Operands: record.First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 			kernel.Heads(y, m, x[0], g, rows, w, shared, false)
 		}}
 		if blocks := w.Packed(); blocks != nil {

@@ -1,6 +1,9 @@
 package rows
 
 import (
+	"math"
+
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -27,8 +30,16 @@ func rowLayerNorm(s *lowering.Step) record.RowMaker {
 			shift != nil && len(shift) != f {
 			return nil
 		}
-		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
-			kernel.LayerNorm(y, x[0], rows, f, eps, scale, shift)
+		return &record.RowOp{Operands: record.First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+			if f <= longRow {
+				kernel.LayerNorm(y, x[0], rows, f, eps, scale, shift)
+				return
+			}
+			for r := range rows {
+				row := x[0][r*f : (r+1)*f]
+				mean, variance := longMoments(c, row)
+				longNormalize(c, y[r*f:(r+1)*f], row, mean, 1/math.Sqrt(variance+eps), scale, shift)
+			}
 		}}
 	}
 }

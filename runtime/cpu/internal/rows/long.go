@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
@@ -18,6 +19,23 @@ func longProduct(blocks []*kernel.Packed, ldy, ldx, shared int, bias []float32) 
 		return nil
 	}
 	var parts []record.RowFunc
+	at := func(i int) []float32 { // the bias of block i
+		if bias == nil {
+			return nil
+		}
+		return bias[i*m : (i+1)*m]
+	}
+	if most := partFlops / perRow / m; most > 1 { // blocks that are small
+		for lo := 0; lo < len(blocks); lo += most {
+			hi := min(lo+most, len(blocks))
+			parts = append(parts, func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+				for i := lo; i < hi; i++ {
+					kernel.Gemm(y[i*m:], ldy, x[0][i%shared*k:], ldx, rows, blocks[i], at(i), false)
+				}
+			})
+		}
+		return parts
+	}
 	for i, b := range blocks {
 		to, from := i*m, i%shared*k
 		for _, p := range b.Cut(partFlops / perRow) {
@@ -26,7 +44,7 @@ func longProduct(blocks []*kernel.Packed, ldy, ldx, shared int, bias []float32) 
 				add = bias[to : to+p.M]
 			}
 			at := to
-			parts = append(parts, func(y []float32, x [][]float32, rows int) {
+			parts = append(parts, func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 				kernel.Gemm(y[at:], ldy, x[0][from:], ldx, rows, p, add, false)
 			})
 			to += p.M

@@ -101,14 +101,14 @@ func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, p
 			}
 			p.Multiply(y[p.matrix*m+p.from:], n*m, x[l.Input][p.matrix%parts*words:], parts*words, rows, add)
 		}
-		op := &record.RowOp{Operands: []int{l.Input}, Run: func(y []float32, x [][]float32, rows int) {
+		op := &record.RowOp{Operands: []int{l.Input}, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 			for i := range all {
 				multiply(&all[i], y, x, rows)
 			}
 		}}
 		for i := range all {
 			if long {
-				op.Parts = append(op.Parts, func(y []float32, x [][]float32, rows int) {
+				op.Parts = append(op.Parts, func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 					multiply(&all[i], y, x, rows)
 				})
 			}

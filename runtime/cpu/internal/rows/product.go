@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -38,7 +39,7 @@ func productOf(s *lowering.Step, w []float32, alpha float64, m, k, rs, cs int, b
 			return nil
 		}
 		return &record.RowOp{Operands: record.First, Parts: longProduct([]*kernel.Packed{p}, p.M, p.K, 1, bias),
-			Run: func(y []float32, x [][]float32, rows int) {
+			Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 				kernel.Gemm(y, p.M, x[0], p.K, rows, p, bias, false)
 			}}
 	}

@@ -1,6 +1,9 @@
 package rows
 
 import (
+	"math"
+
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -26,8 +29,16 @@ func rowRMSNorm(s *lowering.Step) record.RowMaker {
 		if !lowering.SameRows(in[0], out) || axis != -1 && axis != int64(len(out)-1) || len(scale) != f || f == 0 {
 			return nil
 		}
-		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
-			kernel.RMSNorm(y, x[0], rows, f, eps, scale)
+		return &record.RowOp{Operands: record.First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+			if f <= longRow {
+				kernel.RMSNorm(y, x[0], rows, f, eps, scale)
+				return
+			}
+			for r := range rows {
+				row := x[0][r*f : (r+1)*f]
+				inv := 1 / math.Sqrt(longSquares(c, row, 0)/float64(f)+eps)
+				longNormalize(c, y[r*f:(r+1)*f], row, 0, inv, scale, nil)
+			}
 		}}
 	}
 }

@@ -1,6 +1,9 @@
 package rows
 
 import (
+	"math"
+
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -22,8 +25,16 @@ func rowScalarNorm(s *lowering.Step) record.RowMaker {
 			return nil
 		}
 		f := out[len(out)-1]
-		return &record.RowOp{Operands: record.First, Run: func(y []float32, x [][]float32, rows int) {
-			kernel.ScalarNorm(y, x[0], rows, f, m[0], sc[0])
+		return &record.RowOp{Operands: record.First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+			if f <= longRow {
+				kernel.ScalarNorm(y, x[0], rows, f, m[0], sc[0])
+				return
+			}
+			for r := range rows {
+				row := x[0][r*f : (r+1)*f]
+				mean, variance := longMoments(c, row)
+				longNormalize(c, y[r*f:(r+1)*f], row, mean-m[0], sc[0]/math.Sqrt(variance), nil, nil)
+			}
 		}}
 	}
 }

@@ -2,6 +2,7 @@ package streaming
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -54,7 +55,7 @@ func (k *copying) Steps(from, to int) error {
 	return k.E.Parallel(k, k.Items())
 }
 
-func (k *copying) Do(_ *record.Workspace, t int) {
+func (k *copying) Do(w *record.Workspace, t int) {
 	if k.whole {
 		lo, hi := t*wholeItem, min((t+1)*wholeItem, len(k.y))
 		copy(k.y[lo:hi], k.x[lo:hi])
@@ -63,5 +64,5 @@ func (k *copying) Do(_ *record.Workspace, t int) {
 	sample, from, n := k.ItemAt(t)
 	in, out := k.s.In[0], k.s.Out[0]
 	y := k.y[k.E.At(out, sample, from, k.Length)*k.width:][:n*k.width]
-	copy(y, k.x[k.E.At(in, sample, from, k.Length)*k.width:])
+	ops.Put(w.Steps, y, k.x[k.E.At(in, sample, from, k.Length)*k.width:])
 }

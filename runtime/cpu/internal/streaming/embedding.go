@@ -2,6 +2,7 @@ package streaming
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -60,7 +61,7 @@ func streamingEmbedding(s *lowering.Step) record.StreamingMaker {
 func (k *embedding) Start() error {
 	f := k.E.Frame()
 	n, _ := tensor.Size(k.shape)
-	for i := range n {
+	for i := range ops.Each(k.E.Steps(), n) {
 		if id := k.token(f, i); id < 0 || id >= int64(k.vocab) {
 			return essm.TokenError(k.s.In[0].Name, k.shape, i, id, k.vocab)
 		}
@@ -80,12 +81,12 @@ func (k *embedding) Steps(from, to int) error {
 	return k.E.Parallel(k, k.Items())
 }
 
-func (k *embedding) Do(_ *record.Workspace, t int) {
+func (k *embedding) Do(w *record.Workspace, t int) {
 	sample, from, n := k.StreamingGrid.ItemAt(t)
 	f := k.E.Frame()
 	y := k.y.In(f)[k.E.At(k.s.Out[0], sample, from, k.Length)*k.width:]
 	for i := range n {
 		id := int(k.token(f, sample*k.Length+from+i))
-		copy(y[i*k.width:(i+1)*k.width], k.table[id*k.width:])
+		ops.Put(w.Steps, y[i*k.width:(i+1)*k.width], k.table[id*k.width:])
 	}
 }

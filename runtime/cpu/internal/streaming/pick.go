@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -67,7 +68,7 @@ func (k *pick) tilesAtOnce() int {
 func (k *pick) Bytes() int64 { return 8 * int64(1+k.tilesAtOnce()) * int64(k.Batch*k.width) }
 
 func (k *pick) Start() error {
-	clear(k.sum)
+	ops.Fill(k.E.Steps(), k.sum, 0)
 	if k.given.Absent() {
 		return essm.CheckLengths("", nil, k.Length, nil)
 	}
@@ -98,7 +99,7 @@ func (k *pick) Steps(from, to int) error {
 		}
 		for t := range items {
 			sample, part := t%k.Batch, k.parts[t*k.width:(t+1)*k.width]
-			for j, v := range part {
+			for j, v := range ops.All(k.E.Steps(), part) {
 				k.sum[sample*k.width+j] += v
 			}
 		}
@@ -106,9 +107,10 @@ func (k *pick) Steps(from, to int) error {
 	return nil
 }
 
-func (k *pick) Do(_ *record.Workspace, t int) {
+func (k *pick) Do(w *record.Workspace, t int) {
 	sample, from, n := k.StreamingGrid.ItemAt(t)
 	part := k.parts[t*k.width : (t+1)*k.width]
+	w.Steps.Step(k.width)
 	clear(part)
 	lo, hi := k.counts(sample)
 	lo, hi = max(lo, from), min(hi, from+n)
@@ -122,7 +124,7 @@ func (k *pick) Finish() {
 	y := k.y.In(k.E.Frame())
 	for b := range k.Batch {
 		lo, hi := k.counts(b)
-		for j, v := range k.sum[b*k.width : (b+1)*k.width] {
+		for j, v := range ops.All(k.E.Steps(), k.sum[b*k.width:(b+1)*k.width]) {
 			if k.mode == "pool" {
 				v /= float64(hi - lo)
 			}

@@ -48,14 +48,16 @@ func newArgExtreme(d *lowering.Binding, s *lowering.Step, least bool) *record.Te
 	}}
 }
 
-func (p *argPass) Do(_ *record.Workspace, k int) {
+func (p *argPass) Do(w *record.Workspace, k int) {
 	for i := range p.inner {
 		row, at := p.x[k*p.n*p.inner+i:], 0
 		best := row[0]
-		for j := 1; j < p.n; j++ {
-			x := row[j*p.inner]
-			if x > best && !p.least || x < best && p.least || p.last && x == best || x != x && best == best {
-				best, at = x, j
+		for lo, hi := range ops.Parts(w.Steps, p.n) { // the first element changes nothing
+			for j := lo; j < hi; j++ {
+				x := row[j*p.inner]
+				if x > best && !p.least || x < best && p.least || p.last && x == best || x != x && best == best {
+					best, at = x, j
+				}
 			}
 		}
 		p.y[k*p.inner+i] = int64(at)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -49,7 +50,10 @@ type channelPass struct {
 	x, y         []float32
 }
 
-func (p *channelPass) Do(_ *record.Workspace, k int) {
+func (p *channelPass) Do(w *record.Workspace, k int) {
 	c := k % len(p.scale)
-	kernel.ScaleShift(p.y[k*p.inner:(k+1)*p.inner], p.x[k*p.inner:(k+1)*p.inner], p.scale[c], p.shift[c])
+	y, x := p.y[k*p.inner:(k+1)*p.inner], p.x[k*p.inner:(k+1)*p.inner]
+	for lo, hi := range ops.Blocks(w.Steps, p.inner, itemNumbers) {
+		kernel.ScaleShift(y[lo:hi], x[lo:hi], p.scale[c], p.shift[c])
+	}
 }

@@ -21,21 +21,35 @@ type elementPass struct {
 	y []byte
 }
 
-// elementRow computes a row of the result.
-type elementRow func(p *elementPass, row int)
+// elementRow computes a part of a row of the result.
+type elementRow func(p *elementPass, row rowPart)
 
-func (p *elementPass) Do(_ *record.Workspace, k int) {
+// rowPart is the elements from lo to hi-1 of a row.
+type rowPart struct{ row, lo, hi int }
+
+// elementPart is the largest part.
+const elementPart = 1 << 14
+
+func (p *elementPass) Do(w *record.Workspace, k int) {
 	for row := k * p.per; row < min(p.b.Rows, (k+1)*p.per); row++ {
-		p.run(p, row)
+		for lo, hi := range ops.Blocks(w.Steps, p.b.Inner, elementPart) {
+			p.run(p, rowPart{row, lo, hi})
+		}
 	}
 }
 
-// operand returns the elements of operand i from a row on.
-func operand[T any](p *elementPass, i, row int) []T { return reinterpret[T](p.x[i])[p.b.At(i, row):] }
+// operand returns the elements of operand i from a part of a row on.
+func operand[T any](p *elementPass, i int, row rowPart) []T {
+	at := p.b.At(i, row.row)
+	if p.b.Unit[i] {
+		at += row.lo
+	}
+	return reinterpret[T](p.x[i])[at:]
+}
 
-// result returns a row of the result.
-func result[T any](p *elementPass, row int) []T {
-	return reinterpret[T](p.y)[row*p.b.Inner : (row+1)*p.b.Inner]
+// result returns a part of a row of the result.
+func result[T any](p *elementPass, row rowPart) []T {
+	return reinterpret[T](p.y)[row.row*p.b.Inner+row.lo : row.row*p.b.Inner+row.hi]
 }
 
 // steps is how far apart the elements of a row lie in each operand: 0 where there is one for all.

@@ -3,7 +3,9 @@ package tensors
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -22,16 +24,16 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		in, y := s.In[0], lowering.Output[float32](d, s, 0)
-		var run func(f *lowering.Frame)
+		var run func(c *ir.EvalCtx, f *lowering.Frame)
 		switch d.DType(in) {
 		case tensor.Float32:
 			x := lowering.SlotOf[float32](d, in)
-			run = func(f *lowering.Frame) { copy(y.In(f), x.In(f)) }
+			run = func(c *ir.EvalCtx, f *lowering.Frame) { ops.Put(c, y.In(f), x.In(f)) }
 		case tensor.Bool:
 			x := lowering.SlotOf[bool](d, in)
-			run = func(f *lowering.Frame) {
+			run = func(c *ir.EvalCtx, f *lowering.Frame) {
 				y := y.In(f)
-				for i, b := range x.In(f) {
+				for i, b := range ops.All(c, x.In(f)) {
 					y[i] = 0
 					if b {
 						y[i] = 1
@@ -40,12 +42,17 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 			}
 		case tensor.Int32:
 			x := lowering.SlotOf[int32](d, in)
-			run = func(f *lowering.Frame) { kernel.FloatsOfInts(y.In(f), x.In(f)) }
+			run = func(c *ir.EvalCtx, f *lowering.Frame) {
+				y, x := y.In(f), x.In(f)
+				for lo, hi := range ops.Blocks(c, len(x), itemNumbers) {
+					kernel.FloatsOfInts(y[lo:hi], x[lo:hi])
+				}
+			}
 		case tensor.Int64:
 			x := lowering.SlotOf[int64](d, in)
-			run = func(f *lowering.Frame) {
+			run = func(c *ir.EvalCtx, f *lowering.Frame) {
 				y := y.In(f)
-				for i, v := range x.In(f) {
+				for i, v := range ops.All(c, x.In(f)) {
 					y[i] = float32(v)
 				}
 			}
@@ -53,7 +60,7 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			run(e.Frame())
+			run(e.Steps(), e.Frame())
 			return nil
 		}}
 	}

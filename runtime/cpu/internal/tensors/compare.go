@@ -55,7 +55,7 @@ func newComparison(d *lowering.Binding, s *lowering.Step, want int) *record.Tens
 // compareRow compares; NaN is in no order.
 func compareRow[T cmp.Ordered](want int) elementRow {
 	lt, eq, gt := want&below != 0, want&equal != 0, want&above != 0
-	return func(p *elementPass, row int) {
+	return func(p *elementPass, row rowPart) {
 		y, a, b := result[bool](p, row), operand[T](p, 0, row), operand[T](p, 1, row)
 		unit := p.b.Unit
 		test := func(a, b T) bool { return lt && a < b || eq && a == b || gt && a > b }

@@ -39,7 +39,7 @@ func concatKernel(s *lowering.Step) record.ShapedMaker {
 			for i, part := range parts {
 				x, n := part.In(f), in[i][axis]*inner
 				for r := range outer {
-					copy(y[r*row:r*row+n], x[r*n:(r+1)*n])
+					ops.Put(e.Steps(), y[r*row:r*row+n], x[r*n:(r+1)*n])
 				}
 				y = y[min(n, len(y)):]
 			}

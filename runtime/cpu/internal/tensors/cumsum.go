@@ -50,24 +50,25 @@ func (p *cumSumPass) Do(w *record.Workspace, k int) {
 	size := p.n * p.inner
 	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
 	if p.inner == 1 {
-		p.line(y, x)
+		p.line(w, y, x)
 		return
 	}
 	sums := reinterpret[float64](w.Scratch[:2*p.inner])
-	clear(sums)
+	ops.Fill(w.Steps, sums, 0)
 	for i := range p.n {
+		w.Steps.Step(1)
 		if p.reverse {
 			i = p.n - 1 - i
 		}
 		from, to := x[i*p.inner:(i+1)*p.inner], y[i*p.inner:(i+1)*p.inner]
 		if p.exclusive {
-			for j, v := range from {
+			for j, v := range ops.All(w.Steps, from) {
 				to[j] = float32(sums[j])
 				sums[j] += float64(v)
 			}
 			continue
 		}
-		for j, v := range from {
+		for j, v := range ops.All(w.Steps, from) {
 			sum := sums[j] + float64(v)
 			sums[j], to[j] = sum, float32(sum)
 		}
@@ -75,12 +76,12 @@ func (p *cumSumPass) Do(w *record.Workspace, k int) {
 }
 
 // line computes the running sums of contiguous numbers.
-func (p *cumSumPass) line(y, x []float32) {
+func (p *cumSumPass) line(w *record.Workspace, y, x []float32) {
 	sum, i, step := 0.0, 0, 1
 	if p.reverse {
 		i, step = len(x)-1, -1
 	}
-	for range x {
+	for range ops.Each(w.Steps, len(x)) {
 		before := sum
 		sum += float64(x[i])
 		y[i] = float32(sum)

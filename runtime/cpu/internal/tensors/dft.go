@@ -106,7 +106,7 @@ func (t *transforms) Do(w *record.Workspace, k int) {
 		for i := range r.Count {
 			outer, at := (from+i)/t.inner, (from+i)%t.inner
 			line := t.src[(outer*t.have*t.inner+at)*t.in:]
-			for k := range t.have {
+			for k := range ops.Each(w.Steps, t.have) {
 				copy(r.Src[i*in+k*t.in:][:t.in], line[k*t.inner*t.in:])
 			}
 		}
@@ -126,7 +126,7 @@ func (t *transforms) Do(w *record.Workspace, k int) {
 	for i := range r.Count {
 		outer, at := (from+i)/t.inner, (from+i)%t.inner
 		line := t.dst[(outer*t.terms*t.inner+at)*t.out:]
-		for k := range t.terms {
+		for k := range ops.Each(w.Steps, t.terms) {
 			copy(line[k*t.inner*t.out:k*t.inner*t.out+t.out], r.Dst[i*out+k*t.out:])
 		}
 	}

@@ -3,6 +3,7 @@ package tensors
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/std"
@@ -189,7 +190,7 @@ func offsetsOf(d *lowering.Binding, letters []*letter, tensor int) []int {
 	for _, l := range letters {
 		next := lowering.Make[int](d, len(all)*l.size)[:0]
 		for _, o := range all {
-			for i := range l.size {
+			for i := range ops.Each(d.Steps(), l.size) {
 				next = append(next, o+i*l.strides[tensor])
 			}
 		}
@@ -199,15 +200,16 @@ func offsetsOf(d *lowering.Binding, letters []*letter, tensor int) []int {
 }
 
 // even returns the distance between successive offsets; 0 if it is not the same for all.
-func even(offsets []int) int {
+func even(c *ir.EvalCtx, offsets []int) int {
 	if len(offsets) == 1 {
 		return 1
 	}
-	d := offsets[1] - offsets[0]
-	for i := 1; i < len(offsets); i++ {
-		if offsets[i]-offsets[i-1] != d {
+	d, next := offsets[1]-offsets[0], offsets[0]
+	for _, o := range ops.All(c, offsets) {
+		if o != next {
 			return 0
 		}
+		next += d
 	}
 	return max(d, 0)
 }
@@ -217,14 +219,15 @@ func (p *einsumPass) plan(d *lowering.Binding) {
 		p.down, p.across = 1, 1
 		return
 	}
-	if ld := even(p.aRow); even(p.aSum) == 1 && (ld >= p.k || p.m == 1) {
+	c := d.Steps()
+	if ld := even(c, p.aRow); even(c, p.aSum) == 1 && (ld >= p.k || p.m == 1) {
 		p.lda = max(ld, p.k)
 	}
-	if ld := even(p.yRow); even(p.yColumn) == 1 && (ld >= p.n || p.m == 1) {
+	if ld := even(c, p.yRow); even(c, p.yColumn) == 1 && (ld >= p.n || p.m == 1) {
 		p.ldy = max(ld, p.n)
 	}
 	off := lowering.Make[int32](d, p.k)
-	for i, o := range p.bSum {
+	for i, o := range ops.All(c, p.bSum) {
 		off[i] = int32(o)
 	}
 	p.offsets = kernel.NewOffsets(off)
@@ -239,11 +242,11 @@ func (p *einsumPass) plan(d *lowering.Binding) {
 // einsumRows copies the rows of one product, to make them contiguous.
 type einsumRows einsumPass
 
-func (p *einsumRows) Do(_ *record.Workspace, k int) {
+func (p *einsumRows) Do(w *record.Workspace, k int) {
 	a, dst := p.a[p.at[0][k]:], p.gathered[k*p.m*p.k:(k+1)*p.m*p.k]
 	for i, r := range p.aRow {
 		row := dst[i*p.k : (i+1)*p.k]
-		for j, o := range p.aSum {
+		for j, o := range ops.All(w.Steps, p.aSum) {
 			row[j] = a[r+o]
 		}
 	}
@@ -253,7 +256,7 @@ func (p *einsumPass) Do(w *record.Workspace, t int) {
 	product, down, across := t/(p.down*p.across), t/p.across%p.down, t%p.across
 	b, y := p.b[p.at[1][product]:], p.y[p.at[2][product]:]
 	if p.scalar {
-		p.each(y, p.a[p.at[0][product]:], b)
+		p.each(w, y, p.a[p.at[0][product]:], b)
 		return
 	}
 	from := down * p.rows
@@ -288,11 +291,11 @@ func (p *einsumPass) Do(w *record.Workspace, t int) {
 }
 
 // each computes each element by itself, also for a single tensor.
-func (p *einsumPass) each(y, a, b []float32) {
+func (p *einsumPass) each(w *record.Workspace, y, a, b []float32) {
 	for i, r := range p.aRow {
 		for j, c := range p.bColumn {
 			sum := 0.0
-			for k, o := range p.aSum {
+			for k, o := range ops.All(w.Steps, p.aSum) {
 				x := float64(a[r+o])
 				if !p.alone {
 					x *= float64(b[c+p.bSum[k]])

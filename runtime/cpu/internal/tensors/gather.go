@@ -1,6 +1,7 @@
 package tensors
 
 import (
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -38,7 +39,7 @@ func gatherKernel(s *lowering.Step) record.TensorMaker {
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
 			wide, short := indices.in(f)
-			if !gather(g, dst.In(f), src.In(f), wide) || !gather(g, dst.In(f), src.In(f), short) {
+			if !gather(e.Steps(), g, dst.In(f), src.In(f), wide) || !gather(e.Steps(), g, dst.In(f), src.In(f), short) {
 				return e.Fallback(s) // says what is wrong
 			}
 			return nil
@@ -50,8 +51,8 @@ func gatherKernel(s *lowering.Step) record.TensorMaker {
 type gathering struct{ outer, length, count, size int }
 
 // gather copies slices, as far as there are indices; it reports whether all of these are inside.
-func gather[T int32 | int64](g gathering, to, from []byte, index []T) bool {
-	for i, v := range index {
+func gather[T int32 | int64](c *ir.EvalCtx, g gathering, to, from []byte, index []T) bool {
+	for i, v := range ops.All(c, index) {
 		k := int(v)
 		if k < 0 {
 			k += g.length
@@ -60,7 +61,7 @@ func gather[T int32 | int64](g gathering, to, from []byte, index []T) bool {
 			return false
 		}
 		for o := range g.outer {
-			copy(to[(o*g.count+i)*g.size:(o*g.count+i+1)*g.size], from[(o*g.length+k)*g.size:])
+			ops.Put(c, to[(o*g.count+i)*g.size:(o*g.count+i+1)*g.size], from[(o*g.length+k)*g.size:])
 		}
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -59,7 +60,7 @@ func gridSampleKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-func (p *gridPass) Do(_ *record.Workspace, t int) {
+func (p *gridPass) Do(w *record.Workspace, t int) {
 	b, from := t/p.parts, t%p.parts*gridPlaces
 	var place [mostGridAxes]float64
 	for i := from; i < min(p.places, from+gridPlaces); i++ {
@@ -68,7 +69,8 @@ func (p *gridPass) Do(_ *record.Workspace, t int) {
 		}
 		at, weights := p.samplers[t].Taps(place[:p.axes])
 		x, y := p.x[b*p.channels*p.size:(b+1)*p.channels*p.size], p.y[b*p.channels*p.places+i:]
-		for c := range p.channels {
+		w.Steps.Step(64)
+		for c := range ops.Each(w.Steps, p.channels) {
 			sum := 0.0
 			for j, o := range at {
 				sum += weights[j] * float64(x[o])

@@ -133,7 +133,7 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
 			size := []int{p.m * p.k, p.k * p.n}[i]
 			p.at[i] = lowering.Offsets[int](d, batch, ops.BroadcastStrides(v, batch), 0)
-			for k := range p.at[i] {
+			for k := range ops.Each(d.Steps(), len(p.at[i])) {
 				p.at[i][k] *= size
 			}
 		}

@@ -49,7 +49,7 @@ func logicKernel(inputs int, dtype tensor.DType, run elementRow) func(s *lowerin
 
 // binaryRow joins elements of one type.
 func binaryRow[T bool | int32 | int64](join func(a, b T) T) elementRow {
-	return func(p *elementPass, row int) {
+	return func(p *elementPass, row rowPart) {
 		y, a, b, step := result[T](p, row), operand[T](p, 0, row), operand[T](p, 1, row), p.steps()
 		for i := range y {
 			y[i] = join(a[i*step[0]], b[i*step[1]])
@@ -59,7 +59,7 @@ func binaryRow[T bool | int32 | int64](join func(a, b T) T) elementRow {
 
 // predicateRow asks something of each element.
 func predicateRow[T bool | float32](holds func(x T) bool) elementRow {
-	return func(p *elementPass, row int) {
+	return func(p *elementPass, row rowPart) {
 		y, x, step := result[bool](p, row), operand[T](p, 0, row), p.steps()
 		for i := range y {
 			y[i] = holds(x[i*step[0]])

@@ -27,6 +27,7 @@ type matMulPass struct {
 	m, k, n        int
 	at             [2][]int // per product: the offsets of the matrices
 	columns, parts int      // per work item; work items per product
+	rows           int      // between two checks of the run's context
 	offsets        kernel.Offsets
 	a, b, y        []float32
 }
@@ -50,18 +51,19 @@ func matMulKernel(s *lowering.Step) record.TensorMaker {
 		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
 			size := []int{p.m * p.k, p.k * p.n}[i]
 			p.at[i] = lowering.Offsets[int](d, batch, ops.BroadcastStrides(v, batch), 0)
-			for k := range p.at[i] {
+			for k := range ops.Each(d.Steps(), len(p.at[i])) {
 				p.at[i][k] *= size
 			}
 		}
 		off := lowering.Make[int32](d, p.k)
-		for i := range off {
+		for i := range ops.Each(d.Steps(), len(off)) {
 			off[i] = int32(i * p.n)
 		}
 		p.offsets = kernel.NewOffsets(off)
 		all := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
 		per := min(all, max(1, convItemFlops/(2*p.m*p.k*kernel.PanelWidth)))
 		p.columns, p.parts = per*kernel.PanelWidth, (all+per-1)/per
+		p.rows = max(48, 1<<16/p.k/48*48) // a multiple of the rows that kernels compute together
 		left, right := lowering.Input[float32](d, s, 0), lowering.Input[float32](d, s, 1)
 		result := lowering.Output[float32](d, s, 0)
 		return &record.TensorKernel{Scratch: kernel.PanelWidth * p.k, Run: func(e record.Execution, _ record.Call) error {
@@ -84,6 +86,10 @@ func (p *matMulPass) Do(w *record.Workspace, k int) {
 			index[j] = int32(min(from+j, p.n-1))
 		}
 		kernel.Panel(panel, b, p.offsets, &index, count == kernel.PanelWidth)
-		kernel.PanelProduct(y[from:], p.n, a, p.k, p.m, p.k, panel, count)
+		for lo := 0; lo < p.m; lo += p.rows {
+			rows := min(p.rows, p.m-lo)
+			w.Steps.Step(rows * p.k)
+			kernel.PanelProduct(y[lo*p.n+from:], p.n, a[lo*p.k:], p.k, rows, p.k, panel, count)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/ops/eval"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -96,8 +95,8 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 	if 16*(int64(n)+int64(size)) > d.Room() { // the numbers here and there, and as much again
 		return nil
 	}
-	numbers := tensor.New(tensor.Int64, shape...)
-	for i := range tensor.Data[int64](numbers) {
+	numbers := tensor.NewParts(d.Steps().Pause, tensor.Int64, shape...)
+	for i := range ops.Each(d.Steps(), n) {
 		tensor.Data[int64](numbers)[i] = int64(i)
 	}
 	node := d.Concrete(s)
@@ -124,7 +123,7 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 		node.Inputs = append(node.Inputs[:min(2, len(node.Inputs))], ir.NewConst("fill", tensor.Scalar(int64(-1))))
 		data[2] = node.Inputs[len(node.Inputs)-1].Const
 	}
-	res, err := eval.Node(node, data)
+	res, err := d.Evaluate(node, data)
 	if err != nil || len(res) == 0 {
 		return nil
 	}
@@ -244,11 +243,12 @@ const far = min(1<<40, math.MaxInt>>3)
 
 // regular finds the places along each axis of which those of the elements are sums; nil where there are none.
 func regular(d *lowering.Binding, places []int64, out []int) *movement {
+	c := d.Steps()
 	m := &movement{dims: out}
 	if len(places) == 0 {
 		return m
 	}
-	if consecutive(places) { // nothing but a new shape
+	if consecutive(c, places) { // nothing but a new shape
 		m.dims = []int{len(places)}
 	}
 	base := slices.IndexFunc(places, func(p int64) bool { return p >= 0 })
@@ -259,7 +259,7 @@ func regular(d *lowering.Binding, places []int64, out []int) *movement {
 	for a, k := range m.dims {
 		at := base - base/strides[a]%k*strides[a] // the elements along this axis that share the other places with base
 		from := lowering.Make[int](d, k)
-		for i := range from {
+		for i := range ops.Each(c, len(from)) {
 			p := places[at+i*strides[a]]
 			switch {
 			case p < 0:
@@ -274,7 +274,8 @@ func regular(d *lowering.Binding, places []int64, out []int) *movement {
 	}
 	// Check that it is so.
 	index := make([]int, len(m.dims))
-	for _, p := range places {
+	for _, p := range ops.All(c, places) {
+		c.Step(4)
 		sum := 0
 		for a, k := range index {
 			sum += m.from[a][k]
@@ -299,8 +300,8 @@ func regular(d *lowering.Binding, places []int64, out []int) *movement {
 	return m
 }
 
-func consecutive(places []int64) bool {
-	for i, p := range places {
+func consecutive(c *ir.EvalCtx, places []int64) bool {
+	for i, p := range ops.All(c, places) {
 		if p != int64(i) {
 			return false
 		}
@@ -309,7 +310,7 @@ func consecutive(places []int64) bool {
 }
 
 // move copies the elements of x to their places in y.
-func move[T any](m *movement, fill T, y, x []T) {
+func move[T any](c *ir.EvalCtx, m *movement, fill T, y, x []T) {
 	if len(y) == 0 {
 		return
 	}
@@ -321,6 +322,7 @@ func move[T any](m *movement, fill T, y, x []T) {
 	last := m.from[rank-1]
 	var index [16]int
 	for len(y) > 0 {
+		c.Step(1)
 		off := 0
 		for a := range rank - 1 {
 			off += m.from[a][index[a]]
@@ -329,13 +331,11 @@ func move[T any](m *movement, fill T, y, x []T) {
 		y = y[len(last):]
 		switch {
 		case m.runs && off+last[0] >= 0:
-			copy(row, x[off+last[0]:])
+			ops.Put(c, row, x[off+last[0]:])
 		case off < -far/2:
-			for i := range row {
-				row[i] = fill
-			}
+			ops.Fill(c, row, fill)
 		default:
-			for i, f := range last {
+			for i, f := range ops.All(c, last) {
 				if k := off + f; k >= 0 {
 					row[i] = x[k]
 				} else {
@@ -357,7 +357,7 @@ func mover(d *lowering.Binding, s *lowering.Step, m *movement, fill *tensor.Tens
 	if len(m.dims) > 16 {
 		return nil
 	}
-	var run func(m *movement, fill, y, x []byte)
+	var run func(c *ir.EvalCtx, m *movement, fill, y, x []byte)
 	switch d.DType(s.In[0]) {
 	case tensor.Float32, tensor.Int32:
 		run = moveAs[uint32]
@@ -375,16 +375,16 @@ func mover(d *lowering.Binding, s *lowering.Step, m *movement, fill *tensor.Tens
 	x, y := lowering.BytesOf(d, s.In[0]), lowering.BytesOf(d, s.Out[0])
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 		f := e.Frame()
-		run(m, filling, y.In(f), x.In(f))
+		run(e.Steps(), m, filling, y.In(f), x.In(f))
 		return nil
 	}}
 }
 
 // moveAs moves elements as those of another type of their size; no filling stands for zero.
-func moveAs[T uint8 | uint32 | uint64](m *movement, fill, y, x []byte) {
+func moveAs[T uint8 | uint32 | uint64](c *ir.EvalCtx, m *movement, fill, y, x []byte) {
 	var z T
 	if len(fill) > 0 {
 		z = reinterpret[T](fill)[0]
 	}
-	move(m, z, reinterpret[T](y), reinterpret[T](x))
+	move(c, m, z, reinterpret[T](y), reinterpret[T](x))
 }

@@ -65,12 +65,14 @@ func newGroupNorm(d *lowering.Binding, s *lowering.Step, grouped bool) *record.T
 	}}
 }
 
-func (p *groupNormPass) Do(_ *record.Workspace, k int) {
+func (p *groupNormPass) Do(w *record.Workspace, k int) {
 	size, first := p.each*p.inner, k%p.groups*p.each
 	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
 	mean, inv := kernel.Normal(x, p.eps)
 	for c := range p.each {
-		kernel.Standardize(y[c*p.inner:(c+1)*p.inner], x[c*p.inner:(c+1)*p.inner], mean, inv, p.scale[first+c],
-			p.shift[first+c])
+		y, x := y[c*p.inner:(c+1)*p.inner], x[c*p.inner:(c+1)*p.inner]
+		for lo, hi := range ops.Blocks(w.Steps, p.inner, itemNumbers) {
+			kernel.Standardize(y[lo:hi], x[lo:hi], mean, inv, p.scale[first+c], p.shift[first+c])
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package tensors
 
 import (
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -31,20 +32,18 @@ func oneHotKernel(s *lowering.Step) record.TensorMaker {
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
 			y, v := result.In(f), values.In(f)
-			for i := range y {
-				y[i] = v[0]
-			}
+			ops.Fill(e.Steps(), y, v[0])
 			wide, short := index.in(f)
-			oneHot(y, wide, depth, inner, v[1])
-			oneHot(y, short, depth, inner, v[1])
+			oneHot(e.Steps(), y, wide, depth, inner, v[1])
+			oneHot(e.Steps(), y, short, depth, inner, v[1])
 			return nil
 		}}
 	}
 }
 
 // oneHot sets the element of each index in range. Negative indices count from the end.
-func oneHot[T int32 | int64](y []float32, index []T, depth, inner int, on float32) {
-	for i, v := range index {
+func oneHot[T int32 | int64](c *ir.EvalCtx, y []float32, index []T, depth, inner int, on float32) {
+	for i, v := range ops.All(c, index) {
 		k := int(v)
 		if k < 0 {
 			k += depth

@@ -1,6 +1,7 @@
 package tensors
 
 import (
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -26,12 +27,12 @@ func pairKernel(s *lowering.Step) record.ShapedMaker {
 			x, y := slots.in(e.Frame())
 			for i := range p {
 				a, b := x[i*h:(i+1)*h], x[(p+i)*h:(p+i+1)*h]
-				y = y[copy(y, a):]
-				y = y[copy(y, b):]
+				y = y[ops.Put(e.Steps(), y, a):]
+				y = y[ops.Put(e.Steps(), y, b):]
 				if !nli {
 					continue
 				}
-				for j := range a {
+				for j := range ops.Each(e.Steps(), len(a)) {
 					y[j], y[h+j] = a[j]-b[j], a[j]*b[j]
 				}
 				y = y[2*h:]

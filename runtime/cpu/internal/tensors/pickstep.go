@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -46,7 +47,8 @@ func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 		spans := lowering.Make[essm.Span](d, b)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
-			copy(acc, sums.In(f))
+			c := e.Steps()
+			ops.Put(c, acc, sums.In(f))
 			copy(kept, counts.In(f))
 			if err := essm.PickSpans(s.Node, lengths.In(f), ends.In(f), kept, l, spans); err != nil {
 				return err
@@ -55,17 +57,20 @@ func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 			for i, p := range spans {
 				row := acc[i*h : (i+1)*h]
 				for k := p.From; k < p.To; k++ {
-					essm.PickRow(mode, row, x[(i*l+k)*h:(i*l+k+1)*h], p.Before == 0 && k == p.From)
+					x := x[(i*l+k)*h : (i*l+k+1)*h]
+					for lo, hi := range ops.Parts(c, h) {
+						essm.PickRow(mode, row[lo:hi], x[lo:hi], p.Before == 0 && k == p.From)
+					}
 				}
 				n := p.Before + int64(p.To-p.From)
-				for j, v := range row {
+				for j, v := range ops.All(c, row) {
 					if mode == "pool" && n > 0 {
 						v /= float64(n)
 					}
 					y[i*h+j] = float32(v)
 				}
 			}
-			copy(newSums.In(f), acc)
+			ops.Put(c, newSums.In(f), acc)
 			copy(newCounts.In(f), kept)
 			return nil
 		}}

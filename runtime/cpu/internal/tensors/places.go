@@ -3,6 +3,7 @@ package tensors
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -78,16 +79,16 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 		f := e.Frame()
 		wide, short := index.in(f)
-		if !findPlaces(p, wide) || !findPlaces(p, short) {
+		if !findPlaces(e.Steps(), p, wide) || !findPlaces(e.Steps(), p, short) {
 			return e.Fallback(s) // says what is wrong
 		}
 		src, dst := from.In(f), to.In(f)
 		if !scatters {
-			gatherRuns(dst, src, p.at, run, tensor.ByteSize(dtype, 1))
+			gatherRuns(e.Steps(), dst, src, p.at, run, tensor.ByteSize(dtype, 1))
 			return nil
 		}
-		copy(dst, src)
-		scatterRuns(dst, updates.In(f), p.at, run, tensor.ByteSize(dtype, 1))
+		ops.Put(e.Steps(), dst, src)
+		scatterRuns(e.Steps(), dst, updates.In(f), p.at, run, tensor.ByteSize(dtype, 1))
 		return nil
 	}}
 }
@@ -156,11 +157,11 @@ func (x *indexSlot) in(f *lowering.Frame) (wide []int64, short []int32) {
 }
 
 // findPlaces reads indices, as far as there are any; it reports whether all of them are inside.
-func findPlaces[T int32 | int64](p *places, index []T) bool {
+func findPlaces[T int32 | int64](c *ir.EvalCtx, p *places, index []T) bool {
 	if len(index) == 0 { // of one type, or in vectors of none: places are the bases
 		return true
 	}
-	for i := range p.at {
+	for i := range ops.Costly(c, len(p.at), 2*p.vector) {
 		o := p.base[i]
 		for j, v := range index[i*p.vector : (i+1)*p.vector] {
 			k := int(v)
@@ -178,30 +179,30 @@ func findPlaces[T int32 | int64](p *places, index []T) bool {
 }
 
 // gatherRuns copies runs of elements of some bytes each from their places.
-func gatherRuns(dst, src []byte, at []int, run, size int) {
+func gatherRuns(c *ir.EvalCtx, dst, src []byte, at []int, run, size int) {
 	switch {
 	case run == 1 && size == 4:
 		y, x := reinterpret[uint32](dst), reinterpret[uint32](src)
-		for i, p := range at {
+		for i, p := range ops.All(c, at) {
 			y[i] = x[p]
 		}
 	case run == 1 && size == 8:
 		y, x := reinterpret[uint64](dst), reinterpret[uint64](src)
-		for i, p := range at {
+		for i, p := range ops.All(c, at) {
 			y[i] = x[p]
 		}
 	default:
 		n := run * size
-		for i, p := range at {
-			copy(dst[i*n:(i+1)*n], src[p*size:])
+		for i, p := range ops.All(c, at) {
+			ops.Put(c, dst[i*n:(i+1)*n], src[p*size:])
 		}
 	}
 }
 
 // scatterRuns copies runs of elements of some bytes each to their places.
-func scatterRuns(dst, src []byte, at []int, run, size int) {
+func scatterRuns(c *ir.EvalCtx, dst, src []byte, at []int, run, size int) {
 	n := run * size
-	for i, p := range at {
-		copy(dst[p*size:p*size+n], src[i*n:])
+	for i, p := range ops.All(c, at) {
+		ops.Put(c, dst[p*size:p*size+n], src[i*n:])
 	}
 }

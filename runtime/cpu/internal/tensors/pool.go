@@ -3,6 +3,7 @@ package tensors
 import (
 	"math"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -85,7 +86,7 @@ func (p *poolPass) plan(d *lowering.Binding) {
 	p.pw = (width + p.Sw - 1) / p.Sw
 	p.rows = min(p.Oh, max(1, poolBlock/(p.pw*p.Sw)))
 	p.counts, p.uniform = lowering.Make[float32](d, p.Ow), true
-	for i := range p.counts {
+	for i := range ops.Each(d.Steps(), len(p.counts)) {
 		from, to := span1(i*p.Sw-p.Left, p.kw, p.Dw, p.Wd)
 		if p.all {
 			from, to = 0, p.kw
@@ -126,13 +127,14 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 		n := min(p.rows, p.Oh-first)
 		for r := range n {
 			row := padded[r*width : (r+1)*width]
+			w.Steps.Step(width)
 			for i := range p.Left {
 				row[i] = fill
 			}
 			for i := p.Left + p.Wd; i < width; i++ {
 				row[i] = fill
 			}
-			p.column(row[p.Left:p.Left+p.Wd], x, first+r, fill, join)
+			p.column(w.Steps, row[p.Left:p.Left+p.Wd], x, first+r, fill, join)
 		}
 		if p.pw == p.Ow {
 			out = y[first*p.Ow:]
@@ -143,7 +145,7 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 			kernel.Part(phases[:span], phases[size:size+span], padded)
 		case p.Sw > 2:
 			for q := range p.Sw {
-				for i := range phases[q*size : q*size+span] {
+				for i := range ops.Each(w.Steps, span) {
 					phases[q*size+i] = padded[i*p.Sw+q]
 				}
 			}
@@ -152,26 +154,33 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 			at := j * p.Dw
 			src := phases[at%p.Sw*size+at/p.Sw:]
 			if j == 0 {
-				copy(out[:span], src)
+				ops.Put(w.Steps, out[:span], src)
 			} else {
 				m := min(span, size-at/p.Sw)
-				join(out[:m], out[:m], src[:m])
+				inParts(w.Steps, join, out[:m], out[:m], src)
 			}
 		}
 		for r := range n {
 			dst := y[(first+r)*p.Ow : (first+r+1)*p.Ow]
 			if p.pw != p.Ow {
-				copy(dst, out[r*p.pw:])
+				ops.Put(w.Steps, dst, out[r*p.pw:])
 			}
 			if p.average {
-				p.divide(dst, first+r)
+				p.divide(w.Steps, dst, first+r)
 			}
 		}
 	}
 }
 
+// inParts joins as many numbers of a and b as y has.
+func inParts(c *ir.EvalCtx, join func(y, a, b []float32), y, a, b []float32) {
+	for lo, hi := range ops.Blocks(c, len(y), itemNumbers) {
+		join(y[lo:hi], a[lo:hi], b[lo:hi])
+	}
+}
+
 // column reduces the rows of the windows of row r of the output.
-func (p *poolPass) column(row, x []float32, r int, fill float32, join func(y, a, b []float32)) {
+func (p *poolPass) column(c *ir.EvalCtx, row, x []float32, r int, fill float32, join func(y, a, b []float32)) {
 	top := r*p.Sh - p.Top
 	lo, hi := span1(top, p.kh, p.Dh, p.H)
 	if lo == hi {
@@ -182,17 +191,17 @@ func (p *poolPass) column(row, x []float32, r int, fill float32, join func(y, a,
 	}
 	x, step := x[(top+lo*p.Dh)*p.Wd:], p.Dh*p.Wd
 	if hi == lo+1 {
-		copy(row, x)
+		ops.Put(c, row, x)
 		return
 	}
-	join(row, x[:p.Wd], x[step:step+p.Wd])
+	inParts(c, join, row, x, x[step:])
 	for at := 2 * step; at < (hi-lo)*step; at += step {
-		join(row, row, x[at:at+p.Wd])
+		inParts(c, join, row, row, x[at:])
 	}
 }
 
 // divide turns the sums of a row of the output into means; 0 for windows outside of the input.
-func (p *poolPass) divide(y []float32, r int) {
+func (p *poolPass) divide(c *ir.EvalCtx, y []float32, r int) {
 	lo, hi := span1(r*p.Sh-p.Top, p.kh, p.Dh, p.H)
 	if p.all {
 		lo, hi = 0, p.kh
@@ -202,9 +211,9 @@ func (p *poolPass) divide(y []float32, r int) {
 		kernel.DivS(y, y, rows*p.counts[0])
 		return
 	}
-	for i, c := range p.counts {
-		if c *= rows; c > 0 {
-			y[i] /= c
+	for i, n := range ops.All(c, p.counts) {
+		if n *= rows; n > 0 {
+			y[i] /= n
 		} else {
 			y[i] = 0
 		}

@@ -40,7 +40,7 @@ func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *record
 		now[a] = w.out[a]
 		p.held = max(p.held, product(now))
 		counts := lowering.Make[float32](d, w.out[a])
-		for o := range counts {
+		for o := range ops.Each(d.Steps(), len(counts)) {
 			lo, hi := span1(o*w.strides[a]-w.before[a], taps[a], w.dilations[a], w.in[a])
 			if all {
 				lo, hi = 0, taps[a]
@@ -66,7 +66,7 @@ func (p *poolND) Do(w *record.Workspace, k int) {
 			dst = p.y[k*m : (k+1)*m]
 		}
 		for o := range outer {
-			p.reduce(dst[o*p.out[a]*inner:(o+1)*p.out[a]*inner], src[o*p.in[a]*inner:(o+1)*p.in[a]*inner], a, inner)
+			p.reduce(w, dst[o*p.out[a]*inner:(o+1)*p.out[a]*inner], src[o*p.in[a]*inner:(o+1)*p.in[a]*inner], a, inner)
 		}
 		src = dst
 		outer *= p.out[a]
@@ -78,6 +78,7 @@ func (p *poolND) Do(w *record.Workspace, k int) {
 	var places [mostPoolAxes]int
 	index := places[:last]
 	for row := src; len(row) > 0; row = row[p.out[last]:] {
+		w.Steps.Step(p.out[last])
 		share := float32(1)
 		for a, i := range index {
 			share *= p.shares[a][i]
@@ -94,12 +95,13 @@ func (p *poolND) Do(w *record.Workspace, k int) {
 }
 
 // reduce reduces lines of inner numbers along axis a.
-func (p *poolND) reduce(y, x []float32, a, inner int) {
+func (p *poolND) reduce(w *record.Workspace, y, x []float32, a, inner int) {
 	fill := float32(0)
 	if !p.average {
 		fill = float32(math.Inf(-1))
 	}
 	for o := range p.out[a] {
+		w.Steps.Step(1 + inner/8*p.taps[a])
 		at := o*p.strides[a] - p.before[a]
 		lo, hi := span1(at, p.taps[a], p.dilations[a], p.in[a])
 		row := y[o*inner : (o+1)*inner]

@@ -118,9 +118,12 @@ func newQuantize(d *lowering.Binding, s *lowering.Step, scale, zero []float64, n
 	}}
 }
 
-func (p *quantizePass) Do(_ *record.Workspace, k int) {
+func (p *quantizePass) Do(w *record.Workspace, k int) {
 	i, from, to := k%len(p.scale), k*p.inner, min(p.n, (k+1)*p.inner)
-	p.convert(p.numbers[from:to], p.elements[from*p.size:to*p.size], p.scale[i], p.zero[i])
+	for lo, hi := range ops.Blocks(w.Steps, to-from, itemNumbers) {
+		lo, hi := from+lo, from+hi
+		p.convert(p.numbers[lo:hi], p.elements[lo*p.size:hi*p.size], p.scale[i], p.zero[i])
+	}
 }
 
 func quantizeInt8(x []float32, y []byte, scale, zero float64) {

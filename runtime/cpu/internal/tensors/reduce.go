@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -130,42 +131,50 @@ func (p *reducePass) Do(w *record.Workspace, k int) {
 	for o := k * reducePer; o < min(p.outer, (k+1)*reducePer); o++ {
 		x, y := p.x[o*p.n*p.inner:(o+1)*p.n*p.inner], p.y[o*p.inner:(o+1)*p.inner]
 		if p.inner == 1 {
-			y[0] = p.row(x)
+			y[0] = p.row(w.Steps, x)
 			continue
 		}
-		p.columns(y, x, w.Scratch[:p.inner])
+		p.columns(w.Steps, y, x, w.Scratch[:p.inner])
 	}
 }
 
 // row reduces consecutive numbers.
-func (p *reducePass) row(x []float32) float32 {
+func (p *reducePass) row(c *ir.EvalCtx, x []float32) float32 {
 	switch p.op {
 	case reduceMax:
-		return kernel.Greatest(x)
+		best := float32(math.Inf(-1))
+		for lo, hi := range ops.Blocks(c, len(x), itemNumbers) {
+			best = max(best, kernel.Greatest(x[lo:hi]))
+		}
+		return best
 	case reduceMin:
-		lo, _ := kernel.Extremes(x)
-		return lo
+		best := float32(math.Inf(1))
+		for lo, hi := range ops.Blocks(c, len(x), itemNumbers) {
+			least, _ := kernel.Extremes(x[lo:hi])
+			best = min(best, least)
+		}
+		return best
 	case reduceProd:
 		product := 1.0
-		for _, v := range x {
+		for _, v := range ops.All(c, x) {
 			product *= float64(v)
 		}
 		return float32(product)
 	case reduceL1:
 		sum := 0.0
-		for _, v := range x {
+		for _, v := range ops.All(c, x) {
 			sum += math.Abs(float64(v))
 		}
 		return float32(sum)
 	case reduceLogSum:
-		return float32(math.Log(kernel.Sum(x)))
+		return float32(math.Log(sum(c, x)))
 	case reduceSum:
-		return float32(kernel.Sum(x))
+		return float32(sum(c, x))
 	case reduceMean:
-		return float32(kernel.Sum(x) / float64(len(x)))
+		return float32(sum(c, x) / float64(len(x)))
 	}
 	sum := 0.0
-	for _, v := range x {
+	for _, v := range ops.All(c, x) {
 		sum += float64(v) * float64(v)
 	}
 	if p.op == reduceL2 {
@@ -174,11 +183,21 @@ func (p *reducePass) row(x []float32) float32 {
 	return float32(sum)
 }
 
+// sum is kernel.Sum.
+func sum(c *ir.EvalCtx, x []float32) float64 {
+	total := 0.0
+	for lo, hi := range ops.Blocks(c, len(x), itemNumbers) {
+		total = kernel.AddSum(total, x[lo:hi])
+	}
+	return total
+}
+
 // columns reduces rows element by element.
-func (p *reducePass) columns(y, x, tmp []float32) {
+func (p *reducePass) columns(c *ir.EvalCtx, y, x, tmp []float32) {
 	n := p.inner
 	squares := p.op == reduceSquares || p.op == reduceL2
 	for i := range p.n {
+		c.Step(1 + n/4)
 		row := x[i*n : (i+1)*n]
 		if squares {
 			kernel.Square(tmp, row)

@@ -2,6 +2,7 @@ package tensors
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/internal/streaming"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -32,7 +33,7 @@ func copyKernel(s *lowering.Step) record.ShapedMaker {
 		slots := unaryOf(d, s)
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			x, y := slots.in(e.Frame())
-			copy(y, x)
+			ops.Put(e.Steps(), y, x)
 			return nil
 		}}
 	}

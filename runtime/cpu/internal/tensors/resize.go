@@ -3,6 +3,7 @@ package tensors
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -181,15 +182,15 @@ func (p *resizePass) Do(w *record.Workspace, k int) {
 		if i < len(p.stages)-1 {
 			dst = buffers[i%2][:st.outer*st.size*st.inner]
 		}
-		st.run(dst, src, turned, p.beyond)
+		st.run(w.Steps, dst, src, turned, p.beyond)
 		src = dst
 	}
 }
 
-func (st *resizeStage) run(y, x, turned []float32, beyond float32) {
+func (st *resizeStage) run(c *ir.EvalCtx, y, x, turned []float32, beyond float32) {
 	if st.block == 0 {
 		for p := range st.outer {
-			st.lines(y[p*st.size*st.inner:(p+1)*st.size*st.inner], x[p*st.d*st.inner:(p+1)*st.d*st.inner], st.inner,
+			st.lines(c, y[p*st.size*st.inner:(p+1)*st.size*st.inner], x[p*st.d*st.inner:(p+1)*st.d*st.inner], st.inner,
 				beyond)
 		}
 		return
@@ -200,14 +201,15 @@ func (st *resizeStage) run(y, x, turned []float32, beyond float32) {
 		n := min(st.block, st.outer-from)
 		a, b := turned[:st.block*in], turned[st.block*in:st.block*(in+out)]
 		kernel.Transpose(a, st.block, x[from*in:], in, n, in)
-		st.lines(b, a, st.block*st.inner, beyond)
+		st.lines(c, b, a, st.block*st.inner, beyond)
 		kernel.Transpose(y[from*out:], out, b, st.block, out, n)
 	}
 }
 
 // lines computes lines of n numbers as weighted sums of lines of x.
-func (st *resizeStage) lines(y, x []float32, n int, beyond float32) {
+func (st *resizeStage) lines(c *ir.EvalCtx, y, x []float32, n int, beyond float32) {
 	for o := range st.taps {
+		c.Step(1 + n/8*len(st.taps[o].weights))
 		t, row := &st.taps[o], y[o*n:(o+1)*n]
 		if t.weights == nil {
 			for i := range row {

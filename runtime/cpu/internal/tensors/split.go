@@ -50,7 +50,7 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 			for i, n := range sizes {
 				y := parts[i].In(f)
 				for r := range outer {
-					copy(y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])
+					ops.Put(e.Steps(), y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])
 				}
 				from += n
 			}

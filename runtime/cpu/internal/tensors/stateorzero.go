@@ -3,6 +3,7 @@ package tensors
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -26,9 +27,9 @@ func stateOrZeroKernel(s *lowering.Step) record.ShapedMaker {
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
 			if given {
-				copy(y.In(f), state.In(f))
+				ops.Put(e.Steps(), y.In(f), state.In(f))
 			} else {
-				clear(y.In(f))
+				ops.Fill(e.Steps(), y.In(f), 0)
 			}
 			return nil
 		}}

@@ -2,7 +2,9 @@ package tensors
 
 import (
 	"cmp"
+	"math/bits"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -82,27 +84,21 @@ func (p *topKPass[T]) before(row []T, i, j int32) bool {
 	return i < j
 }
 
-// topKPart is the number of elements between two checks whether the run has ended: 1 ms at most.
-const topKPart = 1 << 12
-
 func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 	all := int32s(w.Scratch)
 	for i := range p.inner {
 		row := p.x[t*p.n*p.inner+i:]
 		// A heap of the best so far, the worst of them first.
 		heap := all[:p.k]
-		for j := range heap {
+		for j := range ops.Each(w.Steps, len(heap)) {
 			heap[j] = int32(j)
 		}
 		for j := p.k/2 - 1; j >= 0; j-- {
-			if j%topKPart == 0 && w.Halted() {
-				return
-			}
-			p.sink(row, heap, j)
+			p.sink(w, row, heap, j)
 		}
 		for j := p.k; j < p.n; j++ {
-			if j%topKPart == 0 && w.Halted() {
-				return
+			if j%ir.Pace == 0 {
+				w.Steps.Step(ir.Pace)
 			}
 			if x, worst := row[j*p.inner], row[int(heap[0])*p.inner]; p.largest && x <= worst ||
 				!p.largest && x >= worst {
@@ -110,17 +106,14 @@ func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 			}
 			if p.before(row, int32(j), heap[0]) {
 				heap[0] = int32(j)
-				p.sink(row, heap, 0)
+				p.sink(w, row, heap, 0)
 			}
 		}
 		for left := p.k - 1; left > 0; left-- { // the worst goes last
-			if left%topKPart == 0 && w.Halted() {
-				return
-			}
 			heap[0], heap[left] = heap[left], heap[0]
-			p.sink(row, heap[:left], 0)
+			p.sink(w, row, heap[:left], 0)
 		}
-		for j, from := range heap {
+		for j, from := range ops.All(w.Steps, heap) {
 			at := (t*p.k+j)*p.inner + i
 			if p.y != nil {
 				p.y[at] = row[int(from)*p.inner]
@@ -133,7 +126,8 @@ func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 }
 
 // sink moves entry j of a heap down to its position.
-func (p *topKPass[T]) sink(row []T, heap []int32, j int) {
+func (p *topKPass[T]) sink(w *record.Workspace, row []T, heap []int32, j int) {
+	w.Steps.Step(bits.Len(uint(len(heap))) * 4)
 	for {
 		child := 2*j + 1
 		if child >= len(heap) {

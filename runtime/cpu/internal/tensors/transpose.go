@@ -133,7 +133,7 @@ func (t *transposition) Do(w *record.Workspace, k int) {
 			src, dst = src+i*a.src, dst+i*a.dst
 		}
 		if t.run > 0 {
-			copy(t.Dst[dst:dst+t.run], t.Src[src:])
+			ops.Put(w.Steps, t.Dst[dst:dst+t.run], t.Src[src:])
 			continue
 		}
 		rows, cols, from := t.row.n, t.col.n, part*t.share

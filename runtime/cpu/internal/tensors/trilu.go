@@ -2,6 +2,7 @@ package tensors
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -39,10 +40,11 @@ func triluKernel(s *lowering.Step) record.TensorMaker {
 				if !upper {
 					from, to = 0, min(max(r%rows+diagonal+1, 0), columns)
 				}
+				c := e.Steps()
 				line := y[r*columns*size : (r+1)*columns*size]
-				clear(line[:from*size])
-				copy(line[from*size:to*size], x[(r*columns+from)*size:])
-				clear(line[to*size:])
+				ops.Fill(c, line[:from*size], 0)
+				ops.Put(c, line[from*size:to*size], x[(r*columns+from)*size:])
+				ops.Fill(c, line[to*size:], 0)
 			}
 			return nil
 		}}

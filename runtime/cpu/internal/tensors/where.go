@@ -31,7 +31,7 @@ func whereKernel(s *lowering.Step) record.TensorMaker {
 }
 
 // whereRow picks elements, as those of another type of their size.
-func whereRow[T uint32 | uint64](p *elementPass, row int) {
+func whereRow[T uint32 | uint64](p *elementPass, row rowPart) {
 	y, c, step := result[T](p, row), operand[bool](p, 0, row), p.steps()
 	a, b := operand[T](p, 1, row), operand[T](p, 2, row)
 	for i := range y {
