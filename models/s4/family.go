@@ -35,13 +35,19 @@ func minimalPresets() []models.Preset {
 		Init:   func(c models.Config, seed uint64) (models.Weights, error) { return InitMinimal(c.(*Minimal), seed) }}}
 }
 
-// presets has a small model for the task of the preset scifar.
+// presets has a small model for the task of the preset scifar, and the paper's for Speech Commands.
 func presets() []models.Preset {
-	return []models.Preset{backbone.Preset("s4d-cifar", "CIFAR-10 in color, pixel by pixel, with S4D", 1024,
-		backbone.New(Type, layers), `{
+	return []models.Preset{
+		backbone.Preset("s4d-cifar", "CIFAR-10 in color, pixel by pixel, with S4D", 1024, backbone.New(Type, layers), `{
 			"encoder": {"_name_": "linear", "d_input": 3},
 			"model": {"d_model": 128, "n_layers": 4, "prenorm": false, "residual": "R", "norm": "layer", "layer": {"_name_": "s4"}},
-			"decoder": {"mode": "pool", "d_output": 10}}`)}
+			"decoder": {"mode": "pool", "d_output": 10}}`),
+		backbone.Preset("s4d-sc35", "Speech Commands, 35 words, with S4D", 16000, backbone.New(Type, layers), `{
+			"encoder": {"_name_": "linear", "d_input": 1},
+			"model": {"d_model": 128, "n_layers": 6, "prenorm": true, "residual": "R", "norm": "batch",
+				"layer": {"_name_": "s4", "n_ssm": 2, "bidirectional": true}},
+			"decoder": {"mode": "pool", "d_output": 35}}`),
+	}
 }
 
 // fullPresets has the model of Gu, Gupta, Goel and Ré (2022) for Speech Commands.

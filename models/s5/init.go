@@ -15,13 +15,24 @@ func init() {
 		Presets: presets})
 }
 
-// presets has a small model for the task of the preset smnist.
+// presets has a small model for the task of the preset smnist, and the paper's for Speech Commands.
 func presets() []models.Preset {
-	c := newConfig()
-	c.DInput, c.DOutput, c.NLayers, c.DModel, c.SSMSize, c.Blocks = 1, 10, 4, 96, 128, 1
-	c.Mode, c.Activation = "pool", "half_glu1"
-	return []models.Preset{{ID: "s5-smnist", Doc: "MNIST digits, pixel by pixel, with S5", Config: c, Length: 784,
-		Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}}
+	preset := func(id, doc string, length int, change func(c *Config)) models.Preset {
+		c := newConfig()
+		change(c)
+		return models.Preset{ID: id, Doc: doc, Config: c, Length: length,
+			Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}
+	}
+	return []models.Preset{
+		preset("s5-smnist", "MNIST digits, pixel by pixel, with S5", 784, func(c *Config) {
+			c.DInput, c.DOutput, c.NLayers, c.DModel, c.SSMSize, c.Blocks = 1, 10, 4, 96, 128, 1
+			c.Mode, c.Activation = "pool", "half_glu1"
+		}),
+		preset("s5-sc35", "Speech Commands, 35 words, from raw audio at 16 kHz, with S5", 16000, func(c *Config) {
+			c.DInput, c.DOutput, c.NLayers, c.DModel, c.SSMSize, c.Blocks, c.SamplingRate = 1, 35, 6, 96, 128, 16, 16000
+			c.CInit, c.Activation, c.ClipEigs, c.Bidirectional = "lecun_normal", "half_glu2", true, true
+		}),
+	}
 }
 
 // Init makes initial weights for training: blocks of the normal part of the HiPPO-LegS matrix. Equal seeds give equal
