@@ -14,7 +14,7 @@ import (
 // anchor is the name of a tensor that every eSSM has. In a state dict it may have a prefix, which all names share.
 const anchor = "model.layers.0.layer.B"
 
-// ReadTorch converts a checkpoint of the authors' released code. The configuration is the file's hyper_parameters, or
+// ReadTorch converts a checkpoint of the authors' released code, or of state-spaces/s4, Liquid-S4 or DSS. The configuration is the file's hyper_parameters, or
 // the file at configPath unless that is empty: .yaml or .json with the authors' keys, or a config.json as in a model
 // directory. The notes, in alphabetical order, list settings that are irrelevant for inference, and the defaults of the
 // released code that were used.
@@ -51,11 +51,15 @@ func ReadTorch(path, configPath string) (c models.Config, w models.Weights, note
 		}
 	}
 	if c == nil {
-		converted, more, err := convert(root, tensors)
+		var more []string
+		if layoutOf(tensors) == released {
+			c, more, err = convertAuthors(root, tensors)
+		} else {
+			c, tensors, more, err = convertBackbone(root, tensors)
+		}
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s: %w", source, err)
 		}
-		c = converted
 		notes = append(notes, more...)
 	}
 	if w, err = weights(c, tensors); err != nil {
@@ -63,6 +67,15 @@ func ReadTorch(path, configPath string) (c models.Config, w models.Weights, note
 	}
 	slices.Sort(notes)
 	return c, w, slices.Compact(notes), nil
+}
+
+// convertAuthors is convert, of which an error has no configuration.
+func convertAuthors(root any, tensors map[string]*tensor.Tensor) (models.Config, []string, error) {
+	c, notes, err := convert(root, tensors)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, notes, nil
 }
 
 // stateDict returns the tensors of a Lightning checkpoint or of a bare state dict, without the prefix that all names
@@ -106,8 +119,10 @@ func sharedPrefix(d *torchfile.Dict) (string, error) {
 	prefixes := map[string]bool{}
 	for k := range d.All() {
 		if name, ok := k.(string); ok {
-			if p, ok := strings.CutSuffix(name, anchor); ok && (p == "" || strings.HasSuffix(p, ".")) {
-				prefixes[p] = true
+			for _, a := range anchors {
+				if p, ok := strings.CutSuffix(name, a.name); ok && (p == "" || strings.HasSuffix(p, ".")) {
+					prefixes[p] = true
+				}
 			}
 		}
 	}
@@ -117,7 +132,8 @@ func sharedPrefix(d *torchfile.Dict) (string, error) {
 	case len(all) == 1:
 		return all[0], nil
 	case len(all) == 0:
-		return "", fmt.Errorf("no tensor %s, so this is not the state dict of an eSSM", anchor)
+		return "", fmt.Errorf("no tensor %s, so this is not the state dict of an eSSM, nor %s, …, of S4 or DSS", anchor,
+			anchors[1].name)
 	default:
 		return "", fmt.Errorf("holds several models, under %q", all)
 	}
