@@ -110,23 +110,29 @@ func (s *Selective) Scan(k int, y, x []float32, stride int, delta []float32, ldd
 	}
 }
 
-// Load sets the states of a block from those of its features, N in turn. Nil stands for zeros.
-func (s *Selective) Load(k int, z []float64, at func(i int) float64) {
-	_, count := s.Block(k)
+// LoadStates sets the states of block k from those of its features, N in turn. Nil stands for zeros.
+func LoadStates[T float32 | float64](s *Selective, k int, z []float64, from []T) {
 	clear(z)
+	if from == nil {
+		return
+	}
+	_, count := s.Block(k)
 	for i := range count {
-		for j := range s.N {
-			z[j*s.lanes+i] = at(i*s.N + j)
+		at := z[i:]
+		for j, v := range from[i*s.N : (i+1)*s.N] {
+			at[j*s.lanes] = float64(v)
 		}
 	}
 }
 
-// Save passes on the states of a block, in the order of Load.
-func (s *Selective) Save(k int, z []float64, put func(i int, v float64)) {
+// SaveStates writes the states of block k as LoadStates reads them.
+func SaveStates[T float32 | float64](s *Selective, k int, z []float64, to []T) {
 	_, count := s.Block(k)
 	for i := range count {
-		for j := range s.N {
-			put(i*s.N+j, z[j*s.lanes+i])
+		at := z[i:]
+		row := to[i*s.N : (i+1)*s.N]
+		for j := range row {
+			row[j] = T(at[j*s.lanes])
 		}
 	}
 }

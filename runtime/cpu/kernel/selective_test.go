@@ -47,7 +47,7 @@ func testSelective(t *testing.T) {
 					y[0], y[len(y)-1] = guard, guard
 					for k := range s.Blocks() {
 						from, _ := s.Block(k)
-						s.Load(k, z[k*s.States():][:s.States()], func(i int) float64 { return state[from*n+i] })
+						LoadStates(s, k, z[k*s.States():][:s.States()], state[from*n:])
 						half := rows / 2
 						s.scan(k, y[1:len(y)-1], x, delta, b, c, groups, 0, half, z)
 						s.scan(k, y[1:len(y)-1], x, delta, b, c, groups, half, rows-half, z)
@@ -79,12 +79,14 @@ func testSelective(t *testing.T) {
 						}
 					}
 					for k := range s.Blocks() {
-						from, _ := s.Block(k)
-						s.Save(k, z[k*s.States():], func(i int, v float64) {
+						from, count := s.Block(k)
+						after := make([]float64, count*n)
+						SaveStates(s, k, z[k*s.States():], after)
+						for i, v := range after {
 							if w := state[from*n+i]; !(math.Abs(v-w) <= 2e-6*(1+math.Abs(w))) {
 								t.Fatalf("%s: state %d of block %d is %g, expected %g", what, i, k, v, w)
 							}
-						})
+						}
 					}
 				}
 			}
@@ -116,7 +118,7 @@ func TestSelectiveSlow(t *testing.T) {
 		}
 		z := make([]float64, s.Blocks()*s.States())
 		for k := range s.Blocks() {
-			s.Load(k, z[k*s.States():][:s.States()], func(int) float64 { return 1 })
+			LoadStates(s, k, z[k*s.States():][:s.States()], ones[:16])
 		}
 		for range rows / 64 {
 			for k := range s.Blocks() {

@@ -135,16 +135,27 @@ func (k *selective) states(sample, block int) (z []float64, first int) {
 	return k.z[(sample*k.scan.Blocks()+block)*size:][:size], (sample*k.features + from) * k.scan.N
 }
 
-func (k *selective) Start() error {
-	clear(k.z)
-	if f := k.E.Frame(); !k.before.absent() {
-		for i := range k.Batch * k.scan.Blocks() {
-			block := i % k.scan.Blocks()
-			z, first := k.states(i/k.scan.Blocks(), block)
-			k.scan.Load(block, z, func(i int) float64 { return k.before.get(f, first+i) })
-		}
+// load sets the states of a block before the first step, and save passes on those after the last one.
+func (k *selective) load(sample, block int) {
+	z, first := k.states(sample, block)
+	switch f := k.E.Frame(); {
+	case !k.before.wide.Absent():
+		kernel.LoadStates(k.scan, block, z, k.before.wide.In(f)[first:])
+	case !k.before.short.Absent():
+		kernel.LoadStates(k.scan, block, z, k.before.short.In(f)[first:])
+	default:
+		clear(z)
 	}
-	return nil
+}
+
+func (k *selective) save(sample, block int) {
+	z, first := k.states(sample, block)
+	switch f := k.E.Frame(); {
+	case !k.after.wide.Absent():
+		kernel.SaveStates(k.scan, block, z, k.after.wide.In(f)[first:])
+	case !k.after.short.Absent():
+		kernel.SaveStates(k.scan, block, z, k.after.short.In(f)[first:])
+	}
 }
 
 func (k *selective) Steps(from, to int) error {
@@ -160,6 +171,11 @@ func (k *selective) Do(w *record.Workspace, item int) {
 	x, delta, b, c, y := k.x.In(f), k.delta.In(f), k.b.In(f), k.c.In(f), k.y.In(f)
 	row := func(v *lowering.Value, step int) int { return k.E.At(v, sample, step, k.Length) }
 	in := k.s.In
+	if k.From == 0 {
+		for block := first; block < last; block++ {
+			k.load(sample, block)
+		}
+	}
 	lanes, per, group := k.scan.States()/k.scan.N, k.features/k.heads, -1
 	for from := k.From; from < k.To && !w.Stopped(); from += k.rows {
 		rows := min(k.rows, k.To-from)
@@ -189,16 +205,19 @@ func (k *selective) Do(w *record.Workspace, item int) {
 			k.scan.Scan(block, y[yAt+e:], x[xAt+e:], k.features, steps, ldd, t.b, t.c, k.scan.N, rows, z)
 		}
 	}
+	if k.To == k.Length {
+		for block := first; block < last; block++ {
+			k.save(sample, block)
+		}
+	}
 }
 
+// Finish passes on the states of a sequence without steps.
 func (k *selective) Finish() {
-	f := k.E.Frame()
-	if k.after.absent() {
-		return
-	}
 	for i := range k.Batch * k.scan.Blocks() {
-		block := i % k.scan.Blocks()
-		z, first := k.states(i/k.scan.Blocks(), block)
-		k.scan.Save(block, z, func(i int, v float64) { k.after.set(f, first+i, v) })
+		if k.Length == 0 {
+			k.load(i/k.scan.Blocks(), i%k.scan.Blocks())
+			k.save(i/k.scan.Blocks(), i%k.scan.Blocks())
+		}
 	}
 }
