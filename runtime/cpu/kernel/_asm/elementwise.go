@@ -23,8 +23,24 @@ func splatMem(x float32) Mem {
 	return m
 }
 
-// splat returns a vector that repeats a number.
+// held are vectors that repeat a number, which a function broadcasts once, before its loops. Nothing may overwrite them.
+var held = map[uint32]VecVirtual{}
+
+// hold broadcasts numbers for the function under way, where there are registers for them. Its result ends that.
+func hold(numbers ...float32) (release func()) {
+	if target.masks() {
+		for _, x := range numbers {
+			held[math.Float32bits(x)] = splat(x)
+		}
+	}
+	return func() { clear(held) }
+}
+
+// splat returns a vector that repeats a number. Callers do not overwrite it.
 func splat(x float32) VecVirtual {
+	if y, ok := held[math.Float32bits(x)]; ok {
+		return y
+	}
 	y := target.vector()
 	VBROADCASTSS(splatMem(x), y)
 	return y
@@ -45,7 +61,11 @@ func fresh(n int) vecs {
 // splats returns as many vectors as x has, each of which repeats a number.
 func (x vecs) splats(c float32) vecs {
 	v := fresh(len(x))
-	VBROADCASTSS(splatMem(c), v[0])
+	if y, ok := held[math.Float32bits(c)]; ok {
+		VMOVAPS(y, v[0])
+	} else {
+		VBROADCASTSS(splatMem(c), v[0])
+	}
 	for _, w := range v[1:] {
 		VMOVAPS(v[0], w)
 	}

@@ -67,6 +67,8 @@ func selective(one bool) {
 		"Rows of x and y are stride numbers apart, of delta ldd, of b and c ldb. a has %s of %d numbers, z n vectors.", name,
 		features, rates, lanes))
 	read, write := tail()
+	defer hold(-40, expMost+0.01, float32(3<<22+126), 1.44269504088896340736, -0.693147182464599609375, 1.904654323148236e-09,
+		0.0013888872927054763, 0.008369104005396366, 0.041667137295007706, 0.16666506230831146, 0.4999999701976776, 1, 0.5)()
 	rows, n := Load(Param("rows"), GP64()), Load(Param("n"), GP64())
 	y, x, delta := Load(Param("y"), GP64()), Load(Param("x"), GP64()), Load(Param("delta"), GP64())
 	b, c := Load(Param("b"), GP64()), Load(Param("c"), GP64())
