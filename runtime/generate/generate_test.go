@@ -18,7 +18,7 @@ import (
 )
 
 // model returns the model of a preset with changes.
-func model(t *testing.T, o runtime.Options, id, changes string) *runtime.Model {
+func model(t testing.TB, o runtime.Options, id, changes string) *runtime.Model {
 	t.Helper()
 	for _, p := range models.Presets() {
 		if p.ID != id {
