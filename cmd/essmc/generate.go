@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/frontend/tokenizer"
 	"github.com/essmc/essmc/internal/files"
+	"github.com/essmc/essmc/models/config"
 	"github.com/essmc/essmc/runtime/generate"
 )
 
@@ -45,7 +47,10 @@ new tokens are written as numbers, too.
 Without --temperature, each token is the most probable one. With it, tokens are drawn:
 logits are divided by it; --top-k leaves the given number of most probable tokens, and
 --top-p then those that together have the given probability. Equal seeds give equal
-texts.`,
+texts.
+
+The text ends at the end token that generation_config.json or config.json in the model's
+directory states (eos_token_id), at one given by --stop, or after --max-new-tokens.`,
 		Example: `  essmc generate mamba-130m-hf --prompt Hello
   essmc generate mamba-130m-hf --prompt Once --temperature 0.8 --top-p 0.95 --seed 1
   essmc generate model.essm --prompt-ids 12092,13,309 --max-new-tokens 20`,
@@ -57,7 +62,7 @@ texts.`,
 			if changed(cmd, "tokenizer") && !changed(cmd, "prompt") {
 				return usagef("%s: --tokenizer needs --prompt", cmd.CommandPath())
 			}
-			f.o.MaxNewTokens, f.o.TopK, f.o.Stop = f.count.value, f.topK.value, f.stop
+			f.o.MaxNewTokens, f.o.TopK, f.o.Stop = f.count.value, f.topK.value, append(endTokens(args[0]), f.stop...)
 			return f.run(cmd, args[0])
 		},
 	}
@@ -147,6 +152,38 @@ func (f *generateFlags) readTokenizer(model string) (*tokenizer.Tokenizer, strin
 		return nil, "", fmt.Errorf("%s: holds no %s; give one by --tokenizer, or tokens by --prompt-ids", model, tokenizer.FileName)
 	}
 	return k, file, err
+}
+
+// endTokens returns the tokens that end a text of the model in a directory; none for other models.
+func endTokens(model string) []int64 {
+	for _, name := range []string{"generation_config.json", checkpoint.ConfigName} {
+		f, err := files.Open(filepath.Join(model, name))
+		if err != nil {
+			continue
+		}
+		b, err := io.ReadAll(io.LimitReader(f, config.MaxSize+1))
+		f.Close()
+		v, wrong := config.Parse(b)
+		if err != nil || wrong != nil {
+			continue // reading the model says what is wrong
+		}
+		end := v.Get("eos_token_id")
+		if end == nil {
+			continue
+		}
+		items := []*config.Value{end}
+		if end.Kind == config.List {
+			items = end.Items
+		}
+		var all []int64
+		for _, item := range items {
+			if k, err := strconv.ParseInt(item.Text, 10, 64); err == nil && item.Kind == config.Number {
+				all = append(all, k)
+			}
+		}
+		return all
+	}
+	return nil
 }
 
 // tokenList reads numbers separated by commas.

@@ -47,6 +47,15 @@ func TestGenerate(t *testing.T) {
 	if none := must(t, "generate", "lm.essm", "--prompt-ids", "5,6,7", "--stop", first); none != "\n" {
 		t.Errorf("stopped at the first token: %q", none)
 	}
+	// The end token of a directory: that of generation_config.json comes first.
+	for _, end := range []string{`{"eos_token_id": ` + first + `}`, `{"eos_token_id": [423, ` + first + `]}`} {
+		if err := os.WriteFile("lm/generation_config.json", []byte(end), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if none := must(t, "generate", "lm", "--prompt-ids", "5,6,7"); none != "\n" {
+			t.Errorf("%s: %q", end, none)
+		}
+	}
 }
 
 // TestGenerateRefused holds the messages for what cannot be continued.
