@@ -39,6 +39,9 @@ func (g *generator) apply(domain, name string) bool {
 	if op == nil || op.Random {
 		return false
 	}
+	if g.one(12) && g.twin() {
+		return true
+	}
 	key := strings.TrimPrefix(domain+"."+name, ".")
 	if r := recipes[key]; r != nil && g.IntN(4) > 0 {
 		return r(g, op)
@@ -91,17 +94,8 @@ func (g *generator) sample(op *ir.Op, s opstest.Sample) bool {
 			attrs[i].Value = g.apart(sub.Clone())
 		}
 	}
-	if len(attrs) > 0 && g.one(4) {
-		i := g.IntN(len(attrs))
-		switch v := attrs[i].Value.(type) {
-		case int64:
-			attrs[i].Value = v + int64(g.IntN(3)) - 1
-		case float64:
-			attrs[i].Value = v * 0.5
-		case *ir.Graph:
-		default:
-			attrs = slices.Delete(attrs, i, i+1)
-		}
+	if g.one(4) {
+		attrs = g.varied(attrs)
 	}
 	return g.try(op, in, s.Outs, attrs...) != nil
 }

@@ -128,16 +128,16 @@ func compareTensors(got, wide *tensor.Tensor, v views) string {
 		if tensor.Equal(got, narrow) || tensor.Equal(got, wide) {
 			return ""
 		}
+		if v.unstable(func(d tensor.Datum) bool { return tensor.Equal(d.(*tensor.Tensor), wide) }) && d.Bits() == 64 {
+			return ""
+		}
 		for i := range x {
 			if x[i] == n[i] || x[i] == y[i] || slices.ContainsFunc(others, func(o []float64) bool { return o[i] != y[i] }) {
 				continue
 			}
 			return fmt.Sprintf("element %d: expected %v, found %v", i, y[i], x[i])
 		}
-		if v.perturbed == nil {
-			return "differs beyond 2^53"
-		}
-		return ""
+		return "differs beyond 2^53"
 	}
 	return compareFloats(d, x, y, n, others, v)
 }

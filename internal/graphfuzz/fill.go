@@ -48,6 +48,9 @@ func (f fill) make(d tensor.DType, shape []int) *tensor.Tensor {
 		}
 		return tensor.FromStrings(v, shape...)
 	}
+	if extreme := f.kind == odd || f.kind == normal && f.seed%8 == 7; extreme && (d == tensor.Int64 || d == tensor.Uint64) {
+		return large(rng, d, n, shape)
+	}
 	v := make([]float64, n)
 	var perm []int
 	if f.kind == distinct {
@@ -89,6 +92,26 @@ func (f fill) make(d tensor.DType, shape []int) *tensor.Tensor {
 
 var oddNumbers = []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1e-40, -1e-40, 1e12, -1e12,
 	1, -1, 0.5, 1e-7, 88.5, -104, 2147483648, 1e10}
+
+// large returns integers of 64 bits, some of which are no float64.
+func large(rng *rand.Rand, d tensor.DType, n int, shape []int) *tensor.Tensor {
+	v, u := make([]int64, n), make([]uint64, n)
+	for i := range v {
+		switch rng.IntN(4) {
+		case 0:
+			u[i] = []uint64{1 << 63, 1<<63 - 1, math.MaxUint64, 1<<53 + 1, 0}[rng.IntN(5)]
+		case 1:
+			u[i] = rng.Uint64()
+		default:
+			u[i] = uint64(rng.IntN(19))
+		}
+		v[i] = int64(u[i])
+	}
+	if d == tensor.Uint64 {
+		return tensor.FromSlice(u, shape...)
+	}
+	return tensor.FromSlice(v, shape...)
+}
 
 func integer(rng *rand.Rand, d tensor.DType, odd bool) float64 {
 	signed := d == tensor.Int8 || d == tensor.Int16 || d == tensor.Int32 || d == tensor.Int64 || d == tensor.Int4 ||

@@ -71,8 +71,60 @@ type generator struct {
 	nodes  int  // how many may still be added
 	wild   bool // infinities and NaN are kept
 	plain  bool // float32 alone
+	done   []applied
 	// Fault is a panic, or a result that contradicts its type.
 	fault error
+}
+
+// applied is a node without subgraphs that was added in graph.
+type applied struct {
+	op    *ir.Op
+	in    []*value
+	outs  int
+	attrs []ir.Attr
+	graph *ir.Graph
+}
+
+// twin adds a node once more, with the same inputs, and most likely other attributes.
+func (g *generator) twin() bool {
+	if len(g.done) == 0 {
+		return false
+	}
+	a := g.done[g.IntN(len(g.done))]
+	for i := len(g.done) - 1; len(a.attrs) == 0 && i >= 0; i-- {
+		a = g.done[i]
+	}
+	if a.graph != g.graph {
+		return false
+	}
+	return g.try(a.op, a.in, a.outs, g.varied(a.attrs)...) != nil
+}
+
+// varied changes one of some attributes.
+func (g *generator) varied(attrs []ir.Attr) []ir.Attr {
+	attrs = slices.Clone(attrs)
+	if len(attrs) == 0 {
+		return attrs
+	}
+	i := g.IntN(len(attrs))
+	switch v := attrs[i].Value.(type) {
+	case int64:
+		attrs[i].Value = v + int64(g.IntN(3)) - 1
+	case float64:
+		attrs[i].Value = v * 0.5
+	case []int64:
+		c := slices.Clone(v)
+		if len(c) > 1 && g.IntN(2) == 0 {
+			c[0], c[len(c)-1] = c[len(c)-1], c[0]
+		} else if len(c) > 0 {
+			c[g.IntN(len(c))] += int64(g.IntN(3)) - 1
+		}
+		attrs[i].Value = c
+	case *ir.Graph:
+	default:
+		attrs = slices.Delete(attrs, i, i+1)
+	}
+	return attrs
 }
 
 // bytes and work of one evaluation while a graph is made.
@@ -491,6 +543,9 @@ func (g *generator) try(op *ir.Op, in []*value, outs int, attrs ...ir.Attr) []*v
 	}
 	g.graph.Nodes = append(g.graph.Nodes, n)
 	g.nodes--
+	if len(n.Subgraphs()) == 0 {
+		g.done = append(g.done, applied{op, in, outs, attrs, g.graph})
+	}
 	made := make([]*value, outs)
 	for i, v := range n.Outputs {
 		if v != nil {

@@ -2,6 +2,7 @@ package graphfuzz
 
 import (
 	"math"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -83,6 +84,8 @@ func (g *generator) network() {
 		var y *value
 		if g.one(8) {
 			g.apply("", common[g.IntN(len(common))])
+		} else if g.one(16) {
+			g.apply("", "If")
 		} else if y = g.layer(vals); y != nil {
 			vals = append(vals, y)
 		}
@@ -159,9 +162,13 @@ func (g *generator) layer(vals []*value) *value {
 		in := append([]*value{x}, g.system(1, h, 1)...)
 		return first(g.ops("essm", "Scan", 1, in, g.direction()...))
 	case 8:
-		return g.op(pick(g.Source, "Add", "Mul", "Sub", "Div", "PRelu", "Pow", "Max"), []*value{x,
-			g.fresh(tensor.Float32, pick(g.Source, []int{h}, []int{1}, []int{}, []int{g.sizes["L"], 1}, []int{1, 1, h}),
-				g.fillOf(positive))})
+		in := []*value{x, g.fresh(tensor.Float32,
+			pick(g.Source, []int{h}, []int{1}, []int{}, []int{g.sizes["L"], 1}, []int{1, 1, h}), g.fillOf(positive))}
+		name := pick(g.Source, "Add", "Mul", "Sub", "Div", "PRelu", "Pow", "Max")
+		if g.one(3) && name != "PRelu" {
+			slices.Reverse(in)
+		}
+		return g.op(name, in)
 	case 9:
 		return g.op("MatMul", []*value{x, g.f32(1/math.Sqrt(float64(h+1)), h, pick(g.Source, 3, 1, 16, 32, 50))})
 	case 10:
@@ -227,6 +234,8 @@ func (g *generator) sequences() {
 		}
 		if g.one(10) {
 			g.apply("", common[g.IntN(len(common))])
+		} else if g.one(16) {
+			g.apply("", "If")
 		} else if y := g.along(vals); y != nil && len(y.shape()) == 3 {
 			vals = append(vals, y)
 		}
@@ -265,7 +274,11 @@ func (g *generator) along(vals []*value) *value {
 	case 0:
 		return g.op(activations[g.IntN(len(activations))], []*value{x})
 	case 1:
-		return g.op(pick(g.Source, "Add", "Mul", "Max"), []*value{x, g.f32(1, pick(g.Source, []int{c, 1}, []int{1, c, 1}, []int{1})...)})
+		in := []*value{x, g.f32(1, pick(g.Source, []int{c, 1}, []int{1, c, 1}, []int{1})...)}
+		if g.one(3) {
+			slices.Reverse(in)
+		}
+		return g.op(pick(g.Source, "Add", "Mul", "Max", "Sub"), in)
 	case 2:
 		y := vals[g.IntN(len(vals))]
 		if n := y.shape()[1]; n != c {
