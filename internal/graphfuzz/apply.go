@@ -34,13 +34,20 @@ var operatorNames = sync.OnceValue(func() [][2]string {
 })
 
 // apply adds a node of an operator, and what it needs, in one of the ways that there are. It reports whether it did.
-func (g *generator) apply(domain, name string) bool {
+func (g *generator) apply(domain, name string) (done bool) {
 	op := ops.Default.Resolve(domain, name, g.opsets[domain])
 	if op == nil || op.Random {
 		return false
 	}
 	if g.one(12) && g.twin() {
 		return true
+	}
+	if domain == "" && slices.Contains(products, name) {
+		defer func() {
+			if done {
+				g.behind()
+			}
+		}()
 	}
 	key := strings.TrimPrefix(domain+"."+name, ".")
 	if r := recipes[key]; r != nil && g.IntN(4) > 0 {
@@ -50,6 +57,29 @@ func (g *generator) apply(domain, name string) bool {
 		return g.sample(op, s[g.IntN(len(s))])
 	}
 	return g.generic(op)
+}
+
+// products are operators behind which backends take elementwise ones into the same kernel.
+var products = []string{"Conv", "ConvTranspose", "MatMul", "Gemm", "AveragePool"}
+
+// behind applies some elementwise operators to the last value, with constants as either operand.
+func (g *generator) behind() {
+	for range g.IntN(4) {
+		x := g.pool[len(g.pool)-1]
+		if x.elem() != tensor.Float32 || x.v.Def == nil || len(x.shape()) < 2 {
+			return
+		}
+		channels := make([]int, len(x.shape())-1)
+		for i := range channels {
+			channels[i] = 1
+		}
+		channels[0] = x.shape()[1]
+		in := []*value{x, g.f32(1, pick(g.Source, []int{}, []int{1}, channels, channels[1:])...)}
+		if g.IntN(2) == 0 {
+			slices.Reverse(in)
+		}
+		g.op(pick(g.Source, "Sub", "Div", "Add", "Mul", "Max", "Sub", "Div"), in)
+	}
 }
 
 // sample applies an operator as a sample does. Inputs may be replaced by values of the same type and shape.

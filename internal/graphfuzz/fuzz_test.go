@@ -128,6 +128,9 @@ func TestLong(t *testing.T) {
 		done   bool
 		wait   sync.WaitGroup
 	)
+	if e := newEngine(t, &c.Coverage); e != nil {
+		c.Other = e
+	}
 	status := func() string {
 		operators, types, ways := c.Coverage.Counts()
 		took := time.Since(start)
