@@ -191,6 +191,7 @@ func compareFloats(d tensor.DType, x, y, n []float64, others [][]float64, v view
 			// a border between numbers and infinities, or the one to NaN
 			return odd(o[i]) != odd(want) || odd(want) && !(o[i] == want || math.IsNaN(o[i]) && math.IsNaN(want))
 		}):
+		case math.IsInf(x[i], 0) && slices.ContainsFunc(others, func(o []float64) bool { return o[i]*want < 0 }): // a pole
 		case others != nil && odd(n[i]) != odd(want):
 		case math.Abs(y[i]) > largest*(1-1e-2) && (odd(x[i]) || math.Abs(x[i]) > largest*(1-1e-2)):
 		default:

@@ -1,6 +1,8 @@
 package std
 
 import (
+	"fmt"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
@@ -14,6 +16,30 @@ var preluTypes = append(ops.Floats[:len(ops.Floats):len(ops.Floats)], tensor.Int
 var PRelu = ops.Same(ops.Register(&ir.Op{
 	Name: "PRelu", Since: 16, Doc: "x, or slope·x below zero; slope broadcasts to X.",
 	In: ops.Sig("X:T[...]", "slope:T"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", preluTypes),
+	Infer: func(n *ir.Node) ([]ir.Type, error) {
+		b, err := ops.Bind(n)
+		if err != nil {
+			return nil, err
+		}
+		x, slope := n.In(0).Shape(), n.In(1).Shape()
+		behind := len(slope) - len(x)
+		for i, d := range slope {
+			k, ok := d.Known()
+			if behind > 0 {
+				ok = x != nil
+			} else if ok && k != 1 && x != nil {
+				var has int64
+				has, ok = x[i-behind].Known()
+				ok = ok && has != k
+			} else {
+				ok = false
+			}
+			if ok {
+				return nil, fmt.Errorf("slope: %v does not broadcast to %v", slope, x)
+			}
+		}
+		return b.Outputs(n.Op)
+	},
 	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.LeakyRelu(x[0], x[1]) },
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "X")

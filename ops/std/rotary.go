@@ -86,6 +86,13 @@ func checkCaches(n *ir.Node, x ir.Shape) error {
 			return fmt.Errorf("%s: found %v, and %v for the other table", n.Op.In[i].Name, t.Shape, other.Shape)
 		}
 	}
+	if ids := n.In(3); ids != nil && ids.Shape() != nil && len(x) > 2 {
+		steps := x[len(x)-2]
+		want := &ir.TensorType{Elem: ids.Elem(), Shape: ir.Shape{x[0], steps}}
+		if t, _ := ir.AsTensor(ids.Type); !ir.Compatible(t, want) {
+			return fmt.Errorf("position_ids: expected shape %v, found %v", want.Shape, t.Shape)
+		}
+	}
 	return nil
 }
 
