@@ -75,6 +75,14 @@ func (g *generator) behind() {
 		}
 		channels[0] = x.shape()[1]
 		in := []*value{x, g.f32(1, pick(g.Source, []int{}, []int{1}, channels, channels[1:])...)}
+		if g.one(3) { // a number that is known when shapes are bound
+			if n := g.op("Size", []*value{x}); n != nil {
+				in[1] = g.op("Cast", []*value{n}, ir.A("to", int64(tensor.Float32)))
+			}
+		}
+		if in[1] == nil {
+			return
+		}
 		if g.IntN(2) == 0 {
 			slices.Reverse(in)
 		}
