@@ -41,7 +41,7 @@ var faults = []planted{
 	{"exchanged operands of an epilogue", "runtime/cpu/epilogue.go", "\t\tif op.Exchanged {", "\t\tif !op.Exchanged {"},
 	{"the border of a chunk", "runtime/cpu/ring.go", "lo := max(first, t%r.slots*tile)",
 		"lo := max(first+1, t%r.slots*tile)"},
-	{"an answer that depends on threads", "runtime/cpu/internal/tensors/cumsum.go", "\tclear(sums)\n", ""},
+	{"an answer that depends on threads", "runtime/cpu/internal/tensors/cumsum.go", "\tops.Fill(w.Steps, sums, 0)\n", ""},
 	{"a dropped capture", "passes/stepgraph/stepgraph.go", "if s.flowOf(v).kind != Fixed {\n\t\t\t\treturn true",
 		"if s.flowOf(v).kind != Fixed {\n\t\t\t\treturn false"},
 	{"a wrong default", "runtime/cpu/internal/tensors/topk.go", `s.Node.Attrs.Bool("largest", true)`,
