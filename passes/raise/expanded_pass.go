@@ -49,8 +49,8 @@ func raiseExpanded(c *passes.Context, g *ir.Graph) (int, error) {
 		if len(finders) == 0 {
 			continue
 		}
-		if err := c.Search().Spend(workOfWalk(g)); err != nil {
-			return 0, err
+		if c.Search().Spend(workOfWalk(g)) != nil {
+			break
 		}
 		around := &surrounding{&exported{run: c, uses: g.Uses(), anchor: n}, g}
 		for _, find := range finders {

@@ -33,8 +33,8 @@ func raiseMasked(c *passes.Context, g *ir.Graph) (int, error) {
 		if m == nil {
 			continue
 		}
-		if err := c.Search().Spend(workOfWalk(g)); err != nil {
-			return changes, err
+		if c.Search().Spend(workOfWalk(g)) != nil {
+			return changes, nil
 		}
 		b := passes.Edit(g)
 		b.Scope(n.Scope)

@@ -5,6 +5,6 @@ import "github.com/essmc/essmc/passes"
 // The passes that recognize recurrences, and the passes that recognize other layers.
 var (
 	recurrences = []*passes.Pass{RaiseScan, RaiseLoop, RaiseUnrolled}
-	layers      = []*passes.Pass{passes.Fold, passes.Canonicalize, passes.CSE, RaiseActivation, RaiseNorm, RaiseLinear,
+	layers      = []*passes.Pass{passes.Fold, passes.Canonicalize, passes.CSE, RaiseSelective, RaiseActivation, RaiseNorm, RaiseLinear,
 		RaiseLayout, RaiseReverse}
 )

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRecurrenceExports raises recurrences in files of torch's TorchScript exporter
-// (testdata/exporters/recurrences.py). The pipelines must leave fused systems and the named operators, and the answers
+// (testdata/exporters/recurrences.py) and, for those with varying coefficients, of both (selective.py). The pipelines must leave fused systems and the named operators, and the answers
 // of the file.
 func TestRecurrenceExports(t *testing.T) {
 	for _, c := range []struct {
@@ -32,6 +32,9 @@ func TestRecurrenceExports(t *testing.T) {
 		{"unrolled_tanh", nil},
 		{"loop_tanh", map[string]int{"Loop": 1}},
 		{"loop_selective", map[string]int{"Loop": 1}},
+		{"selective_loop", map[string]int{"essm.SelectiveScan": 1}},
+		{"selective_unrolled", map[string]int{"essm.SelectiveScan": 1}},
+		{"selective_dynamo", map[string]int{"essm.SelectiveScan": 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, _, err := onnx.ReadFile(filepath.Join("testdata", "exporters", c.name+".onnx"), onnx.Options{})
@@ -49,7 +52,8 @@ func TestRecurrenceExports(t *testing.T) {
 			passtest.Same(t, g, r, 1e-7, recurrenceDims...)
 			got := map[string]int{}
 			_ = r.Walk(func(_ *ir.Graph, n *ir.Node) error { got[n.Op.FullName()]++; return nil })
-			for _, op := range []string{"essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.DenseScan", "Loop", "Scan"} {
+			for _, op := range []string{"essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.DenseScan",
+				"essm.SelectiveScan", "essm.GatedScan", "Loop", "Scan"} {
 				if got[op] != c.want[op] {
 					t.Errorf("%d of %s, expected %d", got[op], op, c.want[op])
 				}
