@@ -49,6 +49,8 @@ type Config struct {
 	// Constants is shared by the programs of one model, whose graphs have the same constant tensors. Nil: nothing is
 	// shared.
 	Constants *Constants
+	// Ctx ends Compile, by its error, when it is done; programs do not keep it. Nil: never.
+	Ctx context.Context
 	// Logger is never nil.
 	Logger *slog.Logger
 	// Observe, if not nil, is called with every computed value, in the order of evaluation, also in subgraphs. The datum

@@ -9,6 +9,7 @@
 package runtime
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -61,6 +62,9 @@ type Options struct {
 	// weights, and memory that processes with the same plan would share. The checksums are verified either way, once,
 	// in Load. LoadFS and LoadReader always copy.
 	Copy bool
+	// Context, if not nil, ends New, Load and the like with its error when it is done, once a plan has been read. Runs have
+	// contexts of their own.
+	Context context.Context
 	// Profile makes sessions measure their steps, for Session.Profile.
 	Profile bool
 	// Logger takes messages about loading and planning; nil: none.
@@ -75,7 +79,7 @@ func Kernels() []string { return []string{"auto", "scan", "chunked", "fft", "dir
 
 func (o Options) config() (Config, error) {
 	c := Config{Products: tensor.Float32, Threads: o.Threads, Kernel: o.Kernel, MaxMemory: o.MaxMemory,
-		Profile: o.Profile, Logger: o.Logger, Observe: o.Observe}
+		Profile: o.Profile, Ctx: o.Context, Logger: o.Logger, Observe: o.Observe}
 	if o.Backend == nil {
 		return c, &OptionError{"Backend", "is required"}
 	}
@@ -182,7 +186,7 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	m.hash = sync.OnceValues(func() ([sha256.Size]byte, error) { return hashOf(m.graph) })
 	m.config.Constants = &Constants{}
 	m.program, err = o.Backend.Compile(g, m.config)
-	if err != nil {
+	if m.config.Ctx = nil; err != nil { // the step graph is compiled in another call
 		return nil, err
 	}
 	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(g.Nodes), "threads",

@@ -57,8 +57,8 @@ type Options struct {
 	Rate float64
 	// Limits bound the resources for a file.
 	Limits Limits
-	// Context, if not nil, is checked before the file is read and before each pass. Opening ends with an error when it
-	// is done.
+	// Context, if not nil, is checked before the file is read, and ends passes and, in Load, what the backend computes in
+	// advance. Opening ends with an error when it is done.
 	Context context.Context
 	// Observe, if not nil, is called with the graph before the first pass and after each pass, including one that
 	// fails. It is not called for plans.
@@ -104,6 +104,9 @@ func Load(path string, o Options) (*runtime.Model, error) {
 	m, err := File(path, o)
 	if err != nil {
 		return nil, err
+	}
+	if o.Run.Context == nil {
+		o.Run.Context = o.Context
 	}
 	return m.Compile(o.Run)
 }

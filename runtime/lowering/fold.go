@@ -27,12 +27,13 @@ const (
 // folding bounds the evaluations of constants of a program, and of those within it.
 type folding struct {
 	budget *ir.Budget
-	source int64 // bytes of the graph's constants
+	source int64      // bytes of the graph's constants
+	steps  ir.EvalCtx // ends Lower
 }
 
-func newFolding(g *ir.Graph) *folding {
+func newFolding(ctx context.Context, g *ir.Graph) *folding {
 	n := constantBytes(g, map[*tensor.Tensor]bool{})
-	return &folding{ir.NewBudget(foldBytes+foldBytesPer*n, foldWork+foldWorkPer*n), n}
+	return &folding{ir.NewBudget(foldBytes+foldBytesPer*n, foldWork+foldWorkPer*n), n, ir.EvalCtx{Ctx: ctx}}
 }
 
 func constantBytes(g *ir.Graph, seen map[*tensor.Tensor]bool) (n int64) {
@@ -58,14 +59,22 @@ func (f *folding) evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error
 		have += ops.SizeOf(d)
 	}
 	have = min(have, f.source) // constants that were made may be larger
-	return granted(f.budget, nodeBytes+foldBytesPer*have, nodeWork+foldWorkPer*have, n, in)
+	return granted(&f.steps, f.budget, nodeBytes+foldBytesPer*have, nodeWork+foldWorkPer*have, n, in)
 }
 
-// granted computes a node within a part of a budget, from which it takes the operations and the results.
-func granted(b *ir.Budget, bytes, work int64, n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
+// granted computes a node within a part of a budget, from which it takes the operations and the results. It panics with an
+// *ir.Ended when the context of c is done.
+func granted(c *ir.EvalCtx, b *ir.Budget, bytes, work int64, n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
 	leftBytes, leftWork := b.Left()
 	part := ir.NewBudget(min(leftBytes, bytes), min(leftWork, work))
-	out, err := eval.Options{Bounded: true}.Node(context.Background(), n, in, part)
+	ctx := c.Ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	out, err := eval.Options{Bounded: true}.Node(ctx, n, in, part)
+	if err != nil {
+		c.Pause()
+	}
 	if e := b.Spend(part.Spent()); err == nil {
 		err = e
 	}
@@ -84,5 +93,5 @@ func newKnown() *ir.Budget { return ir.NewBudget(knownBytes, knownWork) }
 
 // evaluate computes a node whose inputs follow from the shapes.
 func (d *Binding) evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
-	return granted(d.known, knownNodeBytes, knownNodeWork, n, in)
+	return granted(d.Steps(), d.known, knownNodeBytes, knownNodeWork, n, in)
 }

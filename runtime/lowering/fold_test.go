@@ -2,6 +2,8 @@ package lowering
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"image"
 	"image/png"
@@ -116,4 +118,42 @@ func TestKnownIsBounded(t *testing.T) {
 			t.Errorf("%d operations, the budget is %d", spent, knownWork)
 		}
 	}
+}
+
+// A context ends Lower, also within an evaluation, and a model whose backend folds constants.
+func TestLowerEnds(t *testing.T) {
+	var b strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&b, "c%d = Exp (c%d)\n", i+1, i)
+	}
+	g := parse(t, `g (float[N] x) => (y) <int64[1] n = {1000000}> {
+		c0 = ConstantOfShape (n)
+		`+b.String()+`y = Add (x, c40)
+	}`)
+	for _, checks := range []int{0, 1, 10, 100, 1000} {
+		c := &counted{Context: context.Background(), left: checks}
+		if _, err := Lower(g, runtime.Config{Ctx: c}, evaluated{}); !errors.Is(err, context.Canceled) || c.left < -2 {
+			t.Errorf("cancelled at check %d: %v, %d checks later", checks, err, -1-c.left)
+		}
+	}
+	p, err := Lower(g, runtime.Config{Ctx: context.Background()}, evaluated{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Config.Ctx != nil {
+		t.Error("the program keeps the context")
+	}
+}
+
+// counted is a context that is done after so many checks.
+type counted struct {
+	context.Context
+	left int
+}
+
+func (c *counted) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
 }

@@ -51,10 +51,13 @@ type Compiler struct {
 
 // Lower returns a graph as a program for a backend. It folds constants, replaces Blocks and operators that the backend
 // does not implement by their bodies, and makes programs of the subgraphs of If, Loop and Scan. It returns a
-// *runtime.UnsupportedError for a node that cannot be computed.
-func Lower(g *ir.Graph, config runtime.Config, b Backend) (*Program, error) {
+// *runtime.UnsupportedError for a node that cannot be computed, and the error of config.Ctx when that is done.
+func Lower(g *ir.Graph, config runtime.Config, b Backend) (_ *Program, err error) {
+	defer runtime.Ended(&err)
+	ctx := config.Ctx
+	config.Ctx = nil
 	p := &Program{Config: config, backend: b, Graph: g, nodes: newNodes(config)}
-	f := &Compiler{p: p, vals: map[*ir.Value]*Value{}, folding: newFolding(g)}
+	f := &Compiler{p: p, vals: map[*ir.Value]*Value{}, folding: newFolding(ctx, g)}
 	for _, v := range g.Inputs {
 		p.Inputs = append(p.Inputs, f.value(v))
 	}
@@ -114,6 +117,7 @@ func (f *Compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 }
 
 func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
+	f.folding.steps.Pause()
 	s := &Step{Source: src, Group: f.group}
 	for _, v := range n.Inputs {
 		s.In = append(s.In, f.value(v))

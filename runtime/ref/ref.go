@@ -46,6 +46,7 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 		return nil, &runtime.OptionError{Option: "Precision",
 			Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}
 	}
+	c.Ctx = nil // it computes nothing here
 	p := &program{config: c, main: g,
 		code: eval.New(eval.Options{Resolver: b.resolver, Wide: c.Wide, Kernel: c.Kernel, Failed: failed})}
 	var u *eval.UnsupportedError
