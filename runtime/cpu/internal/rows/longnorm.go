@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"math"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -8,7 +10,7 @@ import (
 
 // longRow is the length of the longest rows that are normalized at once, and the size of the parts of longer ones,
 // between which a run can end. Sums over longer rows are those of the sums of their parts, in float64.
-const longRow = 1 << 17
+const longRow = 1 << 18
 
 // longMoments returns the mean and the biased variance of a long row.
 func longMoments(c *ir.EvalCtx, x []float32) (mean, variance float64) {
@@ -38,4 +40,13 @@ func longNormalize(c *ir.EvalCtx, y, x []float32, mean, inv float64, scale, shif
 	for lo, hi := range ops.Blocks(c, len(x), longRow) {
 		kernel.Normalize(y[lo:hi], x[lo:hi], mean, inv, part(scale, lo, hi), part(shift, lo, hi))
 	}
+}
+
+// Normal is kernel.Normal, in parts for many numbers.
+func Normal(c *ir.EvalCtx, x []float32, eps float64) (mean, inv float64) {
+	if c.Step(len(x)); len(x) <= longRow {
+		return kernel.Normal(x, eps)
+	}
+	mean, variance := longMoments(c, x)
+	return mean, 1 / math.Sqrt(variance+eps)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/rows"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -68,7 +69,7 @@ func newGroupNorm(d *lowering.Binding, s *lowering.Step, grouped bool) *record.T
 func (p *groupNormPass) Do(w *record.Workspace, k int) {
 	size, first := p.each*p.inner, k%p.groups*p.each
 	x, y := p.x[k*size:(k+1)*size], p.y[k*size:(k+1)*size]
-	mean, inv := kernel.Normal(x, p.eps)
+	mean, inv := rows.Normal(w.Steps, x, p.eps)
 	for c := range p.each {
 		y, x := y[c*p.inner:(c+1)*p.inner], x[c*p.inner:(c+1)*p.inner]
 		for lo, hi := range ops.Blocks(w.Steps, p.inner, itemNumbers) {
