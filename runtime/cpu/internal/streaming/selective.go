@@ -36,8 +36,8 @@ type tile struct {
 
 // selectiveKey identifies the constants of a scan, which the programs of a model share.
 type selectiveKey struct {
-	a, d             *tensor.Tensor
-	features, groups int
+	a, d                     *tensor.Tensor
+	features, groups, states int
 }
 
 // Numbers of blocks of a work item, and of states of a feature's tile.
@@ -112,7 +112,8 @@ func (k *selective) Bytes() int64 {
 
 func (k *selective) Attach(e record.Execution) {
 	k.E = e
-	id := selectiveKey{a: k.s.In[2].Const, features: k.features, groups: k.scan.Groups()}
+	id := selectiveKey{a: k.s.In[2].Const, features: k.features, groups: k.scan.Groups(),
+		states: k.scan.N}
 	if !k.s.Absent(5) {
 		id.d = k.s.In[5].Const
 	}
