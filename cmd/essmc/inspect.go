@@ -152,7 +152,7 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 	}
 	r.Ops = countOps(source, g)
 	r.Time = alongTime(source)
-	if t := r.Time; t != nil && !t.Streamable {
+	if t := r.Time; t != nil {
 		t.fromSteps(g)
 	}
 	for _, v := range g.Constants() {
@@ -310,7 +310,8 @@ func axis(f ir.Fact) string {
 	return strconv.Itoa(f.Axis)
 }
 
-// fromSteps records that the model can run as a stream, if its compiled graph has a step graph.
+// fromSteps records that the model can run as a stream, if its compiled graph has a step graph, and its state: all but
+// counters of steps.
 func (r *timeReport) fromSteps(compiled *ir.Graph) {
 	sg, err := stepgraph.Of(compiled)
 	if err != nil {
@@ -324,7 +325,9 @@ func (r *timeReport) fromSteps(compiled *ir.Graph) {
 				n *= k
 			}
 		}
-		r.State += n
+		if n > 2 || !s.DType.IsInt() {
+			r.State += n
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/essmc/essmc/internal/spell"
 )
 
 // Field is one key of a configuration of type C. Reading, writing, Set and Validate all work on the table of fields.
@@ -144,7 +146,11 @@ func (f Field[C]) expected() string {
 }
 
 func (f Field[C]) wrong(found string) error {
-	return fmt.Errorf("%s: expected %s, found %s", f.Key, f.expected(), found)
+	hint := ""
+	if near := spell.Nearest(found, f.OneOf); near != "" && !f.Listed && 2*spell.Distance(found, near) <= len(near) {
+		hint = fmt.Sprintf("; did you mean %s?", near)
+	}
+	return fmt.Errorf("%s: expected %s, found %s%s", f.Key, f.expected(), found, hint)
 }
 
 // maxItems bounds the items of a list.

@@ -208,7 +208,9 @@ func TestCKConvRefused(t *testing.T) {
 		"pool=true":              "pool: expected false, as in all released experiments, found true",
 		"task=AddProblem":        "task: expected one of classification, copy, found AddProblem",
 		"kernelnet_norm_type=ln": "kernelnet_norm_type: expected one of , LayerNorm, BatchNorm, found ln",
-		"hiden_channels=3":       "hiden_channels: unknown key, did you mean hidden_channels?",
+		"kernelnet_activation_function=Relu": "kernelnet_activation_function: expected one of Sine, ReLU, LeakyReLU, Swish, found Relu; " +
+			"did you mean ReLU?",
+		"hiden_channels=3": "hiden_channels: unknown key, did you mean hidden_channels?",
 	} {
 		refused(t, preset(t, "ckconv-smnist").Config, changes, want)
 	}
