@@ -21,6 +21,8 @@ func init() {
 		Doc:     "S4: diagonal plus low-rank systems of one input and one output for each feature",
 		New:     func() models.Config { return backbone.New(FullType, layers) },
 		Presets: fullPresets})
+	models.Register(models.Family{Type: LiquidType, Doc: "Liquid-S4: S4 with products of the input",
+		New: func() models.Config { return newLiquidModel() }, Presets: liquidPresets})
 	models.Register(models.Family{Type: MinimalType, Doc: "the standalone S4D, in the model of its example",
 		New:     func() models.Config { return newMinimal() },
 		Presets: minimalPresets})
@@ -58,4 +60,18 @@ func fullPresets() []models.Preset {
 			"model": {"d_model": 128, "n_layers": 6, "prenorm": true, "residual": "R", "norm": "batch",
 				"layer": {"_name_": "s4", "mode": "nplr", "init": "legs", "n_ssm": 2, "bidirectional": true}},
 			"decoder": {"mode": "pool", "d_output": 35}}`)}
+}
+
+func newLiquidModel() *backbone.Config {
+	return backbone.New(LiquidType, map[string]func() backbone.Layer{LiquidType: func() backbone.Layer { return newLiquid() }})
+}
+
+// liquidPresets has a small model for the task of the preset scifar.
+func liquidPresets() []models.Preset {
+	return []models.Preset{backbone.Preset("liquid-s4-cifar", "CIFAR-10 in color, pixel by pixel, with Liquid-S4", 1024,
+		newLiquidModel(), `{
+			"encoder": {"_name_": "linear", "d_input": 3},
+			"model": {"d_model": 128, "n_layers": 4, "prenorm": false, "residual": "R", "norm": "batch", "transposed": true,
+				"layer": {"_name_": "liquid-s4", "postact": "glu", "liquid_kernel": "polyb", "bidirectional": true}},
+			"decoder": {"mode": "pool", "d_output": 10}}`)}
 }
