@@ -145,10 +145,13 @@ func (d *draft) steps(n *ir.Node, body *ir.Graph) error {
 		}
 	}
 	for _, m := range body.Nodes {
-		if name := m.Op.FullName(); name != "Gather" && name != "Slice" || own[m.In(0)] {
+		if name := m.Op.FullName(); name != "Gather" && name != "Slice" {
 			continue
 		}
-		x := m.In(0)
+		x := whole(m.In(0)) // x[:, i] is a Slice of all samples first
+		if own[x] {
+			continue
+		}
 		q, at, ok := stepOf(m, counter)
 		if !ok {
 			continue
@@ -192,7 +195,7 @@ type index struct {
 
 // stepOf returns the step that a Gather or Slice reads. It returns false if the step does not depend on the counter.
 func stepOf(m *ir.Node, counter *ir.Value) (q sequence, at index, ok bool) {
-	rank := len(m.In(0).Shape())
+	rank := len(whole(m.In(0)).Shape())
 	if m.Op.Name == "Gather" {
 		axis, err := ops.Axis(m.Attrs.Int("axis", 0), rank)
 		at, ok := indexOf(m.In(1), counter, 0)

@@ -43,11 +43,10 @@ func whole(v *ir.Value) *ir.Value {
 				return v
 			}
 		case "Slice": // x[:]
-			from, okF := ops.ConstInts(n.In(1))
-			to, okT := ops.ConstInts(n.In(2))
-			steps, okS := ops.ConstInts(n.In(4))
-			if !okF || !okT || len(from) != 1 || len(to) != 1 || from[0] != 0 || to[0] < math.MaxInt32 ||
-				n.In(4) != nil && (!okS || len(steps) != 1 || steps[0] != 1) {
+			from, okF := oneInt(n.In(1))
+			to, okT := oneInt(n.In(2))
+			step, okS := oneInt(n.In(4))
+			if !okF || !okT || from != 0 || to < math.MaxInt32 || n.In(4) != nil && (!okS || step != 1) {
 				return v
 			}
 		default:
@@ -56,6 +55,18 @@ func whole(v *ir.Value) *ir.Value {
 		v = n.In(0)
 	}
 	return v
+}
+
+// oneInt returns a constant number, which exporters also write as one with an axis more.
+func oneInt(v *ir.Value) (int64, bool) {
+	for isOp(v, "Unsqueeze") {
+		v = v.Def.In(0)
+	}
+	x, ok := ops.ConstInts(v)
+	if !ok || len(x) != 1 {
+		return 0, false
+	}
+	return x[0], true
 }
 
 // step reads the state after a step and its output. before reports whether a value is the state before the step.
