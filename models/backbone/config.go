@@ -24,6 +24,7 @@ type Config struct {
 	NLayers      int // the layers are repeated so often
 	Prenorm      bool
 	Transposed   bool // norm "layer" has one mean and one scale for all features
+	Twice        bool // key bidirectional: each block has a second layer, which sees the same sequence, and a linear one for both
 	Residual     string
 	Norm         string
 	Layers       []Layer
@@ -111,6 +112,7 @@ var (
 		config.Field[Config]{Key: "model.n_layers", Ref: func(c *Config) any { return &c.NLayers }, Lo: 1, Hi: maxLayers, Def: 1},
 		config.Field[Config]{Key: "model.prenorm", Ref: func(c *Config) any { return &c.Prenorm }, Def: true},
 		config.Field[Config]{Key: "model.transposed", Ref: func(c *Config) any { return &c.Transposed }, Def: false},
+		config.Field[Config]{Key: "model.bidirectional", Ref: func(c *Config) any { return &c.Twice }, Def: false, OmitDefault: true},
 		config.Field[Config]{Key: "model.residual", Ref: func(c *Config) any { return &c.Residual },
 			OneOf: []string{"R", "N", "F"}, Null: true},
 		config.Field[Config]{Key: "model.norm", Ref: func(c *Config) any { return &c.Norm },
@@ -187,6 +189,9 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("model.layer.%w", err)
 		}
 	}
+	if c.Twice && c.Transposed {
+		return fmt.Errorf("model.bidirectional: expected false with transposed, with which the released code cannot run, found true")
+	}
 	if len(c.Layers)*c.NLayers > maxLayers {
 		return fmt.Errorf("model.n_layers: expected at most %d layers, found %d", maxLayers, len(c.Layers)*c.NLayers)
 	}
@@ -231,6 +236,9 @@ func (c *Config) Causal() bool {
 
 // streams reports whether the model can run chunk by chunk.
 func (c *Config) streams() bool {
+	if c.Twice {
+		return false // as in the released code, whose second layers take no state
+	}
 	for _, l := range c.Layers {
 		if !l.Streams() {
 			return false
@@ -256,6 +264,9 @@ func (c *Config) Common() models.Common {
 		Details: []string{fmt.Sprintf("%s (%s)", norm, c.Norm), strings.Join(names, " and ")}}
 	if len(c.Encoder) > 0 {
 		common.Input = c.Encoder[0].describe(c.DModel)
+	}
+	if c.Twice {
+		common.Details = append(common.Details, "second layers see the sequence forward too (model.bidirectional)")
 	}
 	return common
 }

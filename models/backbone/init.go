@@ -99,8 +99,10 @@ func Draw(specs []models.Spec, seed uint64, fill func(x []float64, s models.Spec
 func (c *Config) fill(x []float64, s models.Spec, r *Random, fanIn int) {
 	name := s.Name[strings.LastIndex(s.Name, ".")+1:]
 	for i := range c.blocks() {
-		if rest, ok := strings.CutPrefix(s.Name, c.prefix(i)); ok && c.layer(i).Init(x, s, rest, r) {
-			return
+		for _, prefix := range []string{c.prefix(i), secondPrefix(i)} {
+			if rest, ok := strings.CutPrefix(s.Name, prefix); ok && c.layer(i).Init(x, s, rest, r) {
+				return
+			}
 		}
 	}
 	switch {

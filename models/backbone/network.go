@@ -89,7 +89,12 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 		if c.Prenorm {
 			y = c.norm(n, y, norm)
 		}
-		y, states[i] = c.layer(i).Build(n, y, lengths, states[i], c.prefix(i))
+		in := y
+		y, states[i] = c.layer(i).Build(n, in, lengths, states[i], c.prefix(i))
+		if c.Twice {
+			z, _ := c.layer(i).Build(n, in, lengths, nil, secondPrefix(i))
+			y = n.Linear(n.Do("Concat", []*Value{y, z}, ir.A("axis", -1)), layerName(i)+".bidirectional_linear")
+		}
 		if c.Residual == "R" {
 			y = n.Do("Add", []*Value{x, y})
 		}
@@ -115,6 +120,9 @@ func (c *Config) prefix(i int) string {
 	}
 	return layerName(i) + ".layer."
 }
+
+// secondPrefix begins the names of the tensors of block i's second layer.
+func secondPrefix(i int) string { return layerName(i) + ".reverse_layer." }
 
 // blocks is the number of blocks.
 func (c *Config) blocks() int { return c.NLayers * len(c.Layers) }
@@ -260,6 +268,10 @@ func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 			all = append(all, c.normSpecs(layerName(i)+".norm.norm")...)
 		}
 		all = append(all, c.layer(i).Specs(c.DModel, w, c.prefix(i))...)
+		if c.Twice {
+			all = append(all, c.layer(i).Specs(c.DModel, w, secondPrefix(i))...)
+			all = append(all, LinearSpecs(layerName(i)+".bidirectional_linear", c.DModel, 2*c.DModel)...)
+		}
 		if !c.Prenorm {
 			all = append(all, c.normSpecs(layerName(i)+".norm.norm")...)
 		}

@@ -3,13 +3,15 @@ package families_test
 import (
 	"math"
 	"math/cmplx"
+	"slices"
 )
 
 func init() {
 	const sizes = "model.d_model=6 model.n_layers=2 model.layer.d_state=8 model.layer.dt_min=0.05 decoder.d_output=3 "
 	for _, changes := range []string{"", "model.layer.dt_fast=true", "model.layer.dt_fast=true model.layer.dt_transform=softplus",
 		"model.residual=N decoder.mode=first", "model.residual=F decoder.mode=last model.prenorm=true",
-		"model.residual=null decoder.mode=first decoder.l_output=4", "model.residual=N decoder.mode=sum decoder.l_output=null"} {
+		"model.residual=null decoder.mode=first decoder.l_output=4", "model.residual=N decoder.mode=sum decoder.l_output=null",
+		"model.bidirectional=true"} {
 		plains = append(plains, plain{"s4d-cifar", sizes + changes, evalS4D})
 	}
 }
@@ -35,7 +37,14 @@ func evalS4D(e *evaluation) []float64 {
 					u[t] = norm(x[t], name)
 				}
 			}
+			var second [][]float64
+			if e.has(name + ".bidirectional_linear.bias") {
+				second = layerS4D(e, u, name+".reverse_layer.")
+			}
 			for t, y := range layerS4D(e, u, name+".layer.") {
+				if second != nil {
+					y = e.linear(slices.Concat(y, second[t]), name+".bidirectional_linear.weight", name+".bidirectional_linear.bias", false)
+				}
 				if r := e.set["model.residual"]; r == "" || r == "R" {
 					y = sum(x[t], y)
 				}

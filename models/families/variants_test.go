@@ -19,6 +19,7 @@ var variants = []struct{ preset, common, changes string }{
 	{"s4d-cifar", "model.d_model=6 model.n_layers=2 model.layer.d_state=8 model.layer.dt_min=0.05", `
 
 		model.layer.bidirectional=true
+		model.bidirectional=true model.layer.l_max=5
 		model.layer.channels=2
 		model.layer.channels=2 model.layer.swap_channels=true model.layer.init=diag-inv
 		model.layer.disc=bilinear model.layer.dt_tie=false model.layer.init=diag-inv2 model.norm=batch model.prenorm=true
