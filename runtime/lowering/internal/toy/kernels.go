@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -43,26 +44,32 @@ func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 		return nil
 	}
 	n, _ := tensor.Size(shape)
-	m, at := scalar.NewMachine(scalar.Linearize(nil, e), n), make([][]int, len(s.In))
-	args, y := make([][]float64, len(s.In)), [][]float64{lowering.Make[float64](d, n)}
+	m, at := scalar.NewMachine(scalar.Linearize(nil, e), min(n, ir.Pace)), make([][]int, len(s.In))
+	args, y := make([][]float64, len(s.In)), [][]float64{lowering.Make[float64](d, min(n, ir.Pace))}
+	part := make([][]float64, len(s.In))
 	for _, i := range reads {
 		args[i], at[i] = lowering.Make[float64](d, n), places(d, s, i, shape)
 		if w := s.Constant64(i); w != nil { // constants may be of any type
-			for k, o := range at[i] {
+			for k, o := range ops.All(d.Steps(), at[i]) {
 				args[i][k] = w[o]
 			}
 			at[i] = nil
 		}
 	}
-	return func(out, in [][]float32) {
+	return func(c *ir.EvalCtx, out, in [][]float32) {
 		for i := range at {
-			for k, o := range at[i] {
+			for k, o := range ops.All(c, at[i]) {
 				args[i][k] = float64(in[i][o])
 			}
 		}
-		m.Run(n, y, args)
-		for k, x := range y[0] {
-			out[0][k] = float32(x)
+		for lo, hi := range ops.Parts(c, n) {
+			for _, i := range reads {
+				part[i] = args[i][lo:hi]
+			}
+			m.Run(hi-lo, y, part)
+			for k, x := range y[0][:hi-lo] {
+				out[0][lo+k] = float32(x)
+			}
 		}
 	}
 }
@@ -79,7 +86,7 @@ func copying(d *lowering.Binding, s *lowering.Step) kernel {
 	if after, err2 := tensor.Size(d.Shape(s.Out[0])); err != nil || err2 != nil || before != after {
 		return nil
 	}
-	return func(out, in [][]float32) { copy(out[0], in[0]) }
+	return func(c *ir.EvalCtx, out, in [][]float32) { ops.Put(c, out[0], in[0]) }
 }
 
 func transpose(d *lowering.Binding, s *lowering.Step) kernel {
@@ -92,8 +99,8 @@ func transpose(d *lowering.Binding, s *lowering.Step) kernel {
 		permuted[i] = strides[axis]
 	}
 	at := lowering.Offsets[int](d, shape, permuted, 0)
-	return func(out, in [][]float32) {
-		for i, o := range at {
+	return func(c *ir.EvalCtx, out, in [][]float32) {
+		for i, o := range ops.All(c, at) {
 			out[0][i] = in[0][o]
 		}
 	}
@@ -115,20 +122,20 @@ func matMul(d *lowering.Binding, s *lowering.Step) kernel {
 		return at
 	}
 	as, bs := batch(a), batch(b)
-	return func(out, in [][]float32) {
+	return func(c *ir.EvalCtx, out, in [][]float32) {
 		for p := range as {
-			product(out[0][p*m*n:], in[0][as[p]:], in[1][bs[p]:], m, k, n, n, 1)
+			product(c, out[0][p*m*n:], in[0][as[p]:], in[1][bs[p]:], m, k, n, n, 1)
 		}
 	}
 }
 
 // product computes y = a b for matrices of m × k and k × n numbers. down and right are the strides of rows and columns
 // of b.
-func product(y, a, b []float32, m, k, n, down, right int) {
+func product(c *ir.EvalCtx, y, a, b []float32, m, k, n, down, right int) {
 	for i := range m {
 		for j := range n {
 			sum := 0.0
-			for l := range k {
+			for l := range ops.Each(c, k) {
 				sum += float64(a[i*k+l]) * float64(b[l*down+j*right])
 			}
 			y[i*n+j] = float32(sum)
@@ -143,8 +150,8 @@ func linear(d *lowering.Binding, s *lowering.Step) kernel {
 		return nil
 	}
 	m, k := s.ConstShape(1)[0], s.ConstShape(1)[1]
-	return func(out, in [][]float32) {
-		for i := range out[0] {
+	return func(c *ir.EvalCtx, out, in [][]float32) {
+		for i := range ops.Costly(c, len(out[0]), k) {
 			row, sum := i/m, 0.0
 			if bias != nil {
 				sum = bias[i%m]
@@ -170,17 +177,17 @@ func layerNorm(d *lowering.Binding, s *lowering.Step) kernel {
 		}
 	}
 	epsilon := s.Node.Attrs.Float("epsilon", 1e-5)
-	return func(out, in [][]float32) {
+	return func(c *ir.EvalCtx, out, in [][]float32) {
 		for at := 0; at < len(out[0]); at += width {
 			x, y := in[0][at:at+width], out[0][at:at+width]
 			mean, variance := 0.0, 0.0
-			for _, v := range x {
+			for _, v := range ops.All(c, x) {
 				mean += float64(v) / float64(width)
 			}
-			for _, v := range x {
+			for _, v := range ops.All(c, x) {
 				variance += (float64(v) - mean) * (float64(v) - mean) / float64(width)
 			}
-			for i, v := range x {
+			for i, v := range ops.All(c, x) {
 				z := (float64(v) - mean) / math.Sqrt(variance+epsilon) * float64(in[1][i])
 				if len(in) > 2 && in[2] != nil {
 					z += float64(in[2][i])
@@ -197,17 +204,17 @@ func softmax(d *lowering.Binding, s *lowering.Step) kernel {
 	if axis := s.Node.Attrs.Int("axis", -1); axis != -1 && axis != int64(len(shape)-1) || width == 0 {
 		return nil
 	}
-	return func(out, in [][]float32) {
+	return func(c *ir.EvalCtx, out, in [][]float32) {
 		for at := 0; at < len(out[0]); at += width {
 			x, y := in[0][at:at+width], out[0][at:at+width]
 			most, sum := math.Inf(-1), 0.0
-			for _, v := range x {
+			for _, v := range ops.All(c, x) {
 				most = max(most, float64(v))
 			}
-			for _, v := range x {
+			for _, v := range ops.All(c, x) {
 				sum += math.Exp(float64(v) - most)
 			}
-			for i, v := range x {
+			for i, v := range ops.All(c, x) {
 				y[i] = float32(math.Exp(float64(v)-most) / sum)
 			}
 		}
@@ -230,24 +237,26 @@ func scan(d *lowering.Binding, s *lowering.Step) kernel {
 	}
 	batch, length, n := shape[0], shape[1], shape[2]
 	x := lowering.Make[complex128](d, length)
-	return func(out, in [][]float32) {
+	return func(c *ir.EvalCtx, out, in [][]float32) {
 		for sample := range batch {
 			for j := range n {
 				a := essm.Pow(complex(parts[0][j], parts[1][j]), 1)
 				b := complex(parts[2][j], parts[3][j])
 				v := func(t int) complex128 { return complex(float64(in[0][(sample*length+t)*n+j]), 0) }
-				clear(x)
+				ops.Fill(c, x, 0)
 				var z complex128
 				for t := 0; t < length && direction != essm.Backward; t++ {
+					c.Step(1)
 					z = a*z + b*v(t)
 					x[t] = z
 				}
 				z = 0
 				for t := length - 2; t >= 0 && direction != essm.Forward; t-- {
+					c.Step(1)
 					z = a*z + b*v(t+1)
 					x[t] += z
 				}
-				for t, z := range x {
+				for t, z := range ops.All(c, x) {
 					if out[0] != nil {
 						out[0][(sample*length+t)*n+j] = float32(real(z))
 					}

@@ -3,6 +3,7 @@ package toy
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -61,18 +62,18 @@ func window(d *lowering.Binding, s, of *lowering.Step, first, dilation int) kern
 	x, y := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	w, bias, shape := of.Constant64(1), of.Constant64(2), of.ConstShape(1)
 	perGroup := shape[0] / int(ops.Int(of.Node, "group"))
-	return func(out, in [][]float32) {
-		for i := range out[0] {
+	return func(c *ir.EvalCtx, out, in [][]float32) {
+		for i := range ops.Costly(c, len(out[0]), shape[1]*shape[2]) {
 			m, t, sample := i%y[2], i/y[2]%y[1], i/y[2]/y[1]
 			sum := 0.0
 			if bias != nil {
 				sum = bias[m]
 			}
-			for c := range shape[1] {
+			for ch := range shape[1] {
 				for j := range shape[2] {
 					if at := t + first + j*dilation; at >= 0 && at < x[1] {
 						row := in[0][(sample*x[1]+at)*x[2]:]
-						sum += w[(m*shape[1]+c)*shape[2]+j] * float64(row[m/perGroup*shape[1]+c])
+						sum += w[(m*shape[1]+ch)*shape[2]+j] * float64(row[m/perGroup*shape[1]+ch])
 					}
 				}
 			}
@@ -85,8 +86,8 @@ func window(d *lowering.Binding, s, of *lowering.Step, first, dilation int) kern
 // where its number is.
 func movedRows(d *lowering.Binding, s *lowering.Step) kernel {
 	x, y, r := d.ShapeOf(s, 0), d.Shape(s.Out[0]), s.Rows
-	return func(out, in [][]float32) {
-		for i := range out[0] {
+	return func(steps *ir.EvalCtx, out, in [][]float32) {
+		for i := range ops.Each(steps, len(out[0])) {
 			a, b, c := i/y[2]/y[1], i/y[2]%y[1], i%y[2]
 			at := func(b, c int) float32 { return in[0][(a*x[1]+b)*x[2]+c] }
 			switch r.Kind {
@@ -103,7 +104,7 @@ func movedRows(d *lowering.Binding, s *lowering.Step) kernel {
 				if r.Exclusive {
 					last--
 				}
-				for t := range last + 1 {
+				for t := range ops.Each(steps, last+1) {
 					sum += float64(at(t, c))
 				}
 				out[0][i] = float32(sum)

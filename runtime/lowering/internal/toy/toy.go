@@ -138,7 +138,7 @@ type unit struct {
 }
 
 // kernel computes the outputs from the inputs; nil for absent ones.
-type kernel func(out, in [][]float32)
+type kernel func(c *ir.EvalCtx, out, in [][]float32)
 
 // maker makes the kernel of a step for the shapes that are bound. It returns nil if they do not fit.
 type maker func(d *lowering.Binding, s *lowering.Step) kernel
@@ -314,10 +314,10 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 	if err := e.Begin(ctx, in, out); err != nil {
 		return err
 	}
-	poison(e.Memory)
+	poison(e.Binding.Steps(), e.Memory)
 	for i := range out {
 		if e.Direct(i) {
-			poison(out[i].(*tensor.Tensor).Bytes())
+			poison(e.Binding.Steps(), out[i].(*tensor.Tensor).Bytes())
 		}
 	}
 	for i := range e.units {
@@ -350,24 +350,20 @@ func (e *executable) run(ctx context.Context, u *unit) (err error) {
 		for i, y := range u.writes {
 			u.out[i] = y.In(&e.Frame)
 		}
-		u.kernel(u.out, u.in)
+		u.kernel(e.Binding.Steps(), u.out, u.in)
 	case u.control != nil:
 		err = u.control.Run(ctx, &e.Frame)
 	default:
 		err = e.Evaluate(ctx, u.step)
 	}
 	for _, b := range u.dies {
-		poison(b)
+		poison(e.Binding.Steps(), b)
 	}
 	return u.step.Failure(ctx, err)
 }
 
 // poison fills memory so that it reads as NaN in all floating-point types.
-func poison(b []byte) {
-	for i := range b {
-		b[i] = 0xff
-	}
-}
+func poison(c *ir.EvalCtx, b []byte) { ops.Fill(c, b, 0xff) }
 
 func (e *executable) ArenaBytes() int64           { return e.Held() }
 func (e *executable) Profile() []runtime.StepTime { return e.times }
