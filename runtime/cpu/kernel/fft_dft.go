@@ -140,7 +140,13 @@ func (d *DFT) Forward(r *Rows, tmp []float32) {
 				}
 			}
 			x, _ = d.t.run(x, y, count, r.Stop)
+			if r.Stop.after(count * d.n) {
+				return
+			}
 			d.spread(x, count)
+			if r.Stop.after(count * d.n) {
+				return
+			}
 			d.store(dst, x, r, count, min(r.Terms, d.t.n+1), 1)
 		case d.real:
 			clear(x.im[:d.n*count])
@@ -151,10 +157,16 @@ func (d *DFT) Forward(r *Rows, tmp []float32) {
 			}
 			clear(x.re[have*count : d.n*count])
 			x, _ = d.t.run(x, y, count, r.Stop)
+			if r.Stop.after(count * d.n) {
+				return
+			}
 			d.store(dst, x, r, count, min(r.Terms, d.n/2+1), 1)
 		default:
 			d.load(x, src, r, count, have)
 			x, _ = d.t.run(x, y, count, r.Stop)
+			if r.Stop.after(count * d.n) {
+				return
+			}
 			d.store(dst, x, r, count, r.Terms, 1)
 			return
 		}
@@ -183,6 +195,9 @@ func (d *DFT) Inverse(r *Rows, tmp []float32) {
 		if !d.real {
 			d.load(x, src, r, count, r.Have)
 			x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count, r.Stop)
+			if r.Stop.after(count * d.n) {
+				return
+			}
 			d.store(dst, parts{x.im, x.re}, r, count, r.Terms, scale)
 			return
 		}
@@ -196,6 +211,9 @@ func (d *DFT) Inverse(r *Rows, tmp []float32) {
 				}
 			}
 			x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count, r.Stop)
+			if r.Stop.after(count * d.n) {
+				return
+			}
 			for i := range count {
 				for k := range r.Terms {
 					dst[i*r.DstStride+k] = x.im[k*count+i] * scale
@@ -214,6 +232,9 @@ func (d *DFT) Inverse(r *Rows, tmp []float32) {
 		}
 		combine(x, d.inverse, n, count)
 		x, _ = d.t.run(parts{x.im, x.re}, parts{y.im, y.re}, count, r.Stop)
+		if r.Stop.after(count * d.n) {
+			return
+		}
 		x = parts{x.im, x.re}
 		d.store(dst, x, r, count, r.Terms/2, 1/float32(n))
 		if r.Terms%2 != 0 {
