@@ -33,6 +33,17 @@ var operatorNames = sync.OnceValue(func() [][2]string {
 	return names
 })
 
+// newest returns the newest version of a domain.
+func newest(domain string) int {
+	v := 1
+	for _, op := range ops.Default.All() {
+		if op.Domain == domain {
+			v = max(v, op.Since)
+		}
+	}
+	return v
+}
+
 // apply adds a node of an operator, and what it needs, in one of the ways that there are. It reports whether it did.
 func (g *generator) apply(domain, name string) (done bool) {
 	op := ops.Default.Resolve(domain, name, g.opsets[domain])

@@ -513,6 +513,18 @@ func (g *generator) ops(domain, name string, outs int, in []*value, attrs ...ir.
 // try adds a node if its operator accepts the inputs: by types, and by computing it. It returns nil if not. Inputs may be
 // nil; outputs are nil where there is no datum.
 func (g *generator) try(op *ir.Op, in []*value, outs int, attrs ...ir.Attr) []*value {
+	for i, a := range attrs { // files hold them as float32
+		switch v := a.Value.(type) {
+		case float64:
+			attrs[i].Value = float64(float32(v))
+		case []float64:
+			c := slices.Clone(v)
+			for j := range c {
+				c[j] = float64(float32(c[j]))
+			}
+			attrs[i].Value = c
+		}
+	}
 	n := &ir.Node{Op: op, Attrs: ir.NewAttrs(attrs...)}
 	var data []tensor.Datum
 	for _, x := range in {

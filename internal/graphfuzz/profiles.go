@@ -15,7 +15,12 @@ const attempts = 12
 // any adds nodes of all operators alike.
 func (g *generator) any() {
 	if g.one(6) {
-		g.opsets[""] = 7 + g.IntN(20)
+		g.opsets[""] = 7 + g.IntN(21)
+	}
+	for _, n := range operatorNames() { // those of other domains, in their newest versions
+		if _, ok := g.opsets[n[0]]; !ok {
+			g.opsets[n[0]] = newest(n[0])
+		}
 	}
 	names := operatorNames()
 	for range attempts * (g.nodes + 1) {

@@ -98,7 +98,7 @@ func (d *Binding) refuseNode(n, source *ir.Node, args []*Value, err error) {
 			return
 		}
 	}
-	if d.refusal == nil && len(n.Subgraphs()) == 0 {
+	if control := n.Op.Domain == "" && len(n.Subgraphs()) > 0; d.refusal == nil && !control {
 		d.refusal = &runtime.NodeError{Node: source, Err: err}
 	}
 }
