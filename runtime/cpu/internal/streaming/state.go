@@ -15,7 +15,7 @@ type stateSlot struct {
 
 // stateOf returns the slot of a state; false if its shape or type do not fit.
 func stateOf(d *lowering.Binding, v *lowering.Value, shape []int) (s stateSlot, ok bool) {
-	if v == nil || d.Missing(v) {
+	if v == nil || d.Missing(v) || !d.Leaves(v) && len(d.Readers(v)) == 0 { // what nobody reads has no place
 		return s, true
 	}
 	if !slices.Equal(d.Shape(v), shape) {
