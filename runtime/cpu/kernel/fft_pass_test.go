@@ -28,11 +28,11 @@ func testFFTPass(t *testing.T) {
 					want := parts{make([]float32, n), make([]float32, n)}
 					chosen := variant
 					variant = Generic
-					p.run(want, src, 1)
+					p.run(want, src, 1, nil)
 					variant = chosen
 					reAll, re := guarded(n)
 					imAll, im := guarded(n)
-					p.run(parts{re, im}, src, 1)
+					p.run(parts{re, im}, src, 1, nil)
 					checkGuards(t, "real parts", reAll)
 					checkGuards(t, "imaginary parts", imAll)
 					for i := range n {

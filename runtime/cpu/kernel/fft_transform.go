@@ -183,14 +183,15 @@ func (t *transform) run(x, y parts, lanes int, stop Stop) (result, other parts) 
 	}
 	for i := range t.passes {
 		if !stop.after(t.n * lanes) {
-			t.passes[i].run(y, x, lanes)
+			t.passes[i].run(y, x, lanes, stop)
 		}
 		x, y = y, x
 	}
 	return x, y
 }
 
-func (p *fftPass) run(dst, src parts, lanes int) {
+// run computes a pass. It may end early if it was stopped.
+func (p *fftPass) run(dst, src parts, lanes int, stop Stop) {
 	s, n := p.s*lanes, p.radix*p.m*p.s*lanes
 	dst, src = parts{dst.re[:n], dst.im[:n]}, parts{src.re[:n], src.im[:n]}
 	if fftPassWide(p, dst, src, s) {
@@ -201,6 +202,9 @@ func (p *fftPass) run(dst, src parts, lanes int) {
 	for j := range p.m {
 		w := p.w[2*(r-1)*j : 2*(r-1)*(j+1)]
 		for q := range s {
+			if stop.every(j*s + q) {
+				return
+			}
 			at := q + s*j
 			for k := range r {
 				x[k] = complex(src.re[at], src.im[at])
