@@ -162,8 +162,12 @@ func (p problem) estimate(form string) runtime.Estimate {
 		bytes = buffer
 	}
 	// what the state gives, for each sample
-	if whole := form == essm.FormFFT || form == essm.FormDirect; whole && per == 1 && i.State >= 0 && !i.Stateless {
-		nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan*float64(max(1, i.States*i.Rank)))
+	switch whole := form == essm.FormFFT || form == essm.FormDirect; {
+	case whole && i.Rank > 0 && i.StateOut >= 0: // the state at the end; that at the begin is zero, most of the time
+		last := 4 * rows * n * float64(i.States)
+		flops, nanos = flops+last, nanos+last/c.Direct
+	case whole && per == 1 && i.State >= 0 && !i.Stateless:
+		nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan)
 	}
 	return runtime.Estimate{Time: time.Duration(nanos),
 		Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}

@@ -414,6 +414,9 @@ func (p *sequencePass) Do(w *worker, k int) {
 			s.Past = c.history(sample)
 		}
 	}
+	if c.stateOutVal >= 0 && c.advance == nil {
+		s.Next = c.z[sample*c.Size : (sample+1)*c.Size]
+	}
 	c.seq.Run(piece, s, w.Scratch, w.state)
 }
 
@@ -497,7 +500,7 @@ func (g *region) Steps(from, to int) error {
 // Finish writes the states after the last step.
 func (g *region) Finish() {
 	if c := g.recurrence; c != nil && c.stateOutVal >= 0 {
-		if c.kernel == nil {
+		if c.advance != nil {
 			c.last()
 		}
 		c.finish()

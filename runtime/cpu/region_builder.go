@@ -133,7 +133,7 @@ func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*low
 	switch form := c.choice.Form; form {
 	case essm.FormFFT, essm.FormDirect:
 		c.seq = r.recurrence.Sequence(form, g.length, info.State >= 0 && info.Window > 0)
-		if info.StateOut >= 0 {
+		if info.StateOut >= 0 && !c.seq.Finishes() {
 			c.advance = r.recurrence.Tiled(essm.FormScan, g.tile)
 		}
 	default:

@@ -122,6 +122,9 @@ func Heads(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shar
 	}
 }
 
+// Dots sets y to the scalar products of the rows of m with x.
+func Dots(y, m, x []float32) { headsDot(y, 1, m, len(x), len(y), x, len(x), false) }
+
 // headsDot is Heads for blocks of one row of k numbers: scalar products.
 func headsDot(y []float32, ldy int, x []float32, ldx int, rows int, w []float32, k int, add bool) {
 	n := len(w) / k

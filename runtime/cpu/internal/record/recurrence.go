@@ -65,15 +65,18 @@ type SequenceKernel interface {
 	Pieces() int
 	// Run computes one piece of a sample. state is scratch of RecurrenceInfo.Size numbers.
 	Run(piece int, s *Sequence, tmp []float32, state []float64)
+	// Finishes reports whether Run also computes the state after the last step, in Sequence.Next; if not, a scan does.
+	Finishes() bool
 }
 
 // Sequence is one sample: rows of N numbers. X may be V. Past holds the inputs of the window before the first step,
-// oldest first, Parts rows of N numbers each; nil for zeros. Z is the state before the first step; nil for zero.
+// oldest first, Parts rows of N numbers each; nil for zeros. Z is the state before the first step; nil for zero. Next is
+// where the state after the last step goes, which may be Z; nil where nobody reads it.
 type Sequence struct {
 	V, Vi, X, Xi []float32
 	Past         []float32
 	Parts        int
-	Z            []float64
+	Z, Next      []float64
 	Length       int
 	W            *Workspace // of the worker that computes it
 }

@@ -32,6 +32,9 @@ func (v *convolver) setup(info *record.RecurrenceInfo, length int, history, fft 
 	}
 }
 
+// Finishes is false: a scan computes the state after the last step.
+func (v *convolver) Finishes() bool { return false }
+
 // tables returns the size of the transform's tables, in bytes.
 func (v *convolver) tables() int64 {
 	if v.fft == nil {

@@ -35,8 +35,8 @@ func dplrRecurrence(s *lowering.Step) record.Recurrence {
 	c := &dplr{n: shape[2], rank: shape[1], lookback: window}
 	all := shape[0] * c.n
 	c.RecurrenceInfo = record.RecurrenceInfo{
-		N: shape[0], States: c.n, Rank: max(1, c.rank), Window: window, Direction: dir, Size: 2*all + c.rank, Saved: 2 * all,
-		PerHead: 1, VRe: 0, VIm: -1, State: record.Index(!s.Absent(13), 13), XRe: record.Index(s.Node.Out(0) != nil, 0),
+		N: shape[0], States: c.n, Rank: max(1, c.rank), Window: window, Direction: dir, Size: max(2*all, 4*c.n) + c.rank,
+		Saved: 2 * all, PerHead: 1, VRe: 0, VIm: -1, State: record.Index(!s.Absent(13), 13), XRe: record.Index(s.Node.Out(0) != nil, 0),
 		XIm: -1, StateOut: record.Index(s.Node.Out(1) != nil, 1),
 	}
 	var in [8][]float64
@@ -66,6 +66,9 @@ func (c *dplr) Tiled(_ string, _ int) record.TileKernel { return dplrScan{c} }
 func (c *dplr) Sequence(form string, length int, history bool) record.SequenceKernel {
 	k := &responses{from: c}
 	k.setup(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
+	if c.StateOut >= 0 && c.Window == 0 {
+		k.end = &dplrEnd{c: c, length: length}
+	}
 	return k
 }
 
@@ -89,6 +92,9 @@ func (c *dplr) free(j int, s *record.Sequence, y []float32, state []float64) {
 	zr, zi, low := state[:n], state[n:2*n], state[2*n:2*n+c.rank]
 	copy(zr, s.Z[j*n:(j+1)*n])
 	copy(zi, s.Z[all+j*n:all+(j+1)*n])
+	if zero(zr) && zero(zi) {
+		return
+	}
 	d := &c.heads[j]
 	d.Project(low, zr, zi)
 	cr, ci := c.output(0, j)

@@ -16,13 +16,27 @@ type responder interface {
 	free(i int, s *record.Sequence, y []float32, state []float64)
 }
 
+// ending computes the state of a feature after the last step of a sequence.
+type ending interface {
+	bytes() int64
+	prepare()
+	fill(w *record.Workspace)
+	scratch() int // size of tmp in run
+	// run sets the state of feature i in s.Next, from that in s.Z and the inputs. state is scratch of RecurrenceInfo.Size
+	// numbers.
+	run(i int, s *record.Sequence, inputs []float32, state []float64, tmp []float32)
+}
+
 // responses convolves whole sequences with the kernels of both halves of a responder, a few features at a time.
 type responses struct {
 	convolver
 	from  responder
 	table [2][]float32 // kernels, by feature
 	spec  []float32    // by feature, of both halves together
+	end   ending       // nil if the state after the last step is not wanted, or a scan computes it
 }
+
+func (k *responses) Finishes() bool { return k.end != nil }
 
 func (k *responses) Pieces() int { return (k.info.N + featuresPerPiece - 1) / featuresPerPiece }
 
@@ -34,13 +48,20 @@ func (k *responses) halves() int {
 }
 
 func (k *responses) Bytes() int64 {
-	if k.fft == nil {
-		return int64(k.halves()*k.info.N*k.taps) * 4
+	bytes := int64(0)
+	if k.end != nil {
+		bytes = k.end.bytes()
 	}
-	return k.tables() + int64(k.fft.Len()*k.info.N)*4
+	if k.fft == nil {
+		return bytes + int64(k.halves()*k.info.N*k.taps)*4
+	}
+	return bytes + k.tables() + int64(k.fft.Len()*k.info.N)*4
 }
 
 func (k *responses) Prepare() {
+	if k.end != nil {
+		k.end.prepare()
+	}
 	if k.fft != nil {
 		k.spec = make([]float32, k.fft.Len()*k.info.N)
 		return
@@ -53,6 +74,9 @@ func (k *responses) Prepare() {
 func (k *responses) Fill(w *record.Workspace) {
 	if k.fft != nil && !k.fillTables(w) {
 		return
+	}
+	if k.end != nil {
+		k.end.fill(w)
 	}
 	var taps [2][]float32
 	var sum, tmp []float32
@@ -86,10 +110,14 @@ func (k *responses) Fill(w *record.Workspace) {
 
 func (k *responses) Scratch() int {
 	n := featuresPerPiece * (k.past + 2*k.length)
-	if k.fft != nil {
-		return max(n, 2*k.taps) + 2*k.fft.Len()
+	rest := 0
+	if k.end != nil {
+		rest = k.end.scratch()
 	}
-	return n + k.taps
+	if k.fft != nil {
+		return max(n, 2*k.taps) + max(rest, 2*k.fft.Len())
+	}
+	return n + max(rest, k.taps)
 }
 
 func (k *responses) Run(piece int, s *record.Sequence, tmp []float32, state []float64) {
@@ -120,6 +148,9 @@ func (k *responses) Run(piece int, s *record.Sequence, tmp []float32, state []fl
 		clear(y)
 		if s.Z != nil && k.info.Window == 0 {
 			k.from.free(j, s, y, state)
+		}
+		if k.end != nil && s.Next != nil {
+			k.end.run(j, s, col, state, tmp)
 		}
 		if k.fft != nil {
 			size := k.fft.Len()
