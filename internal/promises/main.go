@@ -152,7 +152,7 @@ func run(progress io.Writer, promises []promise, variant string) (map[test]found
 		fmt.Fprintf(progress, "%s: %s: %s\n", variant, folder, strings.Join(names[folder], " "))
 		cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout=30m",
 			"-run=^("+strings.Join(names[folder], "|")+")$", "./"+folder)
-		cmd.Env = append(os.Environ(), "ESSMC_LONG=1", kernel.VariantEnv+"="+variant)
+		cmd.Env = append(os.Environ(), "ESSMC_LONG=1", "ESSMC_LONG_CANCEL=1", kernel.VariantEnv+"="+variant)
 		cmd.Stderr = progress
 		out, err := cmd.StdoutPipe()
 		if err != nil {

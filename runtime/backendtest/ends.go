@@ -43,16 +43,21 @@ func texts(op *ir.Op) bool {
 // mostWork is the longest that a call may work between two checks of its context, and after it is cancelled.
 const mostWork = 2 * time.Millisecond
 
-// Ends cancels calls of every operator of the registry. It enlarges a sample of each until a call takes 10 ms. Without
-// the environment variable ESSMC_LONG, it takes every sixth operator. Between two checks of its context, from the first
-// to the last, such a call may work for 2 ms of processor time; cancelled at any moment, it returns the context's error
-// within as long. quick names the operators ("Shape") of which no call takes so long, with reasons; they are checked
-// all the same.
+// Ends cancels calls of every operator of the registry. It enlarges a sample of each until a call takes 10 ms. Between two
+// checks of its context, from the first to the last, such a call may work for 2 ms of processor time; cancelled at any
+// moment, it returns the context's error within as long. quick names the operators ("Shape") of which no call takes 10 ms,
+// with reasons; they are checked all the same.
+//
+// This holds with the environment variable ESSMC_LONG_CANCEL, on an idle machine, in minutes and with 15 GB. Without it,
+// every sixth operator is taken, inputs have two million elements at most, a call need not take long, and since other work
+// on the machine shows in the times, it may also work for half of its time.
 func Ends(t *testing.T, make func() runtime.Backend, quick map[string]string) {
-	e := &ends{make: make, target: 10 * time.Millisecond, elems: 1 << 26}
-	all := os.Getenv("ESSMC_LONG") != ""
+	e := &ends{make: make, target: 10 * time.Millisecond, elems: 1 << 21, memory: 256 << 20}
+	if e.strict = os.Getenv("ESSMC_LONG_CANCEL") != ""; e.strict {
+		e.elems, e.memory = 1<<26, 2<<30
+	}
 	for i, op := range ops.Default.All() {
-		if slices.Contains(samples.Refused[op.Domain], op.Name) || !all && i%6 != 0 {
+		if slices.Contains(samples.Refused[op.Domain], op.Name) || !e.strict && i%6 != 0 {
 			continue
 		}
 		t.Run(fmt.Sprintf("%s-%d", op.FullName(), op.Since), func(t *testing.T) {
@@ -67,7 +72,9 @@ func Ends(t *testing.T, make func() runtime.Backend, quick map[string]string) {
 type ends struct {
 	make   func() runtime.Backend
 	target time.Duration
-	elems  int // of an input
+	elems  int   // of the inputs, at most
+	memory int64 // of a session
+	strict bool  // calls must take the target
 }
 
 // operator looks for a sample that takes long enough, and cancels it.
@@ -96,6 +103,7 @@ func (e *ends) operator(t *testing.T, op *ir.Op, quick string) {
 		target = min(target, mostText)
 	}
 	switch {
+	case !e.strict:
 	case long.took < target && quick == "":
 		t.Errorf("the longest call takes %v, expected %v: %s", long.took, target, long.what)
 	case long.took >= target && quick != "":
@@ -208,7 +216,7 @@ func (e *ends) try(op *ir.Op, s opstest.Sample, what string) *lasting {
 	if err != nil {
 		return nil
 	}
-	m, err := runtime.New(c.graph, runtime.Options{Backend: e.make(), Threads: 1, MaxMemory: 2 << 30})
+	m, err := runtime.New(c.graph, runtime.Options{Backend: e.make(), Threads: 1, MaxMemory: e.memory})
 	if err != nil {
 		return nil
 	}
@@ -236,10 +244,14 @@ func (e *ends) hold(t *testing.T, l *lasting) {
 	// tenants of the processor. It does not happen at the same place again and again.
 	const tries = 12
 	c := l.call
-	for i := 1; i < tries && c.worst() > mostWork; i++ {
+	most := mostWork
+	if !e.strict {
+		most = max(most, l.took/2)
+	}
+	for i := 1; i < tries && c.worst() > most; i++ {
 		c.least(watched(4*e.target, l.run))
 	}
-	if worst := c.worst(); worst > mostWork {
+	if worst := c.worst(); worst > most {
 		at := slices.Index(c.gaps, worst)
 		t.Errorf("%s: works for %v between two checks of its context\nfrom %s\nto %s", l.what, worst, where(c.callers[at]), where(c.callers[at+1]))
 	}
@@ -248,14 +260,14 @@ func (e *ends) hold(t *testing.T, l *lasting) {
 		late := time.Duration(math.MaxInt64)
 		for range tries {
 			c := watched(moment, l.run)
-			if c.err != nil && !errors.Is(c.err, context.Canceled) {
+			if c.err != nil && !errors.Is(c.err, context.Canceled) && !errors.Is(c.err, errStrings) {
 				t.Errorf("%s: cancelled after %v: %v", l.what, moment, c.err)
 			}
-			if late = min(late, max(0, c.took-moment)); late <= mostWork {
+			if late = min(late, max(0, c.took-moment)); late <= most {
 				break
 			}
 		}
-		if late > mostWork {
+		if late > most {
 			t.Errorf("%s: cancelled after %v, it works for %v", l.what, moment, late)
 		}
 	}
