@@ -54,7 +54,7 @@ var Gather = ops.Register(&ir.Op{
 		m := newMover(c, out, x)
 		for o := range outer {
 			c.Step(1)
-			for i, k := range idx {
+			for i, k := range ops.All(c, idx) {
 				m.copy((o*len(idx)+i)*inner, (o*n+k)*inner, inner)
 			}
 		}
