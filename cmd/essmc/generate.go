@@ -165,7 +165,7 @@ func endTokens(model string) []int64 {
 		f.Close()
 		v, wrong := config.Parse(b)
 		if err != nil || wrong != nil {
-			continue // reading the model says what is wrong
+			continue // the error comes when the model is read
 		}
 		end := v.Get("eos_token_id")
 		if end == nil {

@@ -105,7 +105,7 @@ func TestConvertBackboneRefused(t *testing.T) {
 	}
 }
 
-// FuzzConvertBackbone checks that no configuration panics, and that whatever is taken builds a valid configuration.
+// FuzzConvertBackbone checks that no configuration panics, and that an accepted one builds a valid configuration.
 func FuzzConvertBackbone(f *testing.F) {
 	for _, of := range []layout{current, older, common} {
 		text, _ := lightning(of)

@@ -363,7 +363,7 @@ func TestConfigFiles(t *testing.T) {
 	}
 }
 
-// FuzzConvert checks that no configuration panics, and that whatever is taken builds a valid configuration.
+// FuzzConvert checks that no configuration panics, and that an accepted one builds a valid configuration.
 func FuzzConvert(f *testing.F) {
 	c, w := small(f)
 	seed, err := json.Marshal(authors(c))

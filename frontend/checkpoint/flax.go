@@ -177,7 +177,7 @@ func flatten(all map[string]*tensor.Tensor, path string, v any) error {
 // paddedSets are the data sets whose sequences the released code of S5 pads.
 var paddedSets = []string{"imdb-classification", "listops-classification", "aan-classification"}
 
-// flaxOptions adds what is no option of the command line to the options: the family, and what follows from the data set.
+// flaxOptions adds settings without an option of the command line: the family, and those that follow from the data set.
 func flaxOptions(options *config.Value, tensors map[string]*tensor.Tensor) (notes []string, err error) {
 	set := func(key string, v config.Value) {
 		if options.Get(key) == nil {

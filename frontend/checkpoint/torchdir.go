@@ -92,7 +92,7 @@ func readTorchDir(dir string, sharded bool, limit *int64) (map[string]*tensor.Te
 	return all, nil
 }
 
-// readTorchFile reads the state dict in a file of the directory, and takes its size off what is left.
+// readTorchFile reads the state dict in a file of the directory, and subtracts its size from the bytes left.
 func readTorchFile(root *files.Root, dir, name string, left *int64) (map[string]*tensor.Tensor, error) {
 	path := filepath.Join(dir, name)
 	f, err := root.Open(name)

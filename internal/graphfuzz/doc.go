@@ -62,13 +62,13 @@
 //	15  an answer that depends on threads    608 graphs, 31.2 s
 //	16  a dropped capture                   282 graphs, 11.5 s
 //	17  a wrong default                     298 graphs,  4.5 s
-//	18  a pass that removes what is read     92 graphs,  2.3 s
+//	18  a pass that removes values in use    92 graphs,  2.3 s
 //	19  a pass that overlooks attributes    414 graphs,  3.4 s
 //	20  a state of a stream in another's     63 graphs,  0.7 s
 //
-// # What was found
+// # Faults that it has found
 //
-// Some 410,000 graphs in 1.2 hours of processor time, on the kernels for AVX-512 and AVX2 and the generic ones, showed the
+// Some 433,000 graphs in 1.2 hours of processor time, on the kernels for AVX-512 and AVX2 and the generic ones, showed the
 // faults whose cases are in testdata/found, all mended: sizes that contradict each other (panics of ten evaluations, of
 // Concat, and answers of the backend where operators refuse them), empty sequences and batches, transA = 2 of Gemm, streams
 // of Trilu, BatchNormalization, CumSum with a computed axis, reductions of the batch, constants, and an LSTM of one sample;

@@ -46,7 +46,7 @@ var faults = []planted{
 		"if s.flowOf(v).kind != Fixed {\n\t\t\t\treturn false"},
 	{"a wrong default", "runtime/cpu/internal/tensors/topk.go", `s.Node.Attrs.Bool("largest", true)`,
 		`s.Node.Attrs.Bool("largest", false)`},
-	{"a pass that removes what is read", "passes/dce.go", "v != nil && len(uses[v]) == 0 &&",
+	{"a pass that removes values in use", "passes/dce.go", "v != nil && len(uses[v]) == 0 &&",
 		"v != nil && len(uses[v]) <= 1 &&"},
 	{"a pass that overlooks attributes", "passes/cse.go", "fmt.Fprintf(&b, \"%s=%v;\", a.Name, v)",
 		"fmt.Fprintf(&b, \"%s=%T;\", a.Name, v)"},

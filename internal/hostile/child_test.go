@@ -22,7 +22,7 @@ import (
 
 // Limits of a service that loads models of strangers, beside open.Untrusted.
 const (
-	memory   = 64 << 20               // of a session; more would hide what is not counted
+	memory   = 64 << 20               // of a session; more would hide uncounted allocations
 	opening  = 2 * time.Second        // until the context of opening ends
 	deadline = 100 * time.Millisecond // of a run, and of a step of a stream
 )

@@ -3,5 +3,5 @@
 // size tells (testdata/models.txtar), as text, ONNX file and plan; TestDamaged all other forms of files, cut off and
 // changed in many places. SECURITY.md states the promises.
 //
-// The tests import anything of the project. What they find outside of the promises gets a file in testdata, and stays.
+// The tests import anything of the project. A fault that they find gets a file in testdata, which stays.
 package hostile

@@ -1,5 +1,5 @@
 // Command promises measures the promises of SECURITY.md: it runs the tests that the table names, once for each variant
-// of the kernels that the processor has, and writes what they found as a table in Markdown to standard output:
+// of the kernels that the processor has, and writes their figures as a table in Markdown to standard output:
 //
 //	go run ./internal/promises > FILE
 //

@@ -114,7 +114,7 @@ type reader struct {
 	at   int
 }
 
-// budget is what is read of a file.
+// budget counts the values of a file that may still be read, and the bytes that may still be copied.
 type budget struct {
 	values int
 	copies int // bytes that may still be copied
