@@ -50,17 +50,14 @@ func Read(path string) (*Array, error) {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
+	size, err := f.Regular(path)
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
-	}
-	if err := lfs.CheckFile(f, st.Size()); err != nil {
+	if err := lfs.CheckFile(f, size); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	a, err := read(f, st.Size())
+	a, err := read(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -50,14 +50,11 @@ func WavRate(path string) (int, error) {
 		return 0, err
 	}
 	defer r.Close()
-	st, err := r.Stat()
+	size, err := r.Regular(path)
 	if err != nil {
 		return 0, err
 	}
-	if !st.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
-	}
-	f, _, err := readWavHead(bufio.NewReader(r), st.Size())
+	f, _, err := readWavHead(bufio.NewReader(r), size)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", path, err)
 	}

@@ -100,17 +100,14 @@ func readTorchFile(root *files.Root, dir, name string, left *int64) (map[string]
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
+	size, err := f.Regular(path)
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
+	if *left -= size; *left < 0 {
+		return nil, fmt.Errorf("%s: file has %d bytes, %d more than the limit allows", path, size, -*left)
 	}
-	if *left -= st.Size(); *left < 0 {
-		return nil, fmt.Errorf("%s: file has %d bytes, %d more than the limit allows", path, st.Size(), -*left)
-	}
-	v, err := torchfile.Read(f, st.Size(), path)
+	v, err := torchfile.Read(f, size, path)
 	if err != nil {
 		return nil, err
 	}

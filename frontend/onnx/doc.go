@@ -157,14 +157,11 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	s, err := f.Stat()
+	size, err := f.Regular(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !s.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: expected a regular file", path)
-	}
-	if err := lfs.CheckFile(f, s.Size()); err != nil {
+	if err := lfs.CheckFile(f, size); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if o.Dir == nil {
@@ -173,7 +170,7 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 		}
 		defer o.folder.Close()
 	}
-	g, info, err := Read(f, s.Size(), path, o)
+	g, info, err := Read(f, size, path, o)
 	if err == nil {
 		if _, ok := g.Meta[ir.MetaSource]; !ok {
 			g.Meta[ir.MetaSource] = filepath.Base(path)

@@ -6,6 +6,7 @@ package files
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -78,6 +79,18 @@ func (f *File) Stat() (fs.FileInfo, error) {
 		return nil, err
 	}
 	return f.f.Stat()
+}
+
+// Regular returns the size of a regular file; for others, an error that begins with name.
+func (f *File) Regular(name string) (size int64, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s: expected a regular file, found %v", name, st.Mode().Type())
+	}
+	return st.Size(), nil
 }
 
 // Read is io.Reader's.

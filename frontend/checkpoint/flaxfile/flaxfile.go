@@ -69,17 +69,14 @@ func ReadFile(path string) (any, error) {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
+	size, err := f.Regular(path)
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
+	if size > MaxFile {
+		return nil, fmt.Errorf("%s: file has %d bytes, at most %d are read", path, size, int64(MaxFile))
 	}
-	if st.Size() > MaxFile {
-		return nil, fmt.Errorf("%s: file has %d bytes, at most %d are read", path, st.Size(), int64(MaxFile))
-	}
-	data := make([]byte, st.Size())
+	data := make([]byte, size)
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -39,19 +39,16 @@ func ReadFile(path string) (*File, error) {
 
 // readOpen reads an open file. Unless left is nil, it subtracts the file's size from that limit.
 func readOpen(f *files.File, name string, left *int64) (*File, error) {
-	st, err := f.Stat()
+	size, err := f.Regular(name)
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: expected a regular file, found %v", name, st.Mode().Type())
-	}
 	if left != nil {
-		if *left -= st.Size(); *left < 0 {
-			return nil, fmt.Errorf("%s: file has %d bytes, %d more than the limit allows", name, st.Size(), -*left)
+		if *left -= size; *left < 0 {
+			return nil, fmt.Errorf("%s: file has %d bytes, %d more than the limit allows", name, size, -*left)
 		}
 	}
-	return Read(f, st.Size(), name)
+	return Read(f, size, name)
 }
 
 // entry is one tensor of the header. Its data is [begin, end) of the data area.

@@ -42,14 +42,11 @@ func ReadFile(path string) (any, error) {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
+	size, err := f.Regular(path)
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: expected a regular file, found %v", path, st.Mode().Type())
-	}
-	return Read(f, st.Size(), path)
+	return Read(f, size, path)
 }
 
 // Read reads a file of the given size. name is its name in errors.
