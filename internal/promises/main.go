@@ -3,8 +3,8 @@
 //
 //	go run ./internal/promises > FILE
 //
-// It imports internal/files, and runtime/cpu/kernel for its list of variants; it takes some minutes. Tests give figures by log lines that
-// begin with "figure: ". It exits with 1 if a test fails, or is not there.
+// It imports internal/files, and runtime/cpu/kernel for its list of variants. It takes some 20 minutes, and 10 GB. Tests
+// give figures by log lines that begin with "figure: ". It exits with 1 if a test fails, does not end, or is not there.
 package main
 
 import (
@@ -102,11 +102,14 @@ their long mode, once for each variant of the kernels: %s. Where a test states n
 			if i > 0 {
 				text, limit = "", ""
 			}
-			fmt.Fprintf(w, "| %s | %s | %s |", text, limit, t.name)
+			fmt.Fprintf(w, "| %s | %s | %s: %s |", text, limit, t.folder, t.name)
 			for j, r := range results {
 				f, ok := r[t]
-				if !ok {
+				switch {
+				case !ok:
 					f.outcome = "is not there"
+				case f.outcome == "":
+					f.outcome = "did not end"
 				}
 				if f.outcome != "pass" && f.outcome != "skip" {
 					bad = append(bad, fmt.Sprintf("%s of %s (%s): %s\n%s", t.name, t.folder, variants[j], f.outcome, f.text))
@@ -169,9 +172,13 @@ func run(progress io.Writer, promises []promise, variant string) (map[test]found
 	return all, nil
 }
 
+// last returns the last lines of a text.
+func last(text string) string { return text[max(0, len(text)-4000):] }
+
 // read reads the events of a package's tests.
 func read(r io.Reader, folder string, all map[test]found) error {
 	lines := bufio.NewReader(r)
+	texts := map[string]string{}
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err == io.EOF {
@@ -194,11 +201,15 @@ func read(r io.Reader, folder string, all map[test]found) error {
 			if _, figure, ok := strings.Cut(e.Output, "figure: "); ok {
 				f.figures = append(f.figures, strings.TrimSpace(figure))
 			}
-			f.text = f.text[max(0, len(f.text)-4000):] + e.Output
+			texts[e.Test] = last(texts[e.Test] + e.Output)
 		case "pass", "fail", "skip":
 			if !sub {
 				f.outcome, f.took = e.Action, e.Elapsed
 			}
+			if e.Action == "fail" { // of the parts of a test, those that fail say why
+				f.text = last(f.text + texts[e.Test])
+			}
+			delete(texts, e.Test)
 		}
 		all[t] = f
 	}

@@ -23,6 +23,12 @@ building
 {"Action":"pass","Test":"TestX","Elapsed":1.5}
 {"Action":"pass","Test":"TestY","Elapsed":0.001}
 {"Action":"skip","Test":"TestZ"}
+{"Action":"output","Test":"TestV/good","Output":"nothing\n"}
+{"Action":"pass","Test":"TestV/good"}
+{"Action":"output","Test":"TestV/bad","Output":"expected 1, found 2\n"}
+{"Action":"fail","Test":"TestV/bad"}
+{"Action":"fail","Test":"TestV"}
+{"Action":"output","Test":"TestKilled","Output":"=== RUN\n"}
 `), "a", all)
 	if err != nil {
 		t.Fatal(err)
@@ -31,5 +37,11 @@ building
 		if got := all[test{"a", name}].String(); got != want {
 			t.Errorf("%s: found %q, expected %q", name, got, want)
 		}
+	}
+	if v := all[test{"a", "TestV"}]; v.outcome != "fail" || v.text != "expected 1, found 2\n" {
+		t.Errorf("TestV: found %+v, expected the text of the part that failed", v)
+	}
+	if k, ok := all[test{"a", "TestKilled"}]; !ok || k.outcome != "" {
+		t.Errorf("TestKilled: found %+v, expected no outcome", k)
 	}
 }
