@@ -3,7 +3,7 @@
 //
 //	go run ./internal/promises > FILE
 //
-// It imports internal/files, and runtime/cpu/kernel for its list of variants. It takes some 20 minutes, and 10 GB. Tests
+// It imports internal/files, and runtime/cpu/kernel for its list of variants. It takes some 20 minutes, and 12 GB. Tests
 // give figures by log lines that begin with "figure: ". It exits with 1 if a test fails, does not end, or is not there.
 package main
 

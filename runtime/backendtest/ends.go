@@ -48,7 +48,7 @@ const mostWork = 2 * time.Millisecond
 // moment, it returns the context's error within as long. quick names the operators ("Shape") of which no call takes 10 ms,
 // with reasons; they are checked all the same.
 //
-// This holds with the environment variable ESSMC_LONG_CANCEL, on an idle machine, in minutes and with some 10 GB: one
+// This holds with the environment variable ESSMC_LONG_CANCEL, on an idle machine, in minutes and with 12 GB: one
 // operator after the other. Without it, every sixth operator is taken, inputs have two million elements at most, a call
 // need not take long, and since other work on the machine shows in the times, it may also work for half of its time.
 func Ends(t *testing.T, make func() runtime.Backend, quick map[string]string) {
@@ -224,6 +224,9 @@ func (e *ends) fits(s opstest.Sample) bool {
 
 // try runs a sample. It returns nil if that fails for another reason than that it takes too long.
 func (e *ends) try(op *ir.Op, s opstest.Sample, what string) *lasting {
+	if e.strict { // what the last call left would come on top
+		goruntime.GC()
+	}
 	c, err := sampleCase(op, s, false)
 	if err != nil {
 		return nil
