@@ -15,17 +15,10 @@ import (
 type Config interface {
 	// Type returns the model_type.
 	Type() string
-	// Read sets the values of an object of JSON. It checks each by itself.
-	Read(v *config.Value) error
+	// Settings returns the values by key: for reading, writing and changing the configuration.
+	Settings() config.Settings
 	// Validate checks every value, and the values against each other.
 	Validate() error
-	// JSON returns the configuration in canonical form, which reads back as the same.
-	JSON() []byte
-	// Keys lists the keys of Set, in the order of the file.
-	Keys() []string
-	// Set sets one key, written with dots ("layer.bidirectional"), to a value as in config.json, but with strings
-	// unquoted. It checks the value alone.
-	Set(key, value string) error
 	// Common returns the settings that all families have.
 	Common() Common
 	// Specs lists the tensors of a model with this configuration, in the order of the computation. Where sizes follow
@@ -155,11 +148,7 @@ func configOf(v *config.Value) (Config, error) {
 	if t == nil || t.Kind == config.Null {
 		for _, f := range Families() {
 			if f.Claims != nil && f.Claims(v) {
-				c := f.New()
-				if err := c.Read(v); err != nil {
-					return nil, err
-				}
-				return c, c.Validate()
+				return read(f, v)
 			}
 		}
 		return nil, fmt.Errorf("model_type: is missing, expected %s", expected)
@@ -172,8 +161,13 @@ func configOf(v *config.Value) (Config, error) {
 		}
 		return nil, fmt.Errorf("model_type: expected %s, found %s%s", expected, found(t), hint)
 	}
+	return read(f, v)
+}
+
+// read reads a configuration of a family, and checks it.
+func read(f Family, v *config.Value) (Config, error) {
 	c := f.New()
-	if err := c.Read(v); err != nil {
+	if err := c.Settings().Read(v); err != nil {
 		return nil, err
 	}
 	return c, c.Validate()

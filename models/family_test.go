@@ -36,8 +36,8 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("two presets %s", p.ID)
 		}
 		ids[p.ID] = true
-		c, err := models.ParseConfig(p.Config.JSON(), p.ID)
-		if err != nil || string(c.JSON()) != string(p.Config.JSON()) {
+		c, err := models.ParseConfig(p.Config.Settings().JSON(), p.ID)
+		if err != nil || string(c.Settings().JSON()) != string(p.Config.Settings().JSON()) {
 			t.Errorf("%s: its configuration is read as another one (%v)", p.ID, err)
 		}
 		common := p.Config.Common()

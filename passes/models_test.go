@@ -34,11 +34,11 @@ func TestRandomModels(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			if err := c.Validate(); err != nil {
-				t.Fatalf("%v\n%s", err, c.JSON())
+				t.Fatalf("%v\n%s", err, c.Settings().JSON())
 			}
 			g, err := models.Build(c, randomWeights(t, r, c), models.BuildOptions{Rate: 1 + float64(seed%2)})
 			if err != nil {
-				t.Fatalf("%v\n%s", err, c.JSON())
+				t.Fatalf("%v\n%s", err, c.Settings().JSON())
 			}
 			before := g.Clone()
 			err = passes.Run(g, passes.Pipeline(), passes.Options{Observe: func(s passes.Snapshot) {
@@ -57,11 +57,11 @@ func TestRandomModels(t *testing.T) {
 					t.Error("print, parse and print again differ")
 				}
 				if t.Failed() {
-					t.Errorf("after pass %v of\n%s", s.Event, c.JSON())
+					t.Errorf("after pass %v of\n%s", s.Event, c.Settings().JSON())
 				}
 			}})
 			if err != nil {
-				t.Fatalf("%v\n%s", err, c.JSON())
+				t.Fatalf("%v\n%s", err, c.Settings().JSON())
 			}
 			systems := 0
 			for _, n := range g.Nodes {
@@ -128,7 +128,7 @@ func randomWeights(t *testing.T, r *rand.Rand, c *family.Config) models.Weights 
 	t.Helper()
 	w, err := family.Init(c, family.InitOptions{DtMin: 0.01, DtMax: 0.5}, r.Uint64())
 	if err != nil {
-		t.Fatalf("%v\n%s", err, c.JSON())
+		t.Fatalf("%v\n%s", err, c.Settings().JSON())
 	}
 	full := c.Layer.Dt == "shared" && !c.Layer.ConjSym && r.IntN(2) == 0
 	for _, name := range slices.Sorted(maps.Keys(w)) {

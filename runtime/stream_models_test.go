@@ -127,7 +127,7 @@ func TestStreamModels(t *testing.T) {
 		c.Layer.Activation, c.Layer.PostActivation = pick("", "gelu", "half_glu2"), pick("", "full_glu", "relu")
 		c.Decoder.UseLengths = c.Decoder.Mode != "none" && rng.IntN(2) == 0
 		c.Layer.Bidirectional = c.Layer.MaxKernelLength > 0 && i%2 == 0
-		all[fmt.Sprintf("random %d: %s", i, c.JSON())] = c
+		all[fmt.Sprintf("random %d: %s", i, c.Settings().JSON())] = c
 	}
 	for id, c := range all {
 		c.Layer.Bidirectional = c.Layer.Bidirectional && c.Layer.MaxKernelLength > 0 // looks ahead by that much

@@ -49,7 +49,7 @@ presets.`,
 				if !ok {
 					return usagef("--set %s: expected KEY=VALUE", s)
 				}
-				if err := p.Config.Set(key, value); err != nil {
+				if err := p.Config.Settings().Set(key, value); err != nil {
 					return usagef("--set %s: %v", s, err)
 				}
 			}
@@ -92,7 +92,7 @@ presets.`,
 		var out []string
 		for _, p := range models.Presets() {
 			if len(args) == 1 && p.ID == args[0] {
-				for _, k := range p.Config.Keys() {
+				for _, k := range p.Config.Settings().Keys() {
 					out = append(out, k+"=")
 				}
 			}

@@ -117,7 +117,7 @@ func WriteDir(dir string, c models.Config, w models.Weights) error {
 		return err
 	}
 	file := filepath.Join(dir, ConfigName)
-	text := c.JSON()
+	text := c.Settings().JSON()
 	weights := atomicfile.Part{Path: filepath.Join(dir, safetensors.SingleName), Fill: func(f io.Writer) error {
 		return safetensors.Write(f, w, map[string]string{"format": "pt"}) // loaders of model hubs need the metadata
 	}}

@@ -73,7 +73,7 @@ func TestWriteReadOfReferences(t *testing.T) {
 			continue
 		}
 		if !reflect.DeepEqual(c, c2) {
-			t.Errorf("%s: configuration %s, expected %s", ref, c2.JSON(), c.JSON())
+			t.Errorf("%s: configuration %s, expected %s", ref, c2.Settings().JSON(), c.Settings().JSON())
 		}
 		sameWeights(t, ref, w2, w)
 	}
@@ -107,7 +107,7 @@ func TestHalfPrecisionIsWidened(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, got, err := ReadDir(write(t, c.JSON(), half))
+		_, got, err := ReadDir(write(t, c.Settings().JSON(), half))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,11 +141,11 @@ func TestDirectoriesRefused(t *testing.T) {
 			change(func(w map[string]*tensor.Tensor) { w[name] = tensor.New(tensor.Float64, 1, 2, 6, 4) })},
 		{"tensor " + name + "[0,0,0,1]: expected a finite number, found NaN", "",
 			change(func(w map[string]*tensor.Tensor) { tensor.Data[float32](w[name])[1] = float32(math.NaN()) })},
-		{"did you mean prenorm?", strings.Replace(string(c.JSON()), "prenorm", "pre_norm", 1),
+		{"did you mean prenorm?", strings.Replace(string(c.Settings().JSON()), "prenorm", "pre_norm", 1),
 			change(func(map[string]*tensor.Tensor) {})},
 	} {
 		if v.config == "" {
-			v.config = string(c.JSON())
+			v.config = string(c.Settings().JSON())
 		}
 		dir := write(t, []byte(v.config), v.w)
 		if _, _, err := ReadDir(dir); err == nil || !strings.Contains(err.Error(), v.want) ||
@@ -189,7 +189,7 @@ func TestWriteDirRefused(t *testing.T) {
 
 func TestReadSharded(t *testing.T) {
 	c, w := small(t)
-	dir := write(t, c.JSON(), nil)
+	dir := write(t, c.Settings().JSON(), nil)
 	if err := os.Remove(filepath.Join(dir, safetensors.SingleName)); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestReadTorch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(c, wantC) {
-			t.Errorf("%s: configuration\n%s, expected\n%s", v.file, c.JSON(), wantC.JSON())
+			t.Errorf("%s: configuration\n%s, expected\n%s", v.file, c.Settings().JSON(), wantC.Settings().JSON())
 		}
 		sameWeights(t, v.file, w, wantW)
 		if v.note != "" && !slices.Contains(notes, v.note) {

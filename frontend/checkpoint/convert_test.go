@@ -69,7 +69,7 @@ func TestConvertReferences(t *testing.T) {
 			continue
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: configuration\n%s, expected\n%s", dir, got.JSON(), want.JSON())
+			t.Errorf("%s: configuration\n%s, expected\n%s", dir, got.Settings().JSON(), want.Settings().JSON())
 		}
 		if len(notes) > 0 {
 			t.Errorf("%s: notes %q about a configuration that says just what is needed", dir, notes)
@@ -191,7 +191,7 @@ func TestConvertKeys(t *testing.T) {
 		want := base.Clone()
 		v.to(want)
 		if !reflect.DeepEqual(c, want) {
-			t.Errorf("%s: configuration\n%s, expected\n%s", what, c.JSON(), want.JSON())
+			t.Errorf("%s: configuration\n%s, expected\n%s", what, c.Settings().JSON(), want.Settings().JSON())
 		}
 		if all := strings.Join(notes, "\n"); !strings.Contains(all, v.note) || v.note == "" && all != "" {
 			t.Errorf("%s: notes %q, expected %q", what, notes, v.note)

@@ -62,7 +62,7 @@ func flaxCase(t *testing.T, preset, changes string) (models.Config, models.Weigh
 		}
 		for _, s := range strings.Fields(changes) {
 			key, value, _ := strings.Cut(s, "=")
-			if err := p.Config.Set(key, value); err != nil {
+			if err := p.Config.Settings().Set(key, value); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -71,7 +71,7 @@ func flaxCase(t *testing.T, preset, changes string) (models.Config, models.Weigh
 			t.Fatal(err)
 		}
 		options := map[string]any{}
-		if err := json.Unmarshal(p.Config.JSON(), &options); err != nil {
+		if err := json.Unmarshal(p.Config.Settings().JSON(), &options); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"model_type", "d_input", "d_output", "retrieval", "padded", "step_rescale"} {
@@ -123,8 +123,8 @@ func TestFlaxCheckpoints(t *testing.T) {
 				t.Errorf("%s %s: %v", c.preset, c.changes, err)
 				continue
 			}
-			if string(got.JSON()) != string(want.JSON()) {
-				t.Errorf("%s %s: found\n%s\nexpected\n%s", c.preset, c.changes, got.JSON(), want.JSON())
+			if string(got.Settings().JSON()) != string(want.Settings().JSON()) {
+				t.Errorf("%s %s: found\n%s\nexpected\n%s", c.preset, c.changes, got.Settings().JSON(), want.Settings().JSON())
 			}
 			sameWeights(t, c.preset, tensors, w)
 		}

@@ -140,8 +140,15 @@ func New(modelType string, kinds map[string]func() Layer) *Config {
 // Type returns the model_type.
 func (c *Config) Type() string { return c.ModelType }
 
-// Read sets the values of an object of JSON.
-func (c *Config) Read(v *config.Value) error {
+// Settings returns the values of config.json by key.
+func (c *Config) Settings() config.Settings { return settings{c.table().Bind(c)} }
+
+// settings are those of the table in use.
+type settings struct{ config.Bound[Config] }
+
+// Read sets the values of an object of JSON, by the table that its kind of layer says.
+func (s settings) Read(v *config.Value) error {
+	c := s.C
 	if name := v.Get("model").Get(config.NameKey); name != nil && c.kinds[name.Text] != nil {
 		if _, ok := c.kinds[name.Text]().(Whole); ok {
 			*c = Config{kinds: c.kinds, older: c.older, whole: true, ModelType: c.ModelType, NLayers: 1, Norm: "none"}
@@ -151,18 +158,12 @@ func (c *Config) Read(v *config.Value) error {
 	return c.table().Read(c, v)
 }
 
-// JSON returns the configuration in canonical form.
-func (c *Config) JSON() []byte { return c.table().JSON(c) }
-
-// Keys lists the keys of Set.
-func (c *Config) Keys() []string { return c.table().KeysOf(c) }
-
-// Set sets one key.
-func (c *Config) Set(key, value string) error {
-	if key == "model_type" && value != c.ModelType {
-		return fmt.Errorf("model_type: expected %s, found %s", c.ModelType, config.Shorten(value))
+// Set sets one key, but not the model_type, which says the kinds of layers.
+func (s settings) Set(key, value string) error {
+	if key == "model_type" && value != s.C.ModelType {
+		return fmt.Errorf("model_type: expected %s, found %s", s.C.ModelType, config.Shorten(value))
 	}
-	return c.table().Set(c, key, value)
+	return s.Bound.Set(key, value)
 }
 
 // Validate checks every value, and the values against each other.

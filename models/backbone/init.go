@@ -46,7 +46,7 @@ func Preset(id, doc string, length int, c *Config, text string) models.Preset {
 	v, err := config.Parse([]byte(text))
 	if err == nil {
 		v.Members = append(v.Members, config.Member{Key: "model_type", Value: &config.Value{Kind: config.String, Text: c.ModelType}})
-		err = c.Read(v)
+		err = c.Settings().Read(v)
 	}
 	if err != nil {
 		panic("preset " + id + ": " + err.Error())

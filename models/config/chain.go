@@ -42,7 +42,7 @@ func (o Keyed[C]) Read(v *Value) error { return o.Table.Read(o.C, v) }
 func (o Keyed[C]) Validate() error { return o.Table.Validate(o.C) }
 
 // Keys lists the keys of Set.
-func (o Keyed[C]) Keys() []string { return o.Table.Keys() }
+func (o Keyed[C]) Keys() []string { return o.Table.Keys(o.C) }
 
 // Set sets one key.
 func (o Keyed[C]) Set(key, value string) error { return o.Table.Set(o.C, key, value) }

@@ -14,6 +14,7 @@ type settings struct {
 	Scale  float64
 	Sizes  []int
 	Depth  int
+	Way    string
 	Labels []string
 }
 
@@ -30,6 +31,7 @@ var table = &Table[settings]{
 		{Key: "scale", Ref: func(c *settings) any { return &c.Scale }, Signed: true, Def: 1.0},
 		{Key: "sizes", Ref: func(c *settings) any { return &c.Sizes }, Lo: 1, Hi: 100, Null: true, Omit: true},
 		{Key: "deep.depth", Ref: func(c *settings) any { return &c.Depth }, Lo: 1, Hi: 9, Null: true},
+		{Key: "way", Ref: func(c *settings) any { return &c.Way }, OneOf: []string{"true", "false"}, Bare: true, Null: true},
 	},
 }
 
@@ -48,7 +50,7 @@ func read(text string) (*settings, error) {
 
 func TestTable(t *testing.T) {
 	c, err := read(`{"sizes": [3, 4], "outer": {"kind": "large", "count": 2, "inner": {"on": false}}, "noise": [[{}]], "gate": null,
-		"deep": {"noise": -Infinity}, "scale": -2.5, "id2label": {"1": "b\n", "0": "a"}}`)
+		"deep": {"noise": -Infinity}, "scale": -2.5, "way": true, "id2label": {"1": "b\n", "0": "a"}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +67,7 @@ func TestTable(t *testing.T) {
  "deep": {
   "depth": null
  },
+ "way": true,
  "id2label": {
   "0": "a",
   "1": "b\n"
@@ -76,6 +79,9 @@ func TestTable(t *testing.T) {
 	}
 	if again, err := read(want); err != nil || string(table.JSON(again)) != want {
 		t.Errorf("read again: %v", err)
+	}
+	if c.Way = ""; !bytes.Contains(table.JSON(c), []byte("\"way\": null")) {
+		t.Errorf("null is written as\n%s", table.JSON(c))
 	}
 	if err := table.Set(c, "sizes", "5, 6,7"); err != nil || len(c.Sizes) != 3 {
 		t.Errorf("sizes %v (%v)", c.Sizes, err)
@@ -101,6 +107,7 @@ func TestErrors(t *testing.T) {
 		`{"outer": {"kind": "small"}, "sizes": ["a"]}`:    "sizes: expected a list of integers from 1 to 100, or null, found a list",
 		`{"outer": {"kind": "small"}, "sizes": []}`:       "sizes: expected a list of integers from 1 to 100, or null, found a list",
 		`{"outer": {"kind": "small"}, "scale": [1]}`:      "scale: expected a finite number, found a list",
+		`{"outer": {"kind": "small"}, "way": "true"}`:     `way: expected one of true, false, or null, found "true"; did you mean true?`,
 		`{"outer": {"kind": "small"}, "id2label": ["a"]}`: "id2label: expected an object, found a list",
 		"{\n\"a\": 1,\n\"a\": 2}":                         "line 3: a: is there twice",
 		"{\"a\": {\"b\": 1, \"b\": 2}}":                   "line 1: a.b: is there twice",

@@ -33,6 +33,8 @@ type Field[C any] struct {
 	OmitDefault bool
 	// Listed says that a string stands in a list, which has no other items.
 	Listed bool
+	// Bare says that a string is written without quotes: true or false, of a key that may also be null.
+	Bare bool
 	// Signed says that a number may be below 0.
 	Signed bool
 	// When says whether the key applies; nil: always.
@@ -229,7 +231,7 @@ func (f Field[C]) readValue(v *Value) (any, error) {
 		}
 	case Bool:
 	case String:
-		if !isText || text == "null" || f.Listed {
+		if !isText || text == "null" || f.Listed || f.Bare {
 			return nil, f.wrong(quote(clip(text, maxWord)))
 		}
 	case List:
@@ -284,6 +286,9 @@ func (f Field[C]) json(c *C) string {
 	case string:
 		if f.Listed {
 			return "[" + quote(v) + "]"
+		}
+		if f.Bare {
+			return v
 		}
 		return quote(v)
 	case float64:

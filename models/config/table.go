@@ -38,14 +38,8 @@ func (t *Table[C]) Defaults(c *C) {
 	}
 }
 
-// Keys lists the keys of Set, in the order of the file.
-func (t *Table[C]) Keys() []string {
-	var c C
-	return t.KeysOf(&c)
-}
-
-// KeysOf lists the keys of Set for a configuration, with those of its parts.
-func (t *Table[C]) KeysOf(c *C) []string {
+// Keys lists the keys of Set for a configuration, with those of its parts, in the order of the file.
+func (t *Table[C]) Keys(c *C) []string {
 	var keys []string
 	for _, f := range t.Fields {
 		if n, ok := f.nested(c); ok {

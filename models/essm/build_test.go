@@ -84,7 +84,7 @@ func variant(t testing.TB, changes string) *Config {
 	c := mustParse(t, small)
 	for _, s := range strings.Fields(changes) {
 		key, value, _ := strings.Cut(s, "=")
-		if err := c.Set(key, value); err != nil {
+		if err := c.Settings().Set(key, value); err != nil {
 			t.Fatal(err)
 		}
 	}

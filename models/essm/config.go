@@ -94,20 +94,8 @@ func ParseConfig(data []byte, name string) (*Config, error) {
 // Type returns the model_type.
 func (c *Config) Type() string { return c.ModelType }
 
-// Read sets the values of an object of JSON.
-func (c *Config) Read(v *config.Value) error { return table.Read(c, v) }
-
-// JSON returns the configuration in canonical form: keys in the order of docs/math.md, Model directory, without those
-// that do not apply to the model's encoder and decoder, indented by one space.
-func (c *Config) JSON() []byte { return table.JSON(c) }
-
-// Keys lists the keys of Set, in the order of the file.
-func (c *Config) Keys() []string { return table.Keys() }
-
-// Set sets one key, written with dots ("layer.bidirectional"), to a value as in config.json, but with strings unquoted.
-// It checks the value alone; Validate checks keys against each other. A new type of encoder or decoder resets the keys
-// that it does not have.
-func (c *Config) Set(key, value string) error { return table.Set(c, key, value) }
+// Settings returns the values of config.json by key.
+func (c *Config) Settings() config.Settings { return table.Bind(c) }
 
 // Validate checks every value, and the values against each other.
 func (c *Config) Validate() error {

@@ -62,7 +62,7 @@ func mustParse(t testing.TB, s string) *Config {
 
 func TestConfigRoundTrip(t *testing.T) {
 	c := mustParse(t, small)
-	if got := string(c.JSON()); got != small {
+	if got := string(c.Settings().JSON()); got != small {
 		t.Errorf("JSON gives\n%s", got)
 	}
 	if c.DModel != 8 || !c.Prenorm || c.Layer.PostActivation != "half_glu1" || c.Layer.Activation != "" ||
@@ -74,11 +74,11 @@ func TestConfigRoundTrip(t *testing.T) {
 func TestSamplingRate(t *testing.T) {
 	stated := strings.Replace(small, ` "encoder"`, " \"sampling_rate\": 16000,\n \"encoder\"", 1)
 	c := mustParse(t, stated)
-	if got := string(c.JSON()); got != stated || c.SamplingRate != 16000 {
+	if got := string(c.Settings().JSON()); got != stated || c.SamplingRate != 16000 {
 		t.Errorf("rate %d, JSON gives\n%s", c.SamplingRate, got)
 	}
-	if c := mustParse(t, strings.Replace(stated, "16000", "null", 1)); string(c.JSON()) != small {
-		t.Errorf("null: JSON gives\n%s", c.JSON())
+	if c := mustParse(t, strings.Replace(stated, "16000", "null", 1)); string(c.Settings().JSON()) != small {
+		t.Errorf("null: JSON gives\n%s", c.Settings().JSON())
 	}
 	for _, wrong := range []string{"0", "-1", "16000.5", "1e9", `"16000"`} {
 		_, err := ParseConfig([]byte(strings.Replace(stated, "16000", wrong, 1)), "config.json")
@@ -104,7 +104,7 @@ func TestConfigOfReferences(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if got := c.JSON(); !bytes.Equal(bytes.TrimSpace(got), bytes.TrimSpace(data)) {
+		if got := c.Settings().JSON(); !bytes.Equal(bytes.TrimSpace(got), bytes.TrimSpace(data)) {
 			t.Errorf("%s: written as\n%s", f, got)
 		}
 	}
@@ -190,7 +190,7 @@ func TestConfigSet(t *testing.T) {
 		{"layer.max_kernel_length", "7"},
 		{"layer.post_activation", "null"}, {"layer.channels", "null"}, {"encoder.type", "embedding"},
 		{"encoder.vocab_size", "9"}} {
-		if err := c.Set(s[0], s[1]); err != nil {
+		if err := c.Settings().Set(s[0], s[1]); err != nil {
 			t.Error(err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestConfigSet(t *testing.T) {
 		"layr.heads":         "layr.heads: unknown key, did you mean layer.heads?",
 		"d_model":            "d_model: expected an integer from 1 to 1048576, found x",
 	} {
-		if err := c.Set(key, "x"); err == nil || err.Error() != want {
+		if err := c.Settings().Set(key, "x"); err == nil || err.Error() != want {
 			t.Errorf("Set(%s): got %v, want %s", key, err, want)
 		}
 	}
@@ -226,12 +226,12 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		again, err := ParseConfig(c.JSON(), "again")
+		again, err := ParseConfig(c.Settings().JSON(), "again")
 		if err != nil {
-			t.Fatalf("%v\n%s", err, c.JSON())
+			t.Fatalf("%v\n%s", err, c.Settings().JSON())
 		}
-		if !bytes.Equal(c.JSON(), again.JSON()) {
-			t.Errorf("%s\nis read as\n%s", c.JSON(), again.JSON())
+		if !bytes.Equal(c.Settings().JSON(), again.Settings().JSON()) {
+			t.Errorf("%s\nis read as\n%s", c.Settings().JSON(), again.Settings().JSON())
 		}
 	})
 }

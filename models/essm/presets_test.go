@@ -25,12 +25,12 @@ func TestPresets(t *testing.T) {
 			if n != counts[p.ID] {
 				t.Errorf("%d parameters, expected %d", n, counts[p.ID])
 			}
-			again, err := ParseConfig(p.Config.JSON(), p.ID)
+			again, err := ParseConfig(p.Config.Settings().JSON(), p.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(again.JSON(), p.Config.JSON()) {
-				t.Errorf("written and read, it is\n%s", again.JSON())
+			if !bytes.Equal(again.Settings().JSON(), p.Config.Settings().JSON()) {
+				t.Errorf("written and read, it is\n%s", again.Settings().JSON())
 			}
 			if p.Length < 1 || p.Doc == "" {
 				t.Error("length or description is missing")

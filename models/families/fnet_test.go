@@ -97,7 +97,7 @@ func TestFNetSizes(t *testing.T) {
 func TestFNetPretraining(t *testing.T) {
 	p := preset(t, "fnet-base")
 	for _, s := range []string{"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"} {
-		if err := p.Config.Set(s, "8"); err != nil {
+		if err := p.Config.Settings().Set(s, "8"); err != nil {
 			t.Fatal(err)
 		}
 	}

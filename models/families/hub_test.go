@@ -82,7 +82,7 @@ func TestTorchShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, _, err := checkpoint.ReadDir(dir)
-	if err != nil || string(again.JSON()) != string(c.JSON()) {
+	if err != nil || string(again.Settings().JSON()) != string(c.Settings().JSON()) {
 		t.Errorf("written and read again: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestHalfWeights(t *testing.T) {
 		if err := safetensors.WriteFile(filepath.Join(dir, safetensors.SingleName), half, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), c.JSON(), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "config.json"), c.Settings().JSON(), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		m, err := open.File(dir, open.Options{})

@@ -43,7 +43,7 @@ func (c plain) test(t *testing.T) {
 			train = int64(e.number(value))
 			continue
 		}
-		if err := p.Config.Set(key, value); err != nil {
+		if err := p.Config.Settings().Set(key, value); err != nil {
 			t.Fatal(err)
 		}
 		e.set[key] = value
@@ -199,7 +199,7 @@ func geluTanh(x float64) float64 {
 func refused(t *testing.T, c models.Config, change, want string) {
 	t.Helper()
 	key, value, _ := strings.Cut(change, "=")
-	err := c.Set(key, value)
+	err := c.Settings().Set(key, value)
 	if err == nil {
 		err = c.Validate()
 	}

@@ -165,15 +165,15 @@ func variant(t *testing.T, id, changes string) {
 	c := p.Config
 	for _, s := range strings.Fields(changes) {
 		key, value, _ := strings.Cut(s, "=")
-		if err := c.Set(key, value); err != nil {
+		if err := c.Settings().Set(key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := models.ParseConfig(c.JSON(), "again"); err != nil || string(again.JSON()) != string(c.JSON()) {
-		t.Fatalf("read again: %v\n%s", err, c.JSON())
+	if again, err := models.ParseConfig(c.Settings().JSON(), "again"); err != nil || string(again.Settings().JSON()) != string(c.Settings().JSON()) {
+		t.Fatalf("read again: %v\n%s", err, c.Settings().JSON())
 	}
 	w, err := p.Init(c, 1)
 	if err != nil {
@@ -251,7 +251,7 @@ func random(t *testing.T, m *open.Model, batch, length int) map[string]tensor.Da
 // TestRate holds that a rate multiplies every step size.
 func TestRate(t *testing.T) {
 	p := preset(t, "s4d-cifar")
-	if err := p.Config.Set("model.d_model", "4"); err != nil {
+	if err := p.Config.Settings().Set("model.d_model", "4"); err != nil {
 		t.Fatal(err)
 	}
 	answer := func(rate float64, change float32) *tensor.Tensor {
@@ -312,7 +312,7 @@ func TestMessages(t *testing.T) {
 	} {
 		p := preset(t, "s4d-cifar")
 		key, value, _ := strings.Cut(changes, "=")
-		err := p.Config.Set(key, value)
+		err := p.Config.Settings().Set(key, value)
 		if err == nil {
 			err = p.Config.Validate()
 		}

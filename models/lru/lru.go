@@ -64,17 +64,8 @@ func newConfig() *Config {
 // Type returns the model_type.
 func (c *Config) Type() string { return c.ModelType }
 
-// Read sets the values of an object of JSON.
-func (c *Config) Read(v *config.Value) error { return table.Read(c, v) }
-
-// JSON returns the configuration in canonical form.
-func (c *Config) JSON() []byte { return table.JSON(c) }
-
-// Keys lists the keys of Set.
-func (c *Config) Keys() []string { return table.Keys() }
-
-// Set sets one key.
-func (c *Config) Set(key, value string) error { return table.Set(c, key, value) }
+// Settings returns the values of config.json by key.
+func (c *Config) Settings() config.Settings { return table.Bind(c) }
 
 // Validate checks every value, and the values against each other.
 func (c *Config) Validate() error {

@@ -146,8 +146,15 @@ func claims(v *config.Value, kind string) bool {
 // Type returns the model_type.
 func (c *Config) Type() string { return c.ModelType }
 
+// Settings returns the values of config.json by key.
+func (c *Config) Settings() config.Settings { return settings{c.table().Bind(c)} }
+
+// settings are those of hubs, or of the released code.
+type settings struct{ config.Bound[Config] }
+
 // Read sets the values of an object of JSON: with model_type, by the keys of hubs, without, by those of the released code.
-func (c *Config) Read(v *config.Value) error {
+func (s settings) Read(v *config.Value) error {
+	c := s.C
 	if t := v.Get("model_type"); t == nil || t.Kind == config.Null {
 		*c = Config{ModelType: c.ModelType, Released: true, Epsilon: 1e-5, Activation: "silu", Range: 0.02}
 		released.Defaults(c)
@@ -202,19 +209,13 @@ func (c *Config) settle() {
 	}
 }
 
-// JSON returns the configuration in canonical form.
-func (c *Config) JSON() []byte { return c.table().JSON(c) }
-
-// Keys lists the keys of Set.
-func (c *Config) Keys() []string { return c.table().Keys() }
-
 // Set sets one key.
-func (c *Config) Set(key, value string) error {
+func (s settings) Set(key, value string) error {
 	if (key == "time_step_rank" || key == "ssm_cfg.dt_rank") && value == "auto" {
 		value = "null"
 	}
-	err := c.table().Set(c, key, value)
-	c.settle()
+	err := s.Bound.Set(key, value)
+	s.C.settle()
 	return err
 }
 

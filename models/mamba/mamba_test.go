@@ -45,9 +45,9 @@ func TestPlain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := models.ParseConfig(parsed.JSON(), name)
-		if err != nil || string(again.JSON()) != string(parsed.JSON()) {
-			t.Fatalf("%s: read again: %v\n%s", name, err, parsed.JSON())
+		again, err := models.ParseConfig(parsed.Settings().JSON(), name)
+		if err != nil || string(again.Settings().JSON()) != string(parsed.Settings().JSON()) {
+			t.Fatalf("%s: read again: %v\n%s", name, err, parsed.Settings().JSON())
 		}
 		c := parsed.(*mamba.Config)
 		w, err := mamba.Init(c, 3)

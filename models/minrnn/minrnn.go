@@ -9,7 +9,6 @@
 package minrnn
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -41,7 +40,8 @@ func tableOf(kind string) *config.Table[Config] {
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{kind}, Def: kind},
 		{Key: "dim", Ref: func(c *Config) any { return &c.Dim }, Lo: 1, Hi: backbone.MaxSize},
 		{Key: "expansion_factor", Ref: func(c *Config) any { return &c.Expansion }, Def: 1.0},
-		{Key: "proj_out", Ref: func(c *Config) any { return &c.ProjOut }, OneOf: []string{"true", "false"}, Null: true},
+		{Key: "proj_out", Ref: func(c *Config) any { return &c.ProjOut }, OneOf: []string{"true", "false"},
+			Bare: true, Null: true},
 	}}
 }
 
@@ -54,20 +54,8 @@ func newConfig(kind string) *Config {
 // Type returns the model_type.
 func (c *Config) Type() string { return c.ModelType }
 
-// Read sets the values of an object of JSON.
-func (c *Config) Read(v *config.Value) error { return tables[c.ModelType].Read(c, v) }
-
-// JSON returns the configuration in canonical form.
-func (c *Config) JSON() []byte {
-	text := tables[c.ModelType].JSON(c)
-	return bytes.Replace(text, []byte(`"proj_out": "`+c.ProjOut+`"`), []byte(`"proj_out": `+c.ProjOut), 1)
-}
-
-// Keys lists the keys of Set.
-func (c *Config) Keys() []string { return tables[c.ModelType].Keys() }
-
-// Set sets one key.
-func (c *Config) Set(key, value string) error { return tables[c.ModelType].Set(c, key, value) }
+// Settings returns the values of config.json by key.
+func (c *Config) Settings() config.Settings { return tables[c.ModelType].Bind(c) }
 
 // Validate checks every value, and the values against each other.
 func (c *Config) Validate() error {

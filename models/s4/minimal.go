@@ -54,17 +54,8 @@ func newMinimal() *Minimal {
 // Type returns the model_type.
 func (c *Minimal) Type() string { return c.ModelType }
 
-// Read sets the values of an object of JSON.
-func (c *Minimal) Read(v *config.Value) error { return minimalTable.Read(c, v) }
-
-// JSON returns the configuration in canonical form.
-func (c *Minimal) JSON() []byte { return minimalTable.JSON(c) }
-
-// Keys lists the keys of Set.
-func (c *Minimal) Keys() []string { return minimalTable.Keys() }
-
-// Set sets one key.
-func (c *Minimal) Set(key, value string) error { return minimalTable.Set(c, key, value) }
+// Settings returns the values of config.json by key.
+func (c *Minimal) Settings() config.Settings { return minimalTable.Bind(c) }
 
 // Validate checks every value, and the values against each other.
 func (c *Minimal) Validate() error {

@@ -61,7 +61,7 @@ func TestModels(t *testing.T) {
 			c := randomConfig(r)
 			w, err := essm.Init(c, essm.InitOptions{DtMin: 0.01, DtMax: 0.5}, r.Uint64())
 			if err != nil {
-				t.Fatalf("%v\n%s", err, c.JSON())
+				t.Fatalf("%v\n%s", err, c.Settings().JSON())
 			}
 			g, err := models.Build(c, w, models.BuildOptions{})
 			if err != nil {
@@ -77,7 +77,7 @@ func TestModels(t *testing.T) {
 			}
 			sg, err := stepgraph.Of(g)
 			if err != nil {
-				t.Fatalf("%v\n%s", err, c.JSON())
+				t.Fatalf("%v\n%s", err, c.Settings().JSON())
 			}
 			lag := int64(0)
 			if c.Layer.Bidirectional {
@@ -108,7 +108,7 @@ func TestModels(t *testing.T) {
 				}
 			}
 			if t.Failed() {
-				t.Log(string(c.JSON()), text)
+				t.Log(string(c.Settings().JSON()), text)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func model(t testing.TB, o runtime.Options, id, changes string) *runtime.Model {
 		}
 		for _, s := range strings.Fields(changes) {
 			key, value, _ := strings.Cut(s, "=")
-			if err := p.Config.Set(key, value); err != nil {
+			if err := p.Config.Settings().Set(key, value); err != nil {
 				t.Fatal(err)
 			}
 		}
