@@ -82,8 +82,11 @@ func (p problem) forms() []runtime.Alternative {
 func (p problem) estimate(form string) runtime.Estimate {
 	i, c := p.info, p.costs
 	scan := c.Scan
-	if i.Window > 0 || i.VIm >= 0 || i.XIm >= 0 {
+	switch {
+	case i.Window > 0 || (i.VIm >= 0) != (i.XIm >= 0):
 		scan = c.ComplexScan
+	case i.VIm >= 0: // the same kernel, with twice as many inputs and outputs
+		scan *= 1.5
 	}
 	rows, n, per := float64(p.batch*p.length), float64(i.N), float64(i.PerHead)
 	sides, parts := 1.0, 1.0

@@ -28,6 +28,30 @@ func scanBackwardSet32AVX512(rows int, x *float32, v *float32, stride int, ar *f
 //go:noescape
 func scanBackwardAdd32AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
+// scanPartsDrop32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers
+// apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsDrop32AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsForward32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride
+// numbers apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsForward32AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsBackwardSet32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride
+// numbers apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardSet32AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsBackwardAdd32AVX512 advances 24 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride
+// numbers apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardAdd32AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
 // scanForward16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as
 // its portable counterpart does.
 //
@@ -52,6 +76,30 @@ func scanBackwardSet16AVX512(rows int, x *float32, v *float32, stride int, ar *f
 //go:noescape
 func scanBackwardAdd16AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
+// scanPartsDrop16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers
+// apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsDrop16AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsForward16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride
+// numbers apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsForward16AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsBackwardSet16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride
+// numbers apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardSet16AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsBackwardAdd16AVX512 advances 8 + last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride
+// numbers apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardAdd16AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
 // scanForward8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its
 // portable counterpart does.
 //
@@ -75,6 +123,30 @@ func scanBackwardSet8AVX512(rows int, x *float32, v *float32, stride int, ar *fl
 //
 //go:noescape
 func scanBackwardAdd8AVX512(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsDrop8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers
+// apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsDrop8AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsForward8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers
+// apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsForward8AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsBackwardSet8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride
+// numbers apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardSet8AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
+
+// scanPartsBackwardAdd8AVX512 advances last (1 to 8) states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride
+// numbers apart, as its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardAdd8AVX512(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64, last int)
 
 // scanBlock32AVX512 advances 32 states over blocks ≥ 1 blocks of 8 rows of v, stride numbers apart. table has, for each
 // vector of states and each row, what an input gives to the state behind the block, real and imaginary parts; a is the

@@ -28,6 +28,30 @@ func scanBackwardSet16AVX2(rows int, x *float32, v *float32, stride int, ar *flo
 //go:noescape
 func scanBackwardAdd16AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
+// scanPartsDrop16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers apart, as its
+// portable counterpart does.
+//
+//go:noescape
+func scanPartsDrop16AVX2(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
+// scanPartsForward16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers apart, as its
+// portable counterpart does.
+//
+//go:noescape
+func scanPartsForward16AVX2(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
+// scanPartsBackwardSet16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers apart, as
+// its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardSet16AVX2(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
+// scanPartsBackwardAdd16AVX2 advances 16 states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers apart, as
+// its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardAdd16AVX2(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
 // scanForward4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as its portable
 // counterpart does.
 //
@@ -51,6 +75,30 @@ func scanBackwardSet4AVX2(rows int, x *float32, v *float32, stride int, ar *floa
 //
 //go:noescape
 func scanBackwardAdd4AVX2(rows int, x *float32, v *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
+// scanPartsDrop4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers apart, as its
+// portable counterpart does.
+//
+//go:noescape
+func scanPartsDrop4AVX2(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
+// scanPartsForward4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers apart, as its
+// portable counterpart does.
+//
+//go:noescape
+func scanPartsForward4AVX2(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
+// scanPartsBackwardSet4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers apart, as
+// its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardSet4AVX2(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
+
+// scanPartsBackwardAdd4AVX2 advances 4 states z = a z + b v over rows ≥ 1 rows of v + i·vi, stride numbers apart, as
+// its portable counterpart does.
+//
+//go:noescape
+func scanPartsBackwardAdd4AVX2(rows int, x *float32, xi *float32, v *float32, vi *float32, stride int, ar *float64, ai *float64, br *float64, bi *float64, zr *float64, zi *float64)
 
 // scanBlock16AVX2 advances 16 states over blocks ≥ 1 blocks of 8 rows of v, stride numbers apart. table has, for each
 // vector of states and each row, what an input gives to the state behind the block, real and imaginary parts; a is the

@@ -34,7 +34,7 @@ func (d *Diagonal) ScanForward(xr, xi []float32, in *Inputs, rows int, zr, zi []
 		d.scanReal(xr, in.Re, rows, zr, zi, false, false)
 		return
 	}
-	for j := range n {
+	for j := d.scanParts(xr, xi, in, rows, zr, zi, false, false); j < n; j++ {
 		ar, ai, br, bi := d.ARe[j], d.AIm[j], d.BRe[j], d.BIm[j]
 		r, i := zr[j], zi[j]
 		for p := j; p < rows*n; p += n {
@@ -53,6 +53,21 @@ func (d *Diagonal) ScanForward(xr, xi []float32, in *Inputs, rows int, zr, zi []
 		}
 		zr[j], zi[j] = r, i
 	}
+}
+
+// scanParts computes states from the first one on, if inputs have real and imaginary parts, and outputs have both or none.
+// It returns the first state that is left.
+func (d *Diagonal) scanParts(xr, xi []float32, in *Inputs, rows int, zr, zi []float64, backward, add bool) int {
+	mode := scanSet
+	switch {
+	case in.Im == nil || in.OldRe != nil || (xr == nil) != (xi == nil):
+		return 0
+	case xr == nil:
+		mode = scanDrop
+	case add:
+		mode = scanAdd
+	}
+	return scanPartsWide(d, xr, xi, in, rows, zr, zi, backward, mode)
 }
 
 // scanReal is the usual case: real inputs, and no imaginary parts as outputs.
@@ -140,7 +155,7 @@ func (d *Diagonal) ScanBackward(xr, xi []float32, in *Inputs, rows int, zr, zi [
 		return
 	}
 	n := d.N()
-	for j := range n {
+	for j := d.scanParts(xr, xi, in, rows, zr, zi, true, add); j < n; j++ {
 		ar, ai, br, bi := d.ARe[j], d.AIm[j], d.BRe[j], d.BIm[j]
 		r, i := zr[j], zi[j]
 		for p := (rows-1)*n + j; p >= 0; p -= n {

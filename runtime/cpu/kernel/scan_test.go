@@ -36,10 +36,14 @@ func TestScan(t *testing.T) { eachVariant(t, testScan) }
 
 func testScan(t *testing.T) {
 	r := newRand()
-	for _, n := range []int{1, 2, 3, 8, 17} {
+	for _, n := range []int{1, 2, 3, 8, 17, 30, 45} {
 		for _, rows := range sizes {
-			for kind := range 16 {
+			for kind := range 64 {
 				vim, window, xim, backward := kind&1 != 0, kind&2 != 0, kind&4 != 0, kind&8 != 0
+				add, drop := kind&16 != 0, kind&32 != 0
+				if add && (drop || !backward) {
+					continue
+				}
 				d := &Diagonal{}
 				var a, b, cut, z []complex128
 				var zr, zi []float64
@@ -75,24 +79,33 @@ func testScan(t *testing.T) {
 					}
 					old = join(in.OldRe, in.OldIm)
 				}
-				x := make([]float32, rows*n)
-				var xi []float32
-				if xim {
-					xi = make([]float32, rows*n)
+				var x, xi []float32
+				if !drop {
+					x = random(r, rows*n)
+				}
+				if !drop && xim {
+					xi = random(r, rows*n)
+				}
+				re, im := make([]float64, rows*n), make([]float64, rows*n)
+				for i := range re {
+					if add {
+						re[i], im[i] = at(x, i), at(xi, i)
+					}
 				}
 				if backward {
-					d.ScanBackward(x, xi, &in, rows, zr, zi, false)
+					d.ScanBackward(x, xi, &in, rows, zr, zi, add)
 				} else {
 					d.ScanForward(x, xi, &in, rows, zr, zi)
 				}
-				want := scanned(a, b, cut, join(in.Re, in.Im), old, rows, z, backward)
-				re, im := make([]float64, len(want)), make([]float64, len(want))
-				for i, c := range want {
-					re[i], im[i] = real(c), imag(c)
+				for i, c := range scanned(a, b, cut, join(in.Re, in.Im), old, rows, z, backward) {
+					re[i] += real(c)
+					im[i] += imag(c)
 				}
 				what := fmt.Sprintf("n %d rows %d kind %d", n, rows, kind)
-				near(t, what, x, re, 1e-5)
-				if xim {
+				if x != nil {
+					near(t, what, x, re, 1e-5)
+				}
+				if xi != nil {
 					near(t, what+" imaginary", xi, im, 1e-5)
 				}
 				for j := range n {
@@ -202,6 +215,21 @@ func BenchmarkScan(b *testing.B) {
 			v, x, zr, zi := random(r, rows*n), make([]float32, rows*n), make([]float64, n), make([]float64, n)
 			for range b.N {
 				d.ScanForward(x, nil, &Inputs{Re: v}, rows, zr, zi)
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(rows*n), "ns/state-step")
+		})
+		b.Run(fmt.Sprint(n, " complex"), func(b *testing.B) {
+			const rows = 64
+			r := newRand()
+			d := &Diagonal{}
+			for range n {
+				d.ARe, d.AIm = append(d.ARe, 0.9), append(d.AIm, 0.1)
+				d.BRe, d.BIm = append(d.BRe, 1), append(d.BIm, 0.5)
+			}
+			v := Inputs{Re: random(r, rows*n), Im: random(r, rows*n)}
+			x, xi, zr, zi := make([]float32, rows*n), make([]float32, rows*n), make([]float64, n), make([]float64, n)
+			for range b.N {
+				d.ScanForward(x, xi, &v, rows, zr, zi)
 			}
 			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(rows*n), "ns/state-step")
 		})

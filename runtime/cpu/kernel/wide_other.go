@@ -22,6 +22,10 @@ func scanWide(_ *Diagonal, _, _ []float32, _, lo, _ int, _, _ []float64, _ bool,
 	return lo
 }
 
+func scanPartsWide(*Diagonal, []float32, []float32, *Inputs, int, []float64, []float64, bool, int) int {
+	return 0
+}
+
 func scanLanes() int { return 0 }
 
 func scanBlock(int, int, *float32, int, *float32, *float64, *float64, *float64, *float64) {}

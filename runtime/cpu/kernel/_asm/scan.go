@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -15,11 +16,11 @@ const (
 	add
 )
 
-// scan generates a diagonal scan over groups vectors of states in float64, with real inputs and outputs in float32. A
-// forward scan writes a state after its input is added; a backward scan, whose strides are negative, before. From a
-// state to the next there are two dependent multiply-adds, so four groups run at once to hide the latency. With
-// AVX-512, the system stays in registers, and the last group may be a part of a vector.
-func scan(name string, groups int, backward bool, mode int) {
+// scan generates a diagonal scan over groups vectors of states in float64, with inputs and outputs in float32: real ones,
+// or with parts both real and imaginary parts. A forward scan writes a state after its input is added; a backward scan,
+// whose strides are negative, before. From a state to the next there are two dependent multiply-adds, so four groups run
+// at once to hide the latency. With AVX-512, the system stays in registers, and the last group may be a part of a vector.
+func scan(name string, groups int, parts, backward bool, mode int) {
 	lanes := target.size / 8
 	name = fmt.Sprintf("%s%d%s", name, lanes*groups, target.name)
 	params, states := "", fmt.Sprint(lanes*groups)
@@ -30,22 +31,28 @@ func scan(name string, groups int, backward bool, mode int) {
 		}
 		states += fmt.Sprintf(" (1 to %d)", lanes)
 	}
-	TEXT(name, NOSPLIT, "func(rows int, x *float32, v *float32, stride int, ar, ai, br, bi, zr, zi *float64"+params+")")
-	Pragma("noescape")
-	describe(fmt.Sprintf("%s advances %s states z = a z + b v over rows ≥ 1 rows of v, stride numbers apart, as "+
-		"its portable counterpart does.", name, states))
-	rows := Load(Param("rows"), GP64())
-	var x Register
-	if mode != drop {
-		x = Load(Param("x"), GP64())
+	pointers := []string{"x", "v"}
+	if parts {
+		pointers = []string{"x", "xi", "v", "vi"}
 	}
-	v := Load(Param("v"), GP64())
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(rows int, %s *float32, stride int, ar, ai, br, bi, zr, zi *float64%s)",
+		strings.Join(pointers, ", "), params))
+	Pragma("noescape")
+	of := "v"
+	if parts {
+		of = "v + i·vi"
+	}
+	describe(fmt.Sprintf("%s advances %s states z = a z + b v over rows ≥ 1 rows of %s, stride numbers apart, as "+
+		"its portable counterpart does.", name, states, of))
+	rows := Load(Param("rows"), GP64())
+	ptr := map[string]Register{}
+	for _, p := range append(pointers, "ar", "ai", "br", "bi", "zr", "zi") {
+		if mode != drop || p != "x" && p != "xi" {
+			ptr[p] = Load(Param(p), GP64())
+		}
+	}
 	stride := Load(Param("stride"), GP64())
 	SHLQ(Imm(2), stride.(GPVirtual))
-	ptr := map[string]Register{}
-	for _, p := range []string{"ar", "ai", "br", "bi", "zr", "zi"} {
-		ptr[p] = Load(Param(p), GP64())
-	}
 	at := func(p string, g int) Mem { return Mem{Base: ptr[p], Disp: target.size * g} }
 	var last Op
 	if target.masks() {
@@ -80,14 +87,11 @@ func scan(name string, groups int, backward bool, mode int) {
 			system[p] = append(system[p], m)
 		}
 	}
-	output := func(g int) {
-		if mode == drop {
-			return
-		}
-		place := Mem{Base: x, Disp: target.size / 2 * g}
+	store := func(z VecVirtual, to string, g int) {
+		place := Mem{Base: ptr[to], Disp: target.size / 2 * g}
 		if !target.masks() {
 			out := XMM()
-			VCVTPD2PSY(r[g], out)
+			VCVTPD2PSY(z, out)
 			if mode == add {
 				VADDPS(place, out, out)
 			}
@@ -95,7 +99,7 @@ func scan(name string, groups int, backward bool, mode int) {
 			return
 		}
 		out := YMM()
-		VCVTPD2PS(r[g], out)
+		VCVTPD2PS(z, out)
 		switch {
 		case mode == add && masked(g):
 			VADDPS_Z(place, out, last, out)
@@ -108,23 +112,42 @@ func scan(name string, groups int, backward bool, mode int) {
 			VMOVUPS(out, place)
 		}
 	}
+	output := func(g int) {
+		if mode == drop {
+			return
+		}
+		store(r[g], "x", g)
+		if parts {
+			store(i[g], "xi", g)
+		}
+	}
+	input := func(from string, g int) VecVirtual {
+		u := target.vector()
+		if in := (Mem{Base: ptr[from], Disp: target.size / 2 * g}); masked(g) {
+			VCVTPS2PD_Z(in, last, u)
+		} else {
+			VCVTPS2PD(in, u)
+		}
+		return u
+	}
 	Label("row")
 	for g := range groups {
 		if backward {
 			output(g)
 		}
-		u, nr, ni := target.vector(), target.vector(), target.vector()
-		if in := (Mem{Base: v, Disp: target.size / 2 * g}); masked(g) {
-			VCVTPS2PD_Z(in, last, u)
-		} else {
-			VCVTPS2PD(in, u)
+		nr, ni := target.vector(), target.vector()
+		u := input("v", g)
+		VMULPD(system["br"][g], u, nr)
+		VMULPD(system["bi"][g], u, ni)
+		if parts {
+			u = input("vi", g)
+			VFNMADD231PD(system["bi"][g], u, nr)
+			VFMADD231PD(system["br"][g], u, ni)
 		}
 		ar, ai := system["ar"][g], system["ai"][g]
 		if !target.masks() { // inputs are read twice
 			ar, ai = read(at("ar", g), g), read(at("ai", g), g)
 		}
-		VMULPD(system["br"][g], u, nr)
-		VMULPD(system["bi"][g], u, ni)
 		VFMADD231PD(ar, r[g], nr)
 		VFMADD231PD(ai, r[g], ni)
 		VFNMADD231PD(ai, i[g], nr)
@@ -135,9 +158,10 @@ func scan(name string, groups int, backward bool, mode int) {
 			output(g)
 		}
 	}
-	ADDQ(stride, v)
-	if mode != drop {
-		ADDQ(stride, x)
+	for _, p := range pointers {
+		if ptr[p] != nil {
+			ADDQ(stride, ptr[p])
+		}
 	}
 	DECQ(rows)
 	JNZ(LabelRef("row"))
@@ -152,10 +176,14 @@ func scan(name string, groups int, backward bool, mode int) {
 // scans generates the group.
 func scans(groups ...int) {
 	for _, n := range groups {
-		scan("scanForward", n, false, set)
-		scan("scanBackwardDrop", n, true, drop)
-		scan("scanBackwardSet", n, true, set)
-		scan("scanBackwardAdd", n, true, add)
+		scan("scanForward", n, false, false, set)
+		scan("scanBackwardDrop", n, false, true, drop)
+		scan("scanBackwardSet", n, false, true, set)
+		scan("scanBackwardAdd", n, false, true, add)
+		scan("scanPartsDrop", n, true, true, drop) // forward too: the stride alone differs
+		scan("scanPartsForward", n, true, false, set)
+		scan("scanPartsBackwardSet", n, true, true, set)
+		scan("scanPartsBackwardAdd", n, true, true, add)
 	}
 	scanBlock()
 }
