@@ -34,7 +34,7 @@ func newModel(e *env, id string, set ...[2]string) (*model, error) {
 	}
 	name := id
 	for _, s := range set {
-		if err := p.Config.Set(s[0], s[1]); err != nil {
+		if err := p.Config.Settings().Set(s[0], s[1]); err != nil {
 			return nil, err
 		}
 		name += "," + s[0] + "=" + s[1]
