@@ -18,7 +18,7 @@ func TestJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Config.Set("layer.bidirectional", "false"); err != nil {
+	if err := p.Config.Settings().Set("layer.bidirectional", "false"); err != nil {
 		t.Fatal(err)
 	}
 	w, err := essm.Init(p.Config, p.Init, 1)
