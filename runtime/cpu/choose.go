@@ -12,6 +12,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -20,6 +21,9 @@ const memoryBudget = 1 << 30
 
 // powerNanos is the time of a power of an eigenvalue, a complex exponential in float64, in nanoseconds.
 const powerNanos = 60
+
+// blockScan is the time of a step of a state of a head in blocks, with B and C, relative to Costs.Scan.
+const blockScan = 0.42
 
 // problem is a recurrence with its shapes.
 type problem struct {
@@ -30,8 +34,8 @@ type problem struct {
 
 // choose returns the form of a recurrence: want, if the recurrence has it, or else the one with the least estimated
 // time.
-func choose(want string, costs Costs, s *lowering.Step, c record.Recurrence, batch, length, tile int) choice {
-	p := problem{c.Info(), costs, batch, length, tile}
+func choose(want string, costs Costs, s *lowering.Step, info *record.RecurrenceInfo, batch, length, tile int) choice {
+	p := problem{info, costs, batch, length, tile}
 	all := p.forms()
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
 	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
@@ -68,8 +72,8 @@ func (p problem) forms() []runtime.Alternative {
 			a.Why = "the layer is given as a convolution kernel, without a recurrence"
 		case p.info.Rank > 0 && form == essm.FormChunked:
 			a.Why = "a diagonal plus low-rank system has no chunked form"
-		case p.info.States > 0 && p.info.Rank == 0 && form != essm.FormScan:
-			a.Why = "heads with one input and one output have the form scan alone"
+		case p.info.States > 0 && p.info.Rank == 0 && form == essm.FormChunked:
+			a.Why = "heads with one input and one output have no chunked form"
 		case p.info.Unstable && form != essm.FormScan:
 			a.Why = "powers of an eigenvalue above 1 in absolute value overflow"
 		}
@@ -116,6 +120,12 @@ func (p problem) estimate(form string) runtime.Estimate {
 	if per > 1 {
 		work = 4 * rows * n * per * passes
 		scanning = work / c.Dense
+	}
+	if i.States > 0 && i.Rank == 0 {
+		if blocked := i.States%recurrence.SisoLeast == 0; blocked && kernel.Variant() != kernel.Generic {
+			scanning *= blockScan
+		}
+		n = float64(i.N) // sequences of the other forms
 	}
 	if i.Rank > 0 {
 		work = float64(8+8*i.Rank) * rows * n * passes
@@ -169,8 +179,13 @@ func (p problem) estimate(form string) runtime.Estimate {
 	case whole && i.Rank > 0 && i.StateOut >= 0: // the state at the end; that at the begin is zero, most of the time
 		last := 4 * rows * n * float64(i.States)
 		flops, nanos = flops+last, nanos+last/c.Direct
-	case whole && per == 1 && i.State >= 0 && !i.Stateless:
-		nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan)
+	case whole && per == 1 && !i.Stateless:
+		if i.StateOut >= 0 { // a scan computes it
+			flops, nanos = flops+work, nanos+scanning
+		}
+		if i.State >= 0 {
+			nanos += float64(p.batch) * n * float64(max(1, i.States)) * (2*powerNanos + float64(p.length)*c.ComplexScan)
+		}
 	}
 	return runtime.Estimate{Time: time.Duration(nanos),
 		Work: ir.Work{Flops: int64(flops), Bytes: int64(2*buffer + bytes)}, Bytes: int64(bytes)}

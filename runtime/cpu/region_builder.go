@@ -94,13 +94,20 @@ func (d *binding) grid(r *regionBuilder) (batch, length, per int) {
 	return batch, length, per
 }
 
-// finishRecurrence chooses the form of the recurrence and makes its kernel.
-func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*lowering.Value) place) {
-	s := r.steps[r.recurrenceAt]
-	info := *r.recurrence.Info()
+// recurrenceInfo returns the info of a recurrence without inputs that are not given. Forms are chosen by it.
+func (d *binding) recurrenceInfo(s *lowering.Step, c record.Recurrence) record.RecurrenceInfo {
+	info := *c.Info()
 	if info.State >= 0 && d.Missing(s.In[info.State]) {
 		info.State = -1
 	}
+	return info
+}
+
+// finishRecurrence chooses the form of the recurrence and makes its kernel.
+func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*lowering.Value) place) {
+	s := r.steps[r.recurrenceAt]
+	bound := d.recurrenceInfo(s, r.recurrence)
+	info := bound
 	unread := -1
 	if info.XIm >= 0 && d.Last(s.Out[info.XIm]) < 0 { // named only because the state comes after it
 		unread, info.XIm = s.Out[info.XIm].ID, -1
@@ -129,7 +136,7 @@ func (r *regionBuilder) finishRecurrence(d *binding, g *region, place0 func(*low
 	if r.pipelined {
 		tile = record.TileSize(0, g.length) // as pipelinedRecurrence has chosen
 	}
-	c.choice = choose(d.p.Config.Kernel, d.p.costs, s, r.recurrence, g.batch, g.length, tile)
+	c.choice = choose(d.p.Config.Kernel, d.p.costs, s, &bound, g.batch, g.length, tile)
 	switch form := c.choice.Form; form {
 	case essm.FormFFT, essm.FormDirect:
 		c.seq = r.recurrence.Sequence(form, g.length, info.State >= 0 && info.Window > 0)

@@ -112,11 +112,11 @@ func (d *binding) pipelinedOn(s *lowering.Step, batch, length int) bool {
 
 // pipelinedRecurrence reports whether a recurrence can be computed tick by tick.
 func (d *binding) pipelinedRecurrence(s *lowering.Step, c record.Recurrence, batch, length int) bool {
-	info := c.Info()
+	info := d.recurrenceInfo(s, c)
 	if info.Direction != essm.Forward || info.Window > 0 || info.Stateless {
 		return false
 	}
-	form := choose(d.p.Config.Kernel, d.p.costs, s, c, batch, length, record.TileSize(0, length)).Form
+	form := choose(d.p.Config.Kernel, d.p.costs, s, &info, batch, length, record.TileSize(0, length)).Form
 	return form == essm.FormScan || form == essm.FormChunked
 }
 

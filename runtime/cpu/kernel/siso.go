@@ -33,7 +33,8 @@ const (
 // Gains are complex numbers; Im is nil if they are real.
 type Gains struct{ Re, Im []float32 }
 
-func (g Gains) at(i int) complex128 {
+// At returns number i.
+func (g Gains) At(i int) complex128 {
 	if g.Im == nil {
 		return complex(float64(g.Re[i]), 0)
 	}
@@ -45,7 +46,7 @@ func (g Gains) at(i int) complex128 {
 func NewSISO(d *Diagonal, n int, b, c Gains, direct []float32) *SISO {
 	s := &SISO{n: n, b: b.Re, c: c.Re, direct: direct}
 	if b.Im != nil { // a part of the system
-		d = gained(d, b.at)
+		d = gained(d, b.At)
 		s.b = make([]float32, len(b.Re))
 		for i := range s.b {
 			s.b[i] = 1
@@ -247,7 +248,7 @@ func ScaleAdd(y, x []float32, rows int, d []float32) {
 // ScaledDiagonal returns d with inputs multiplied by b and states by c. b and c have a number per state. The real parts
 // of its states are those of the states times c.
 func ScaledDiagonal(d *Diagonal, b, c Gains) *Diagonal {
-	s := gained(d, func(i int) complex128 { return b.at(i) * c.at(i) })
+	s := gained(d, func(i int) complex128 { return b.At(i) * c.At(i) })
 	s.Pack()
 	return s
 }

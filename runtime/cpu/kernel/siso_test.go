@@ -68,11 +68,11 @@ func testSISO(t *testing.T) {
 							in, sum := float64(u[row*heads+h]), 0.0
 							for j := h * n; j < (h+1)*n; j++ {
 								if backward {
-									sum += real(c.at(j) * z[j])
+									sum += real(c.At(j) * z[j])
 								}
-								z[j] = complex(d.ARe[j], d.AIm[j])*z[j] + complex(d.BRe[j], d.BIm[j])*b.at(j)*complex(in, 0)
+								z[j] = complex(d.ARe[j], d.AIm[j])*z[j] + complex(d.BRe[j], d.BIm[j])*b.At(j)*complex(in, 0)
 								if !backward {
-									sum += real(c.at(j) * z[j])
+									sum += real(c.At(j) * z[j])
 								}
 							}
 							if add {

@@ -9,8 +9,9 @@ import (
 // responder is a recurrence of one input and one output for each feature, whose kernels are computed for one length.
 type responder interface {
 	Info() *record.RecurrenceInfo
-	// kernels computes the kernels of both halves of feature i, or only the first if the second is nil. It ends early when
-	// the run is stopped.
+	// kernels computes the kernels of both halves of feature i: by the lag of inputs, and by how far they are ahead, from
+	// one step on. The second is nil in systems that go forward; in those that go backward, the first is a single number,
+	// the factor of the input of the step itself. It ends early when the run is stopped.
 	kernels(i int, taps [2][]float32, w *record.Workspace)
 	// free sets y to the response of feature i to the states before the first step.
 	free(i int, s *record.Sequence, y []float32, state []float64)
@@ -41,10 +42,18 @@ func (k *responses) Finishes() bool { return k.end != nil }
 func (k *responses) Pieces() int { return (k.info.N + featuresPerPiece - 1) / featuresPerPiece }
 
 func (k *responses) halves() int {
-	if k.info.Direction == essm.Bidirectional {
-		return 2
+	if k.info.Direction == essm.Forward {
+		return 1
 	}
-	return 1
+	return 2
+}
+
+// size returns the number of taps of a half.
+func (k *responses) size(half int) int {
+	if half == 0 && k.info.Direction == essm.Backward {
+		return 1
+	}
+	return k.taps
 }
 
 func (k *responses) Bytes() int64 {
@@ -53,7 +62,10 @@ func (k *responses) Bytes() int64 {
 		bytes = k.end.bytes()
 	}
 	if k.fft == nil {
-		return bytes + int64(k.halves()*k.info.N*k.taps)*4
+		for half := range k.halves() {
+			bytes += int64(k.info.N*k.size(half)) * 4
+		}
+		return bytes
 	}
 	return bytes + k.tables() + int64(k.fft.Len()*k.info.N)*4
 }
@@ -67,8 +79,14 @@ func (k *responses) Prepare() {
 		return
 	}
 	for half := range k.halves() {
-		k.table[half] = make([]float32, k.info.N*k.taps)
+		k.table[half] = make([]float32, k.info.N*k.size(half))
 	}
+}
+
+// part returns the kernel of a half of feature i.
+func (k *responses) part(half, i int) []float32 {
+	n := k.size(half)
+	return k.table[half][i*n : (i+1)*n]
 }
 
 func (k *responses) Fill(w *record.Workspace) {
@@ -84,13 +102,13 @@ func (k *responses) Fill(w *record.Workspace) {
 		size, rest := k.fft.Len(), w.Scratch
 		tmp, sum, rest = rest[:size], rest[size:2*size], rest[2*size:]
 		for half := range k.halves() {
-			taps[half] = rest[half*k.taps : (half+1)*k.taps]
+			taps[half] = rest[half*k.taps:][:k.size(half)]
 		}
 	}
 	for i := 0; i < k.info.N && !w.Stopped(); i++ {
 		if k.fft == nil {
 			for half := range k.halves() {
-				taps[half] = k.table[half][i*k.taps : (i+1)*k.taps]
+				taps[half] = k.part(half, i)
 			}
 		}
 		k.from.kernels(i, taps, w)
@@ -160,14 +178,14 @@ func (k *responses) Run(piece int, s *record.Sequence, tmp []float32, state []fl
 			k.inverse(y, spec, work, s.W)
 			continue
 		}
-		taps := k.table[0][j*k.taps : (j+1)*k.taps]
-		rev := tmp[:k.taps]
+		taps := k.part(0, j)
+		rev := tmp[:len(taps)]
 		for t, x := range taps {
-			rev[k.taps-1-t] = x
+			rev[len(taps)-1-t] = x
 		}
-		correlate(s, y, col, rev, k.past-(k.taps-1))
+		correlate(s, y, col, rev, k.past-(len(taps)-1))
 		if k.halves() == 2 {
-			correlate(s, y, col, k.table[1][j*k.taps:(j+1)*k.taps], 1)
+			correlate(s, y, col, k.part(1, j), 1)
 		}
 	}
 	kernel.Transpose(s.X[from:], all, out, k.length, count, k.length)

@@ -15,17 +15,21 @@ func init() {
 }
 
 // Siso is an SSM whose heads have one input and one output each. The states between B and C, n for each number that a
-// head reads, are not written: heads of many states run one after the other, and heads of one state become a scan with
-// B and C in its coefficients. The only form is scan.
+// head reads, are not written. In the form scan, heads of many states run one after the other, and heads of one state
+// become a scan with B and C in its coefficients. In the forms fft and direct, each head is a convolution with one kernel.
 type Siso struct {
 	record.RecurrenceInfo
 	a      []complex128
-	direct []float32 // D; nil for none
+	step   []complex128 // ā
+	gain   []complex128 // the products of the factors of inputs and outputs, per state
+	out    kernel.Gains // C
+	direct []float32    // D; nil for none
 	heads  *kernel.SISO
 	scaled *kernel.Diagonal // in place of heads, if these have one state each
 }
 
-// SisoLeast is the least number of states of a head in Siso: a vector. Heads of one state are an exception.
+// SisoLeast is the least number of states of a head in Siso: a vector. Heads of one state are an exception, and so are
+// heads for which another form than scan is asked.
 const SisoLeast = 8
 
 // sisoKey identifies packed coefficients, which the programs of a model share.
@@ -40,24 +44,26 @@ func gains(s *lowering.Step, re, im int) kernel.Gains {
 	return g
 }
 
-// sisoRecurrence returns nil for other systems, and if another form was asked for.
+// sisoRecurrence returns nil for other systems, and if the form chunked was asked for.
 func sisoRecurrence(s *lowering.Step) record.Recurrence {
 	dir, window := record.ScanAttrs(s.Node)
 	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	in, out := gains(s, 5, 7), gains(s, 6, 8)
-	if record.Of(s).Form != "" && record.Of(s).Form != essm.FormScan || window > 0 {
+	form := record.Of(s).Form
+	if form == essm.FormChunked || window > 0 {
 		return nil
 	}
+	convolved := form == essm.FormFFT || form == essm.FormDirect
 	shape, channels := s.ConstShape(5), s.ConstShape(6) // (C,S,n,h) and (C,S,m,n)
 	heads, n := shape[0]*shape[1], shape[2]
 	state, stateOut := record.Index(!s.Absent(10), 10), record.Index(s.Node.Out(1) != nil, 1)
 	u, ok := ir.AsTensor(s.In[0].Type)
 	if !ok || u.NoRank || len(u.Shape) != 3 || !u.Shape[2].Equal(ir.Const(int64(heads))) || shape[3] != 1 ||
 		channels[2] != 1 ||
-		n < SisoLeast && (n != 1 || state >= 0 || stateOut >= 0) {
+		n < SisoLeast && !convolved && (n != 1 || state >= 0 || stateOut >= 0) {
 		return nil
 	}
-	c := &Siso{}
+	c := &Siso{out: out}
 	if !s.Absent(9) {
 		if c.direct = s.Constant(9); len(c.direct) != heads {
 			return nil
@@ -72,6 +78,8 @@ func sisoRecurrence(s *lowering.Step) record.Recurrence {
 		a := complex(aRe[j], aIm[j])
 		c.a = append(c.a, a)
 		c.Unstable = c.Unstable || essm.Unstable(a)
+		c.step = append(c.step, essm.Pow(a, 1))
+		c.gain = append(c.gain, complex(bRe[j], bIm[j])*in.At(j)*out.At(j))
 	}
 	of := func(i int) *tensor.Tensor {
 		if s.Absent(i) {
@@ -89,11 +97,10 @@ func sisoRecurrence(s *lowering.Step) record.Recurrence {
 	}
 	m := record.Of(s).Shared.Get(key, func() any {
 		d := &kernel.Diagonal{ARe: make([]float64, all), AIm: make([]float64, all), BRe: bRe, BIm: bIm}
-		for j, a := range c.a {
-			p := essm.Pow(a, 1)
-			d.ARe[j], d.AIm[j] = real(p), imag(p)
+		for j, a := range c.step {
+			d.ARe[j], d.AIm[j] = real(a), imag(a)
 		}
-		if n == 1 {
+		if n == 1 && state < 0 && stateOut < 0 {
 			return made{scaled: kernel.ScaledDiagonal(d, in, out)}
 		}
 		return made{heads: kernel.NewSISO(d, n, in, out, c.direct)}
@@ -114,9 +121,6 @@ func (c *Siso) Tiled(_ string, rows int) record.TileKernel {
 	}
 	return k
 }
-
-// Sequence is never called, since the only form is scan.
-func (c *Siso) Sequence(string, int, bool) record.SequenceKernel { return nil }
 
 // sisoScan computes the recurrence of all heads, with B, C and D.
 type sisoScan struct {
