@@ -12,22 +12,31 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// Diagonalize replaces systems with a full matrix by diagonal ones (docs/math.md, Diagonalization).
+// Diagonalize replaces systems with a full matrix, or a diagonal plus low-rank one, by diagonal ones (docs/math.md,
+// Diagonalization).
 var Diagonalize = &Pass{
 	Name: "diagonalize",
-	Doc: "Full A → its eigenvalues, with B and C in the basis of its eigenvectors. One of each conjugate pair is " +
-		"kept. A matrix with nearly dependent eigenvectors stays full.",
+	Doc: "Full A, or diagonal plus low-rank A → its eigenvalues, with B and C in the basis of its eigenvectors. One of " +
+		"each conjugate pair is kept. A matrix with nearly dependent eigenvectors stays as it is.",
 	After: []Reason{
 		{"fold", "a matrix must be a constant to be decomposed"},
 	},
 	Run: func(c *Context, g *ir.Graph) (int, error) {
 		complete(g)
-		if !slices.ContainsFunc(g.Nodes, isStateSpace) {
+		if !slices.ContainsFunc(g.Nodes, isContinuous) {
 			return 0, Finish(g)
 		}
 		changes := 0
 		b := Edit(g)
 		for _, n := range slices.Clone(g.Nodes) {
+			if n.Op == essm.DPLR {
+				n, err := diagonalizeLowRank(c, b, g, n)
+				if err != nil {
+					return changes, err
+				}
+				changes += n
+				continue
+			}
 			if !isStateSpace(n) || n.In(5) == nil {
 				continue
 			}
@@ -39,13 +48,14 @@ var Diagonalize = &Pass{
 			// Decompositions, here and by the operator, cannot be interrupted.
 			var worst float64
 			var head int
-			err := c.search.Spend(spectral.Work(a.Shape()))
-			if err != nil {
+			var err error
+			if e := Apart(c.Done(), func() { worst, head, err = spectral.Condition(c.Done(), a, c.search) }); e != nil {
+				return changes, e
+			}
+			var over *ir.BudgetError
+			if errors.As(err, &over) {
 				c.Note("%s: A of size %d stays full: %v", where(n), a.Dim(a.Rank()-1), err)
 				continue
-			}
-			if e := Apart(c.Done(), func() { worst, head, err = spectral.Condition(c.Done(), a) }); e != nil {
-				return changes, e
 			}
 			if err != nil {
 				c.Warn("%s: A stays full: %v", where(n), err)
@@ -58,7 +68,6 @@ var Diagonalize = &Pass{
 			}
 			b.Scope(n.Scope)
 			y, state, err := diagonal(c, b, n)
-			var over *ir.BudgetError
 			if errors.As(err, &over) {
 				c.Note("%s: A left as it is: %v", where(n), err)
 				continue
@@ -78,6 +87,8 @@ var Diagonalize = &Pass{
 }
 
 func isStateSpace(n *ir.Node) bool { return n.Op == essm.StateSpace }
+
+func isContinuous(n *ir.Node) bool { return n.Op == essm.StateSpace || n.Op == essm.DPLR }
 
 // diagonal builds the diagonal system of a StateSpace node with constant matrices. It consists of the operators that
 // discretize would make, since B and C become complex.

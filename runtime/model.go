@@ -22,6 +22,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime/plan"
 )
@@ -32,7 +33,8 @@ type Options struct {
 	// Threads is the number of goroutines that one Run may use; 0: GOMAXPROCS. Answers do not depend on it.
 	Threads int
 	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". With "auto" or an empty
-	// string the backend chooses.
+	// string the backend chooses, and so it does for an operator that lacks the form. An exception is "chunked" for a
+	// diagonal plus low-rank system whose eigenvectors are too ill-conditioned for a diagonal one: an *OptionError says so.
 	Kernel string
 	// Precision is the arithmetic of float32 models: Float32 (or 0), Float64, BFloat16 or Int8.
 	//
@@ -159,6 +161,9 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	if err := ir.Verify(g); err != nil {
 		return nil, err
 	}
+	if err := checkForm(g, c.Kernel); err != nil {
+		return nil, &OptionError{"Kernel", err.Error()}
+	}
 	if len(o.Carry) > 0 {
 		said := *g // the caller's graph must not change
 		said.Meta = maps.Clone(g.Meta)
@@ -192,6 +197,24 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(g.Nodes), "threads",
 		c.Threads)
 	return m, nil
+}
+
+// checkForm returns an error if a node of g, or of its subgraphs, cannot take a form that was asked for.
+func checkForm(g *ir.Graph, form string) error {
+	if form == "" {
+		return nil
+	}
+	for _, n := range g.Nodes {
+		if err := ops.CheckForm(n, form); err != nil {
+			return err
+		}
+		for _, s := range n.Subgraphs() {
+			if err := checkForm(s, form); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Inputs returns the inputs of the model, in the graph's order.

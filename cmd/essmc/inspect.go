@@ -100,6 +100,8 @@ type opReport struct {
 	Op       string `json:"op"`
 	Written  int    `json:"written"`
 	Compiled int    `json:"compiled"`
+	// Condition is the largest condition number of the eigenvectors of systems that are too ill-conditioned to be diagonal.
+	Condition float64 `json:"condition,omitempty"`
 }
 
 // timeReport describes how the model moves data along time.
@@ -227,18 +229,21 @@ func parts(g *ir.Graph, directory bool) []partReport {
 
 func countOps(source, compiled *ir.Graph) []opReport {
 	count := map[string]*opReport{}
-	add := func(g *ir.Graph, one func(*opReport)) {
+	add := func(g *ir.Graph, one func(*opReport, *ir.Node)) {
 		_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 			name := n.Op.FullName()
 			if count[name] == nil {
 				count[name] = &opReport{Op: name}
 			}
-			one(count[name])
+			one(count[name], n)
 			return nil
 		})
 	}
-	add(source, func(r *opReport) { r.Written++ })
-	add(compiled, func(r *opReport) { r.Compiled++ })
+	add(source, func(r *opReport, _ *ir.Node) { r.Written++ })
+	add(compiled, func(r *opReport, n *ir.Node) {
+		r.Compiled++
+		r.Condition = max(r.Condition, n.Attrs.Float("condition", 0))
+	})
 	var out []opReport
 	for _, name := range slices.Sorted(maps.Keys(count)) {
 		out = append(out, *count[name])
@@ -382,6 +387,11 @@ func (r *inspection) print(w io.Writer) error {
 	columns := []table.Column{{Title: "operator"}, {Title: "source", Right: true}, {Title: "compiled", Right: true}}
 	if err := table.Print(w, columns, rows); err != nil {
 		return err
+	}
+	for _, o := range r.Ops {
+		if o.Condition > 0 {
+			fmt.Fprintf(w, "  %s has no diagonal form: its eigenvectors have condition numbers up to %.2g\n", o.Op, o.Condition)
+		}
 	}
 	if t := r.Time; t != nil {
 		fmt.Fprintf(w, "\nAlong time (%s)\n", t.Symbol)

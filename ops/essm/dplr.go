@@ -16,6 +16,8 @@ var dplrAttrs = []ir.AttrSpec{
 	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Bidirectional},
 		Doc: "side of a step that its output depends on"},
 	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel; 0: all"},
+	{Name: "condition", Kind: ir.AttrFloat, Default: 0.0,
+		Doc: "condition number of the eigenvectors, where it is too large for a diagonal system; 0: not known"},
 }
 
 // DPLR is a continuous system with a diagonal plus low-rank matrix, as checkpoints of S4 state it.
@@ -107,8 +109,11 @@ func bodyDPLR(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	if n.Out(1) != nil {
 		outs = 2
 	}
-	out := b.Ops("essm", "DPLRScan", outs, append(args, arg(13)), ir.A("direction", n.Attrs.Str("direction", Forward)),
-		ir.A("window", n.Attrs.Int("window", 0)))
+	attrs := []ir.Attr{ir.A("direction", n.Attrs.Str("direction", Forward)), ir.A("window", n.Attrs.Int("window", 0))}
+	if k := n.Attrs.Float("condition", 0); k > 0 {
+		attrs = append(attrs, ir.A("condition", k))
+	}
+	out := b.Ops("essm", "DPLRScan", outs, append(args, arg(13)), attrs...)
 	if outs == 1 {
 		return []*ir.Value{out[0], nil}
 	}

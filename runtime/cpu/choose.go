@@ -37,6 +37,10 @@ type problem struct {
 func choose(want string, costs Costs, s *lowering.Step, info *record.RecurrenceInfo, batch, length, tile int) choice {
 	p := problem{info, costs, batch, length, tile}
 	all := p.forms()
+	if k := s.Source.Attrs.Float("condition", 0); k > 0 { // a system that could not be made diagonal
+		i := slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Form == essm.FormChunked })
+		all[i].Why += fmt.Sprintf(", and its eigenvectors (condition number %.2g) give no diagonal one", k)
+	}
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
 	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
 	pick := slices.IndexFunc(all, func(a runtime.Alternative) bool {

@@ -2,6 +2,8 @@ package spectral
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -49,7 +51,7 @@ of T, in the 2-norm, is above max_condition.`,
 
 func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	b, cm := ops.Tensor(in, 1), ops.Tensor(in, 2)
-	eigens, err := decomposeAll(c, ops.Tensor(in, 0))
+	eigens, err := decomposeAll(c, ops.Tensor(in, 0), nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +169,9 @@ func Work(shape []int) int64 {
 	return work
 }
 
-// decomposeAll decomposes every head of a tensor (C, S, n, n).
-func decomposeAll(c *ir.EvalCtx, a *tensor.Tensor) ([]*Eigen, error) {
+// decomposeAll decomposes every head of a tensor (C, S, n, n), equal matrices once. Each decomposition spends its Work from
+// the budget. Then each, if not nil, is called, and ends the work if it returns false.
+func decomposeAll(c *ir.EvalCtx, a *tensor.Tensor, budget *ir.Budget, each func(head int, e *Eigen) bool) ([]*Eigen, error) {
 	if a == nil || a.Rank() != 4 || a.Dim(2) != a.Dim(3) {
 		return nil, fmt.Errorf("A: expected (channels, heads, n, n), found %v", a)
 	}
@@ -178,36 +181,52 @@ func decomposeAll(c *ir.EvalCtx, a *tensor.Tensor) ([]*Eigen, error) {
 	}
 	n := a.Dim(3)
 	out := make([]*Eigen, a.Dim(0)*a.Dim(1))
-	for i := range ops.Costly(c, len(out), 100*n*n*n) {
-		e, err := Decompose(v[i*n*n:(i+1)*n*n], n)
-		if err != nil {
+	known := map[[sha256.Size]byte]*Eigen{}
+	bits := make([]byte, 8*n*n)
+	for i := range ops.Costly(c, len(out), 8*n*n) {
+		m := v[i*n*n : (i+1)*n*n]
+		for j, x := range m {
+			binary.LittleEndian.PutUint64(bits[8*j:], math.Float64bits(x))
+		}
+		key := sha256.Sum256(bits)
+		if out[i] = known[key]; out[i] != nil {
+			continue
+		}
+		if err := budget.Spend(Work([]int{n, n})); err != nil {
+			return nil, err
+		}
+		c.Step(100 * n * n * n)
+		if out[i], err = Decompose(m, n); err != nil {
 			return nil, fmt.Errorf("A: head %d: %w", i, err)
 		}
-		out[i] = e
+		if known[key] = out[i]; each != nil && !each(i, out[i]) {
+			break
+		}
 	}
 	return out, nil
 }
 
-// Condition returns the worst condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that
-// has it, counted over channels and heads. It ends between two heads when ctx is done.
-func Condition(ctx context.Context, a *tensor.Tensor) (worst float64, head int, err error) {
+// Condition returns the largest condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that
+// has it, counted over channels and heads. The first head above MaxCondition ends the search, as it is decisive. Each
+// decomposition spends its Work from the budget. Condition ends between two heads when ctx is done.
+func Condition(ctx context.Context, a *tensor.Tensor, budget *ir.Budget) (largest float64, head int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			end, ok := v.(*ir.Ended)
 			if !ok {
 				panic(v)
 			}
-			worst, head, err = math.Inf(1), 0, end.Err
+			largest, head, err = math.Inf(1), 0, end.Err
 		}
 	}()
-	eigens, err := decomposeAll(&ir.EvalCtx{Ctx: ctx}, a)
+	_, err = decomposeAll(&ir.EvalCtx{Ctx: ctx}, a, budget, func(i int, e *Eigen) bool {
+		if e.Condition > largest || math.IsNaN(e.Condition) {
+			largest, head = e.Condition, i
+		}
+		return largest <= MaxCondition
+	})
 	if err != nil {
 		return math.Inf(1), 0, err
 	}
-	for i, e := range eigens {
-		if e.Condition > worst || math.IsNaN(e.Condition) {
-			worst, head = e.Condition, i
-		}
-	}
-	return worst, head, nil
+	return largest, head, nil
 }

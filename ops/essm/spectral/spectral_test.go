@@ -221,11 +221,11 @@ func TestDiagonalizeRefuses(t *testing.T) {
 		"head 1: expected eigenvectors of a condition number of at most 1e+03, found ") {
 		t.Errorf("error %v", err)
 	}
-	worst, head, err := Condition(t.Context(), jordan)
+	worst, head, err := Condition(t.Context(), jordan, nil)
 	if err != nil || head != 1 || worst < 1e12 {
 		t.Errorf("condition %g of head %d, %v", worst, head, err)
 	}
-	if _, _, err := Condition(t.Context(), tensor.New(tensor.Float32, 1, 2, 2, 3)); err == nil {
+	if _, _, err := Condition(t.Context(), tensor.New(tensor.Float32, 1, 2, 2, 3), nil); err == nil {
 		t.Error("a matrix that is not square: no error")
 	}
 	skewed := f64(t, []float64{-1, 1e3, 0, -2}, 1, 1, 2, 2) // condition about 2e3
