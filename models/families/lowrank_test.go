@@ -34,7 +34,7 @@ func TestLowRankDiagonal(t *testing.T) {
 			changes := "model.d_model=6 model.n_layers=2 model.layer.l_max=null model.layer.dt_min=0.01 " + c.set
 			for _, kv := range strings.Fields(changes) {
 				k, v, _ := strings.Cut(kv, "=")
-				if err := config.Set(k, v); err != nil {
+				if err := config.Settings().Set(k, v); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -189,7 +189,7 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 	for i := range c.Layers {
 		n.Scope("layers." + strconv.Itoa(i))
 		name := layerName(i)
-		x = c.norm(n, do("Add", x, mix(n, x)), name+".fourier.output")
+		x = c.norm(n, do("Add", x, n.Op("essm", "FourierMix", []*ir.Value{x})), name+".fourier.output")
 		y := n.Linear(c.activation(n, n.Linear(x, name+".intermediate.dense")), name+".output.dense")
 		x = c.norm(n, do("Add", x, y), name+".output")
 	}
@@ -203,15 +203,6 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 	n.Output(models.Output, n.Op("essm", "Linear", []*ir.Value{x, n.Weight("fnet.embeddings.word_embeddings.weight"),
 		n.Weight("cls.predictions.bias")}))
 	return nil
-}
-
-// mix returns the real part of the Fourier transform of x over steps and features.
-func mix(n *backbone.Network, x *ir.Value) *ir.Value {
-	dft := func(x *ir.Value, axis int64) *ir.Value {
-		return n.Do("DFT", []*ir.Value{x, nil, n.Const("axis", tensor.Scalar(axis))})
-	}
-	y := dft(dft(n.Do("Unsqueeze", []*ir.Value{x, n.Ints("parts", 3)}), 2), 1)
-	return n.Do("Gather", []*ir.Value{y, n.Const("real", tensor.Scalar(int64(0)))}, ir.A("axis", 3))
 }
 
 func (c *Config) norm(n *backbone.Network, x *ir.Value, name string) *ir.Value {

@@ -11,14 +11,16 @@ import (
 
 var rateAttr = ir.AttrSpec{Name: "rate", Kind: ir.AttrFloat, Default: 1.0, Doc: "factor on every step size (resampling)"}
 
-// dplrAttrs are those of a scan whose backward half has outputs of its own.
-var dplrAttrs = []ir.AttrSpec{
+// halvesAttrs are those of operators whose backward half has outputs of its own.
+var halvesAttrs = []ir.AttrSpec{
 	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Bidirectional},
 		Doc: "side of a step that its output depends on"},
 	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel; 0: all"},
-	{Name: "condition", Kind: ir.AttrFloat, Default: 0.0,
-		Doc: "condition number of the eigenvectors, where it is too large for a diagonal system; 0: not known"},
 }
+
+// dplrAttrs are those of diagonal plus low-rank systems.
+var dplrAttrs = append(halvesAttrs[:2:2], ir.AttrSpec{Name: "condition", Kind: ir.AttrFloat, Default: 0.0,
+	Doc: "condition number of the eigenvectors, where it is too large for a diagonal system; 0: not known"})
 
 // DPLR is a continuous system with a diagonal plus low-rank matrix, as checkpoints of S4 state it.
 var DPLR = ops.Register(&ir.Op{

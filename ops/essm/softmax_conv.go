@@ -20,7 +20,7 @@ Softmax kernels): y[t] = Σ K[j] u[t-j] for j below K's length, the number of st
 	Out:   ops.Sig("y:T[B,L,N]"),
 	Elems: map[string][]tensor.DType{"T": ops.Floats},
 	Attrs: append([]ir.AttrSpec{{Name: "epsilon", Kind: ir.AttrFloat, Default: 1e-7, Doc: "added to |λ(e^{aL} - 1)|²"}},
-		dplrAttrs...),
+		halvesAttrs...),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
 		if err != nil {

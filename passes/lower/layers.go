@@ -25,7 +25,7 @@ var rules = map[string]func(l *lowerer, n *ir.Node) []*ir.Value{
 	"StateOrZero":  lowerStateOrZero,
 	"StepMask":     lowerStepMask,
 	"DPLRScan":     lowerDPLRScan, "GatedScan": lowerGatedScan, "SelectiveScan": lowerSelectiveScan,
-	"LongConv": lowerLongConv,
+	"LongConv": lowerLongConv, "FourierMix": lowerFourierMix,
 }
 
 func one(v *ir.Value) []*ir.Value { return []*ir.Value{v} }

@@ -14,7 +14,7 @@ import (
 var Expanded = &passes.Pass{
 	Name: "raise-expanded",
 	Doc: "An operator in the smaller ones that `essmc export` writes for it → that operator: Attention, essm.DPLRScan, " +
-		"essm.GatedScan, essm.SelectiveScan. The result is lowered again and compared with the graph.",
+		"essm.FourierMix, essm.GatedScan, essm.SelectiveScan. The result is lowered again and compared with the graph.",
 	Before: []passes.Reason{
 		{Pass: "upgrade", Why: "it reads operators of the versions that the file has"},
 		{Pass: "canonicalize", Why: "it reads the nodes as they were written"},
@@ -32,6 +32,7 @@ type expansion struct {
 // return nil where it has another form.
 var expanded = map[string][]func(f *surrounding, n *ir.Node) *expansion{
 	"Softmax": {expandedAttention, expandedMasked},
+	"Sub":     {expandedFourierMix},
 	"Scan":    {expandedGatedScan, expandedSelectiveScan, expandedDPLRScan},
 }
 
@@ -43,16 +44,20 @@ type surrounding struct {
 
 func raiseExpanded(c *passes.Context, g *ir.Graph) (int, error) {
 	var all []*expansion
+	var uses map[*ir.Value][]ir.Use
 	for _, n := range g.Nodes {
 		c.Check()
 		finders := expanded[n.Op.FullName()]
 		if len(finders) == 0 {
 			continue
 		}
-		if c.Search().Spend(workOfWalk(g)) != nil {
-			break
+		if uses == nil {
+			if c.Search().Spend(workOfWalk(g)) != nil {
+				break
+			}
+			uses = g.Uses()
 		}
-		around := &surrounding{&exported{run: c, uses: g.Uses(), anchor: n}, g}
+		around := &surrounding{&exported{run: c, uses: uses, anchor: n}, g}
 		for _, find := range finders {
 			e := find(around, n)
 			if e == nil {

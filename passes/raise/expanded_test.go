@@ -22,6 +22,37 @@ func expandAndRaise(t *testing.T, g *ir.Graph, version int) *ir.Graph {
 	return raised(t, out)
 }
 
+// TestExpandedFourierMix lowers transforms over any number of steps, a fixed one, and one whose cosines are computed, and reads
+// them again.
+func TestExpandedFourierMix(t *testing.T) {
+	for _, elem := range []tensor.DType{tensor.Float32, tensor.Float64} {
+		for _, length := range []any{"L", 7, 1100} {
+			for _, version := range []int{13, 17, 22} {
+				t.Run(fmt.Sprint(elem, length, "/", version), func(t *testing.T) {
+					l := newLayer()
+					x := l.Input("x", ir.Tensor(elem, "B", length, 5))
+					l.Output("y", l.Op("essm", "FourierMix", []*ir.Value{x}))
+					g := l.graph(t)
+					out, _, err := lower.Lower(g, lower.Options{Opset: version})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if count(out, "DFT", "essm.FourierMix") != 0 {
+						t.Error("the file has a transform")
+					}
+					binds := []map[string]int64{{"B": 2, "L": 1}, {"B": 1, "L": 6}, {"B": 1, "L": 257}}
+					agree(t, g, out, 2e-6, binds...)
+					r := raised(t, out)
+					if len(r.Nodes) != 1 || count(r, "essm.FourierMix") != 1 {
+						t.Errorf("it has %d nodes", len(r.Nodes))
+					}
+					agree(t, g, r, 1e-12, binds...)
+				})
+			}
+		}
+	}
+}
+
 // TestExpandedAttention lowers every form of Attention without optional inputs, and reads it again.
 func TestExpandedAttention(t *testing.T) {
 	forms := []struct {
