@@ -441,6 +441,41 @@ func (g *Graph) RemoveDead() int {
 	return removed
 }
 
+// RemoveUnread drops dead nodes, as RemoveDead does, and the optional outputs of g's nodes that nothing reads. It returns
+// the number of both.
+func (g *Graph) RemoveUnread() int {
+	removed := g.RemoveDead()
+	uses := g.Uses()
+	for _, n := range g.Nodes {
+		if len(n.Subgraphs()) > 0 {
+			continue // they have an output for each of the node's
+		}
+		for i, v := range n.Outputs {
+			if i > 0 && v != nil && len(uses[v]) == 0 && n.Op.Out[min(i, len(n.Op.Out)-1)].Optional {
+				n.Outputs[i] = nil
+				removed++
+			}
+		}
+		for len(n.Outputs) > 1 && n.Outputs[len(n.Outputs)-1] == nil {
+			n.Outputs = n.Outputs[:len(n.Outputs)-1]
+		}
+	}
+	return removed
+}
+
+// SelectOutputs leaves to g the outputs with these names, in g's order, and what computes them. An input that nothing
+// reads then becomes optional, unless it is required.
+func (g *Graph) SelectOutputs(names []string, required func(in *Value) bool) {
+	g.Outputs = slices.DeleteFunc(g.Outputs, func(v *Value) bool { return !slices.Contains(names, v.Name) })
+	g.RemoveUnread()
+	uses := g.Uses()
+	for _, v := range g.Inputs {
+		if _, optional := v.Type.(*OptionalType); !optional && len(uses[v]) == 0 && !required(v) {
+			v.Type = &OptionalType{Elem: v.Type}
+		}
+	}
+}
+
 // Clone copies the graph, its nodes, values and subgraphs. Constants share their tensors.
 func (g *Graph) Clone() *Graph { return g.clone(map[*Value]*Value{}) }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -271,27 +270,9 @@ func unknownName(given map[string]tensor.Datum, known map[string]int, output boo
 		if output {
 			what = "output"
 		}
-		msg := fmt.Sprintf("the model has no such %s; it has %s", what, strings.Join(names, ", "))
-		if len(names) == 0 {
-			msg = fmt.Sprintf("the model has no %ss", what)
-		}
-		if near := nearest(name, names); near != "" {
-			msg += fmt.Sprintf("; did you mean %q?", near)
-		}
-		return &InputError{Name: name, Msg: msg, output: output}
+		return &InputError{Name: name, Msg: lacking(what, name, names), output: output}
 	}
 	return nil
-}
-
-// nearest returns the name that takes the fewest edits to reach, if those are few.
-func nearest(name string, names []string) string {
-	best, cost := "", len(name)/2+2
-	for _, n := range names {
-		if c := spell.Distance(strings.ToLower(name), strings.ToLower(n)); c < cost {
-			best, cost = n, c
-		}
-	}
-	return best
 }
 
 // appendKey appends the properties of inputs that a plan depends on: their presence and their shapes. Element types are

@@ -57,6 +57,12 @@ type Options struct {
 	// from zeros, and derives no step graph. The model defines the lengths of chunks and the meaning of its outputs.
 	// Carry is part of Model.Hash.
 	Carry map[string]string
+	// Outputs names the outputs that runs compute; empty: all. Nothing is computed that only other outputs need, and a
+	// layer may take a faster form if its last state is not wanted. The names may stand in any order; Model.Outputs has
+	// the graph's. An input that only other outputs need is optional. Streams have the same outputs, and all states of the
+	// model, with the inputs that these need. So snapshots do not depend on Outputs, nor does Model.Hash. A model of which
+	// only the states are asked for has no streams.
+	Outputs []string
 	// Limits bound what the plan that Load and the like read may take; New reads none.
 	Limits plan.Limits
 	// Copy makes Load read the plan into memory in place of mapping it. A process that maps a file is ended by the
@@ -65,14 +71,15 @@ type Options struct {
 	// in Load. LoadFS and LoadReader always copy.
 	Copy bool
 	// Context, if not nil, ends New, Load and the like with its error when it is done, once a plan has been read. Runs have
-	// contexts of their own.
+	// contexts of their own, and so has NewStreamContext.
 	Context context.Context
 	// Profile makes sessions measure their steps, for Session.Profile.
 	Profile bool
 	// Logger takes messages about loading and planning; nil: none.
 	Logger *slog.Logger
 	// Observe, if not nil, is called with every computed value, if the backend supports it. It is called from the
-	// goroutines that run sessions. The datum is only valid during the call.
+	// goroutines that run sessions. The datum is only valid during the call. With Outputs, v is a value of a copy of the
+	// graph, with the same name.
 	Observe func(v *ir.Value, d tensor.Datum)
 }
 
@@ -136,8 +143,7 @@ type Model struct {
 	gate      gate
 	closeOnce sync.Once
 	closeErr  error
-	stepper   func() (*stepper, error) // makes it for the first stream
-	stepping  *stepper                 // the stepper, after that
+	steps     steps
 	hash      func() ([sha256.Size]byte, error)
 }
 
@@ -176,25 +182,23 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 			return nil, &OptionError{"Carry", err.Error()}
 		}
 	}
-	sg, err := newSignature(g, g.Inputs, g.Outputs, c.Wide)
+	wanted, err := withOutputs(g, o.Outputs)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{signature: sg, graph: g, backend: o.Backend, config: c, source: source}
-	m.stepper = sync.OnceValues(func() (*stepper, error) {
-		p, err := newStepper(m)
-		if err == nil {
-			m.stepping = p
-		}
-		return p, err
-	})
-	m.hash = sync.OnceValues(func() ([sha256.Size]byte, error) { return hashOf(m.graph) })
-	m.config.Constants = &Constants{}
-	m.program, err = o.Backend.Compile(g, m.config)
-	if m.config.Ctx = nil; err != nil { // the step graph is compiled in another call
+	sg, err := newSignature(wanted, wanted.Inputs, wanted.Outputs, c.Wide)
+	if err != nil {
 		return nil, err
 	}
-	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(g.Nodes), "threads",
+	m := &Model{signature: sg, graph: g, backend: o.Backend, config: c, source: source,
+		steps: steps{some: wanted != g, making: make(chan struct{}, 1)}}
+	m.hash = sync.OnceValues(func() ([sha256.Size]byte, error) { return hashOf(m.graph) })
+	m.config.Constants = &Constants{}
+	m.program, err = o.Backend.Compile(wanted, m.config)
+	if m.config.Ctx = nil; err != nil { // the step graph is compiled under another context
+		return nil, err
+	}
+	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(wanted.Nodes), "threads",
 		c.Threads)
 	return m, nil
 }
@@ -217,16 +221,17 @@ func checkForm(g *ir.Graph, form string) error {
 	return nil
 }
 
-// Inputs returns the inputs of the model, in the graph's order.
+// Inputs returns the inputs of the model, in the graph's order. Those that only outputs without a name in Options.Outputs
+// need are optional.
 func (m *Model) Inputs() []Port { return slices.Clone(m.inputs) }
 
-// Outputs returns the outputs of the model, in the graph's order.
+// Outputs returns the outputs that runs compute, in the graph's order: those of Options.Outputs, or all.
 func (m *Model) Outputs() []Port { return slices.Clone(m.outputs) }
 
 // Meta returns a copy of ir.Graph.Meta: facts about the model as text.
 func (m *Model) Meta() map[string]string { return maps.Clone(m.graph.Meta) }
 
-// Graph returns the model's graph. It must not be changed.
+// Graph returns the model's graph, with all outputs. It must not be changed.
 func (m *Model) Graph() *ir.Graph { return m.graph }
 
 // Backend returns the name of the backend that runs the model.
@@ -311,7 +316,7 @@ func (m *Model) Close() error {
 	m.gate.close()
 	m.closeOnce.Do(func() {
 		m.closeErr = m.program.Close()
-		if p := m.stepping; p != nil {
+		if p := m.steps.made; p != nil {
 			p.release(nil)
 			m.closeErr = errors.Join(m.closeErr, p.program.Close())
 		}

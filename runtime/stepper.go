@@ -53,14 +53,52 @@ type lease struct {
 	joint    *joint         // inputs and outputs of several streams; nil for one stream
 }
 
+// steps makes the stepper of a model, for its first stream.
+type steps struct {
+	some   bool          // Options.Outputs leaves outputs out
+	making chan struct{} // holds an item while a goroutine uses what follows
+	made   *stepper
+	err    error // why there is none
+}
+
+// stepper returns the model's stepper, and makes it for the first stream. When ctx ends that, a later call makes it.
+func (m *Model) stepper(ctx context.Context) (*stepper, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := &m.steps
+	select {
+	case s.making <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-s.making }()
+	if s.made != nil || s.err != nil {
+		return s.made, s.err
+	}
+	p, err := newStepper(ctx, m)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.err = err
+		}
+		return nil, err
+	}
+	s.made = p
+	return p, nil
+}
+
 // newStepper derives and compiles the step program of m.
-func newStepper(m *Model) (_ *stepper, err error) {
+func newStepper(ctx context.Context, m *Model) (_ *stepper, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("step graph of %s: %w", m.graph.Name, Recovered(nil, v))
 		}
 	}()
-	sg, err := stepgraph.Of(m.graph)
+	var outputs []string
+	for i := 0; m.steps.some && i < len(m.outputs); i++ {
+		outputs = append(outputs, m.outputs[i].Name)
+	}
+	sg, err := stepgraph.Of(m.graph, outputs...)
 	if err != nil {
 		return nil, &StreamError{Err: err}
 	}
@@ -84,7 +122,9 @@ func newStepper(m *Model) (_ *stepper, err error) {
 	p.calls.New = func() any {
 		return &call{in: make([]tensor.Datum, len(g.Inputs)), out: make([]tensor.Datum, len(g.Outputs))}
 	}
-	if p.program, err = m.backend.Compile(g, m.config); err != nil {
+	config := m.config
+	config.Ctx = ctx
+	if p.program, err = m.backend.Compile(g, config); err != nil {
 		return nil, fmt.Errorf("step graph of %s: %w", m.graph.Name, err)
 	}
 	bytes, err := p.stateBytes(1)

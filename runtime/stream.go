@@ -49,11 +49,17 @@ type Timing struct {
 // stream of a model compiles its step program, which shares the packed weights with that for whole sequences. For a
 // model that looks ahead without bound, NewStream returns a *StreamError that names the layer.
 func (m *Model) NewStream(batch int) (*Stream, error) {
+	return m.NewStreamContext(context.Background(), batch)
+}
+
+// NewStreamContext is NewStream under a context, which ends the compilation for the first stream by its error. A later
+// call compiles then.
+func (m *Model) NewStreamContext(ctx context.Context, batch int) (*Stream, error) {
 	if !m.gate.enter() {
 		return nil, ErrClosed
 	}
 	defer m.gate.leave()
-	p, err := m.stepper()
+	p, err := m.stepper(ctx)
 	if err != nil {
 		return nil, err
 	}

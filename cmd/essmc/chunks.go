@@ -27,7 +27,7 @@ type chunked struct {
 // computeChunks runs the model as a stream.
 func computeChunks(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs,
 	size int) (map[string]tensor.Datum, error) {
-	c, err := newChunked(model, samples(model, in.Data), size)
+	c, err := newChunked(cmd.Context(), model, samples(model, in.Data), size)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +90,8 @@ func keepGiven(m *open.Model, inputs []string) error {
 }
 
 // newChunked returns a stream of batch samples, for chunks of size steps.
-func newChunked(model *runtime.Model, batch, size int) (*chunked, error) {
-	s, err := model.NewStream(batch)
+func newChunked(ctx context.Context, model *runtime.Model, batch, size int) (*chunked, error) {
+	s, err := model.NewStreamContext(ctx, batch)
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ that are the same for all chunks.`,
 
 // stream reads steps, computes and writes until the input ends.
 func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
-	c, err := newChunked(model, 1, f.chunk.value)
+	c, err := newChunked(cmd.Context(), model, 1, f.chunk.value)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ var uncharged = map[string]string{
 	"runtime/stepmany.go leaseJoint":                             charges,
 	"runtime/stepmany.go join":                                   charges,
 	"runtime/stepper.go bind":                                    charges,
-	"runtime/stream.go NewStream":                                "compared with the limit",
+	"runtime/stream.go NewStreamContext":                         "compared with the limit",
 	"runtime/stream.go State":                                    "as large as the state",
 	"runtime/stream.go SetState":                                 "as large as the state",
 	"runtime/lowering/memory.go":                                 charges,

@@ -2,9 +2,11 @@ package stepgraph_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -52,6 +54,66 @@ func TestRefused(t *testing.T) {
 		if _, err := stepgraph.Of(g); err == nil || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("expected %q, found %v", c.want, err)
+		}
+	}
+}
+
+// TestOutputs checks step graphs of some outputs of a graph: others block nothing, all states stay, and an input that only
+// no state needs either may be absent.
+func TestOutputs(t *testing.T) {
+	g, err := irtext.Parse([]byte(header+`g (float[B,L,2] x, float[B,L,2] w, float[B] v) => (float[B,L,2] a, float[B,L,2] b, float[B,L,2] c, float[B] d) <int64 one = {1}> {
+		a = CumSum (x, one)
+		b = CumSum (w, one)
+		c = Softmax <axis: int = 1> (w)
+		d = Neg (v)
+	}`), "text", ops.Default, irtext.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states string
+	for _, c := range []struct{ outputs, inputs, want string }{
+		{"a", "x w v?", ""}, {"b", "x w v?", ""}, {"a b", "x w v?", ""}, {"d a", "x w v", ""}, {"d", "x w v", ""},
+		{"c", "", "graph g has no step graph: Softmax -> c: needs the whole sequence at once"},
+		{"a c", "", "graph g has no step graph: Softmax -> c: needs the whole sequence at once"},
+		{"", "", "graph g has no step graph: Softmax -> c: needs the whole sequence at once"},
+		{"a e", "", `graph g has no output "e"`},
+	} {
+		sg, err := stepgraph.Of(g, strings.Fields(c.outputs)...)
+		if c.want != "" {
+			if err == nil || err.Error() != c.want {
+				t.Errorf("%s: expected %s, found %v", c.outputs, c.want, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.outputs, err)
+			continue
+		}
+		var outputs, inputs, next []string
+		for _, o := range sg.Outputs {
+			outputs = append(outputs, o.Name)
+		}
+		for _, v := range sg.Graph.Inputs[:len(sg.Graph.Inputs)-len(sg.States)] {
+			inputs = append(inputs, v.Name)
+			if _, optional := v.Type.(*ir.OptionalType); optional {
+				inputs[len(inputs)-1] += "?"
+			}
+		}
+		for i, s := range sg.States {
+			next = append(next, s.Name)
+			if v := sg.Graph.Outputs[len(sg.Outputs)+i]; v.Name != s.Next {
+				t.Errorf("%s: output %s in the place of state %s", c.outputs, v.Name, s.Next)
+			}
+		}
+		wanted := strings.Fields(c.outputs)
+		slices.Sort(wanted)
+		if !slices.Equal(outputs, wanted) || strings.Join(inputs, " ") != c.inputs {
+			t.Errorf("%s: found outputs %v and inputs %v", c.outputs, outputs, inputs)
+		}
+		if found := strings.Join(next, " "); len(next) != 2 || states != "" && states != found {
+			t.Errorf("%s: found states %s, with other outputs %s", c.outputs, found, states)
+		} else {
+			states = found
 		}
 	}
 }

@@ -9,6 +9,7 @@ package stepgraph
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -98,7 +99,16 @@ func floorDiv(a, b int64) int64 {
 // A graph with ir.MetaCarry, which maps inputs for the state before a chunk to outputs for the state after it, is its
 // own step graph. A graph with ir.MetaState, which names the input for the states of its layers, has an ordinary step
 // graph: that input is zeros before the first step, and the states of the layers are those of the step graph.
-func Of(g *ir.Graph) (*Graph, error) {
+//
+// If outputs are named, the step graph has no others of g's, and an output that is not named blocks nothing. It has all
+// states nevertheless, so that they do not depend on the names. An input that neither these outputs nor a state needs
+// becomes optional, unless it is the first one with the time dimension, by which steps are counted.
+func Of(g *ir.Graph, outputs ...string) (*Graph, error) {
+	for _, name := range outputs {
+		if output(g, name) == nil {
+			return nil, fmt.Errorf("graph %s has no output %q", g.Name, name)
+		}
+	}
 	pairs, err := Pairs(g, ir.MetaCarry)
 	var s *Graph
 	switch {
@@ -106,15 +116,51 @@ func Of(g *ir.Graph) (*Graph, error) {
 	case len(pairs) > 0:
 		s, err = carried(g, pairs)
 	default:
-		s, err = step(g, false)
+		s, err = step(g, outputs, false)
 		if err == nil && (s.Flush > 0 || s.Multiple > 1) {
-			s, err = step(g, true)
+			s, err = step(g, outputs, true)
 		}
+	}
+	if err == nil && len(outputs) > 0 {
+		err = s.selectOutputs(outputs)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("graph %s has no step graph: %w", g.Name, err)
 	}
 	return s, nil
+}
+
+// selectOutputs leaves the named outputs, and the states.
+func (s *Graph) selectOutputs(names []string) error {
+	s.Outputs = slices.DeleteFunc(s.Outputs, func(o Output) bool { return !slices.Contains(names, o.Name) })
+	if len(s.Outputs) == 0 {
+		return fmt.Errorf("the outputs that are asked for, %s, are its own state", strings.Join(names, ", "))
+	}
+	s.Latency, s.Flush = 0, 0
+	keep := make([]string, 0, len(s.Outputs)+len(s.States))
+	for _, o := range s.Outputs {
+		s.delayed(o)
+		keep = append(keep, o.Name)
+	}
+	for _, t := range s.States {
+		keep = append(keep, t.Next)
+	}
+	symbol, given := s.Graph.Meta[ir.MetaTime], s.Graph.Inputs[:len(s.Graph.Inputs)-len(s.States)]
+	timed := slices.IndexFunc(given, func(v *ir.Value) bool {
+		return slices.ContainsFunc(v.Shape(), func(d ir.Dim) bool { return slices.Contains(d.Symbols(), symbol) })
+	})
+	s.Graph.SelectOutputs(keep, func(v *ir.Value) bool {
+		i := slices.Index(given, v)
+		return i < 0 || i == timed
+	})
+	return ir.Verify(s.Graph)
+}
+
+// delayed raises Latency and Flush to those of an output.
+func (s *Graph) delayed(o Output) {
+	lag := o.Delay * o.Rate
+	s.Latency = max(s.Latency, lag)
+	s.Flush = max(s.Flush, lag+o.offset)
 }
 
 // BlockedError is the error for a graph that cannot run step by step. It holds the node that prevents it, and the
@@ -169,6 +215,7 @@ type stepper struct {
 	of     map[*ir.Value]*ir.Value // from values of the source to values of the step graph
 	flows  map[*ir.Value]flow      // of the source's values
 	input  *ir.Value               // one of the inputs that vary along time
+	asked  []string                // the outputs that may not be blocked; empty: all
 	given  []*ir.Value             // inputs for the layers' own states (ir.MetaState)
 	steps  *ir.Value               // the number of steps before the chunk, int64[B]; nil until it is needed
 	end    *ir.Value               // input End; nil: there is none
@@ -179,10 +226,11 @@ type stepper struct {
 // handler makes the step form of a node that is not computed step by step.
 type handler func(s *stepper, n *ir.Node) error
 
-// step makes the step graph, with the input End or without. Since files determine the arguments of handlers, a panic in
-// one is returned as an error.
-func step(source *ir.Graph, end bool) (sg *Graph, err error) {
-	s := &stepper{of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{}}
+// step makes the step graph, with the input End or without, of all outputs that are not blocked. An output that is asked
+// for, or all if none is, must not be. Since files determine the arguments of handlers, a panic in one is returned as an
+// error.
+func step(source *ir.Graph, asked []string, end bool) (sg *Graph, err error) {
+	s := &stepper{asked: asked, of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{}}
 	defer func() {
 		if v := recover(); v != nil {
 			sg, err = nil, fmt.Errorf("node %v: internal error: %v", s.node, v)
@@ -544,10 +592,10 @@ func (s *stepper) finish() error {
 	var outputs []*ir.Value
 	for _, v := range g.Outputs {
 		f := s.flowOf(v)
-		if f.blocked != nil {
+		if f.blocked != nil && (len(s.asked) == 0 || slices.Contains(s.asked, v.Name)) {
 			return f.blocked
 		}
-		if f.own {
+		if f.own || f.blocked != nil {
 			continue
 		}
 		o := f.steps()
@@ -556,9 +604,7 @@ func (s *stepper) finish() error {
 			o.Axis = -1
 		}
 		s.out.Outputs = append(s.out.Outputs, o)
-		lag := f.delay * f.rate
-		s.out.Latency = max(s.out.Latency, lag)
-		s.out.Flush = max(s.out.Flush, lag+f.offset)
+		s.out.delayed(o)
 		w := s.get(v)
 		if w != v { // the step graph computes another value of the same name
 			name := v.Name

@@ -82,6 +82,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) {
 		{"shapes", s.shapes},
 		{"threads", s.threads},
 		{"options", s.options},
+		{"outputs", s.outputs},
 		{"sessions", s.sessions},
 		{"close", s.closing},
 		{"cancel", s.cancel},

@@ -86,7 +86,9 @@ type Generator struct {
 
 // New makes a generator for a model whose only required input is tokens, int64 or int32 [B,L], and whose first output is
 // logits [B,L,V]. For other models, the error is an *OptionError that says what they lack.
-func New(m *runtime.Model) (*Generator, error) {
+func New(m *runtime.Model) (*Generator, error) { return newGenerator(context.Background(), m) }
+
+func newGenerator(ctx context.Context, m *runtime.Model) (*Generator, error) {
 	g := &Generator{out: map[string]tensor.Datum{}}
 	lacks := func(format string, args ...any) error {
 		return &OptionError{"model", "expected a language model: " + fmt.Sprintf(format, args...)}
@@ -106,7 +108,7 @@ func New(m *runtime.Model) (*Generator, error) {
 	if g.input == "" {
 		return nil, lacks("an input of tokens; found none")
 	}
-	s, err := m.NewStream(1)
+	s, err := m.NewStreamContext(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +188,7 @@ func (g *Generator) Feed(ctx context.Context, tokens []int64) error {
 // element. The prompt's own tokens are not yielded.
 func Tokens(ctx context.Context, m *runtime.Model, prompt []int64, o Options) iter.Seq2[int64, error] {
 	return func(yield func(int64, error) bool) {
-		g, err := New(m)
+		g, err := newGenerator(ctx, m)
 		if err != nil {
 			yield(0, err)
 			return

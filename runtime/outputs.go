@@ -1,0 +1,56 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/internal/spell"
+	"github.com/essmc/essmc/ir"
+)
+
+// withOutputs returns the graph that computes the outputs of g with these names, or g for no names, or for all. It does
+// not change g.
+func withOutputs(g *ir.Graph, names []string) (*ir.Graph, error) {
+	have := make([]string, len(g.Outputs))
+	for i, v := range g.Outputs {
+		have[i] = v.Name
+	}
+	for i, name := range names {
+		switch {
+		case slices.Contains(names[:i], name):
+			return nil, &OptionError{"Outputs", fmt.Sprintf("names %q twice", name)}
+		case !slices.Contains(have, name):
+			return nil, &OptionError{"Outputs", fmt.Sprintf("%q: %s", name, lacking("output", name, have))}
+		}
+	}
+	if len(names) == 0 || len(names) == len(have) {
+		return g, nil
+	}
+	g = g.Clone()
+	g.SelectOutputs(names, func(*ir.Value) bool { return false })
+	return g, ir.Verify(g)
+}
+
+// lacking is the message for an input or output that the model does not have; names are those that it has.
+func lacking(what, name string, names []string) string {
+	if len(names) == 0 {
+		return fmt.Sprintf("the model has no %ss", what)
+	}
+	msg := fmt.Sprintf("the model has no such %s; it has %s", what, strings.Join(names, ", "))
+	if near := nearest(name, names); near != "" {
+		msg += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return msg
+}
+
+// nearest returns the name that takes the fewest edits to reach, if those are few.
+func nearest(name string, names []string) string {
+	best, cost := "", len(name)/2+2
+	for _, n := range names {
+		if c := spell.Distance(strings.ToLower(name), strings.ToLower(n)); c < cost {
+			best, cost = n, c
+		}
+	}
+	return best
+}
