@@ -42,6 +42,30 @@ func choose(want string, costs Costs, s *lowering.Step, info *record.RecurrenceI
 		all[i].Why += fmt.Sprintf(", and its eigenvectors (condition number %.2g) give no diagonal one", k)
 	}
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
+	pick(&ch, want, all, fmt.Sprintf("takes the least time at %d × %d steps of %d features", batch, length, p.info.N))
+	if p.info.Unstable && len(ch.Others) > 0 {
+		ch.Why = "an eigenvalue is above 1 in absolute value, so only the recurrence is safe"
+	}
+	return ch
+}
+
+// chooseForm returns the form of a streaming kernel that has several, as choose does.
+func chooseForm(want string, costs Costs, s *lowering.Step, k record.Formed) choice {
+	var all []runtime.Alternative
+	for _, f := range k.Forms() {
+		nanos := f.Scanned*costs.Scan/2 + f.Products/costs.Gemm + f.Moved*costs.Pass + f.Calls*costs.Call
+		all = append(all, runtime.Alternative{Form: f.Form, Why: f.Why, Cost: runtime.Estimate{
+			Time: time.Duration(nanos), Bytes: f.Bytes,
+			Work: ir.Work{Flops: int64(f.Products + 6*f.Scanned), Bytes: f.Bytes}}})
+	}
+	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
+	batch, length := k.Grid()
+	pick(&ch, want, all, fmt.Sprintf("takes the least time at %d × %d steps", batch, length))
+	return ch
+}
+
+// pick sets the form: want, if it is one of all and nothing is against it, or else the one with the least time.
+func pick(ch *choice, want string, all []runtime.Alternative, why string) {
 	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
 	pick := slices.IndexFunc(all, func(a runtime.Alternative) bool {
 		return a.Why == "" && a.Cost.Bytes <= memoryBudget
@@ -49,7 +73,7 @@ func choose(want string, costs Costs, s *lowering.Step, info *record.RecurrenceI
 	if pick < 0 {
 		pick = slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Why == "" })
 	}
-	ch.Why = fmt.Sprintf("takes the least time at %d × %d steps of %d features", batch, length, p.info.N)
+	ch.Why = why
 	if asked := slices.IndexFunc(all, func(a runtime.Alternative) bool { return a.Form == want }); asked >= 0 {
 		if all[asked].Why == "" {
 			pick, ch.Why = asked, "requested"
@@ -58,11 +82,7 @@ func choose(want string, costs Costs, s *lowering.Step, info *record.RecurrenceI
 		}
 	}
 	ch.Form, ch.Cost = all[pick].Form, all[pick].Cost
-	if alone := len(all) - 1; p.info.Unstable && alone > 0 {
-		ch.Why = "an eigenvalue is above 1 in absolute value, so only the recurrence is safe"
-	}
 	ch.Others = slices.Delete(all, pick, pick+1)
-	return ch
 }
 
 // forms returns every form with its estimate. Why is the reason against the form, if there is one.

@@ -17,7 +17,7 @@ const CostsVersion = 2
 // with one variant of the kernels. They decide between forms, and nothing else. MeasureCosts measures them.
 type Costs struct {
 	// Scan is the time of a step of one complex state with real inputs and outputs and without a window, in nanoseconds. If
-	// both have imaginary parts, a step takes half as much again.
+	// both have imaginary parts, a step takes half as much again; a step of a real state whose coefficients vary, half.
 	Scan float64 `json:"scan_ns"`
 	// ComplexScan is the time of a step of any other complex state, in nanoseconds.
 	ComplexScan float64 `json:"complex_scan_ns"`
@@ -33,8 +33,8 @@ type Costs struct {
 	Output float64 `json:"output_ns"`
 	// Dense is the rate of products of a matrix and a vector in float64, in GFLOP/s.
 	Dense float64 `json:"dense_gflops"`
-	// Gemm is the rate of products of two matrices in float32, in GFLOP/s. All forms have the same such products, so it
-	// only tells how fast the machine is.
+	// Gemm is the rate of products of two matrices in float32, in GFLOP/s. Only selective scans differ in such products
+	// between their forms.
 	Gemm float64 `json:"gemm_gflops"`
 }
 

@@ -180,6 +180,9 @@ func (u *unit) label() runtime.StepTime {
 		t.Form = WayRow
 	case u.streaming != nil:
 		t.Form = WayStreaming
+		if k, ok := u.streaming.(record.Formed); ok {
+			t.Form = k.Form()
+		}
 	case u.kernel != nil && u.kernel.subs != nil:
 		t.Form = WayProgram
 	case u.kernel != nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// choices returns the choices made for recurrences and loops, and those for products in low precision, both in the
+// choices returns the choices made for recurrences, other operators of several forms, and loops, and those for products in low precision, both in the
 // order of steps. Those of subgraphs follow the step that they belong to.
 func (d *binding) choices() (forms, products []choice) {
 	for _, u := range d.units() {
@@ -23,6 +23,9 @@ func (d *binding) choices() (forms, products []choice) {
 					products = append(products, lowChoice(s, g.batch*g.length))
 				}
 			}
+		}
+		if k, ok := u.streaming.(record.Formed); ok {
+			forms = append(forms, chooseForm(d.p.Config.Kernel, d.p.costs, u.steps[0], k))
 		}
 		if record.Named(u.steps[0].Node.Op).Program == record.Iterations {
 			forms = append(forms, d.loopChoice(u))

@@ -131,6 +131,9 @@ func (d *binding) asStreaming(s *lowering.Step) (m implementation, ok bool) {
 		return m, false
 	}
 	m.streaming = record.Of(s).Streaming(d.Binding)
+	if k, ok := m.streaming.(record.Formed); ok {
+		k.Choose(chooseForm(d.p.Config.Kernel, d.p.costs, s, k).Form)
+	}
 	return m, m.streaming != nil
 }
 

@@ -139,6 +139,9 @@ func (u *unit) way(s *lowering.Step, j int) string {
 	g := u.region
 	switch {
 	case g == nil && u.streaming != nil:
+		if k, ok := u.streaming.(record.Formed); ok {
+			return fmt.Sprintf("%s(%s)", WayStreaming, k.Form())
+		}
 		return WayStreaming
 	case g == nil && u.kernel != nil && len(u.subs) > 0:
 		return WayProgram

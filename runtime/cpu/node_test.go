@@ -68,6 +68,12 @@ func nodeGraph(t *testing.T, op string, outputs int, in []operand,
 // node is evaluated rather than computed by a kernel, and if answers depend on the number of threads.
 func checkNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.Attr) {
 	t.Helper()
+	checkForm(t, "", op, outputs, in, attrs...)
+}
+
+// checkForm is checkNode for one form of an operator.
+func checkForm(t *testing.T, form, op string, outputs int, in []operand, attrs ...ir.Attr) {
+	t.Helper()
 	g, feed := nodeGraph(t, op, outputs, in, attrs...)
 	dims, outs := strings.Split("abcdefghijklmnopqrstuvwxyz", ""), g.Outputs
 	data := make([]tensor.Datum, len(in))
@@ -91,7 +97,7 @@ func checkNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 	}
 	var first map[string]tensor.Datum
 	for _, threads := range []int{1, 3} {
-		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: threads, Profile: true})
+		m, err := runtime.New(g, runtime.Options{Backend: New(), Kernel: form, Threads: threads, Profile: true})
 		if err != nil {
 			t.Fatalf("%s: %v", op, err)
 		}
@@ -101,8 +107,8 @@ func checkNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 			t.Fatalf("%s: %v", op, err)
 		}
 		for _, p := range s.Profile() {
-			if p.Form == "eval" {
-				t.Fatalf("%s %v: evaluated, expected a kernel", op, in)
+			if p.Form == "eval" || form != "" && p.Form != form {
+				t.Fatalf("%s %v: %s, expected a kernel, of the form %q if that is not empty", op, in, p.Form, form)
 			}
 		}
 		for i, v := range outs {

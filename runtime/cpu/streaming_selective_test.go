@@ -1,10 +1,14 @@
 package cpu
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime"
 )
 
 // TestSelectiveScan checks selective scans of one feature and of several for a head, with groups, with one rate and one for
@@ -41,6 +45,77 @@ func TestSelectiveScan(t *testing.T) {
 			}
 			checkNode(t, "essm.SelectiveScan", outs, in, ir.A("groups", c.groups))
 		}
+	}
+}
+
+// TestSelectiveChunked checks both forms of selective scans with one rate for all states of a head, at lengths around those
+// of chunks: heads of a block and of several, more heads than a work item has, groups, and states before and after.
+func TestSelectiveChunked(t *testing.T) {
+	r := newGen(13)
+	for i, c := range []struct{ batch, length, heads, per, groups, n int }{
+		{1, 1, 1, 16, 1, 1}, {2, 47, 2, 16, 1, 16}, {1, 48, 4, 32, 2, 5}, {2, 130, 9, 16, 1, 3}, {1, 97, 4, 48, 4, 70},
+		{3, 200, 22, 16, 2, 8},
+	} {
+		features, rates := c.heads*c.per, r.floats(1, c.heads, 1)
+		steps := r.floats(1, c.batch, c.length, c.heads)
+		for i, v := range tensor.Data[float32](rates) {
+			tensor.Data[float32](rates)[i] = -max(v, -v)
+		}
+		for i, v := range tensor.Data[float32](steps) {
+			tensor.Data[float32](steps)[i] = max(v, -v)
+		}
+		in := []operand{given(r.floats(1, c.batch, c.length, features)), given(steps), fixed(rates),
+			given(r.floats(1, c.batch, c.length, c.groups*c.n)), given(r.floats(1, c.batch, c.length, c.groups*c.n)), {}, {}}
+		if i%2 == 0 {
+			in[5] = fixed(r.floats(1, c.heads))
+		}
+		for _, state := range []bool{false, true} {
+			outs := 1
+			if state {
+				in[6], outs = given(r.floats(1, c.batch, features*c.n)), 2
+			}
+			for _, form := range []string{essm.FormScan, essm.FormChunked} {
+				checkForm(t, form, "essm.SelectiveScan", outs, in, ir.A("groups", c.groups))
+			}
+		}
+	}
+}
+
+// TestSelectiveChunkedOdd checks chunks with numbers that products must not see: NaN, which only later steps may feel, very
+// large ones, and steps back in time. Systems that grow have no chunks.
+func TestSelectiveChunkedOdd(t *testing.T) {
+	const length, heads, per, n = 150, 2, 16, 4
+	r := newGen(14)
+	odd := []float32{float32(math.NaN()), 1e30, -3}
+	for which := range 5 { // x, delta, b, c, and the state
+		for _, v := range odd {
+			in := []operand{given(r.floats(1, 1, length, heads*per)), given(r.floats(1, 1, length, heads)),
+				fixed(tensor.FromSlice([]float32{-0.5, -1}, heads, 1)), given(r.floats(1, 1, length, n)),
+				given(r.floats(1, 1, length, n)), {}, given(r.floats(1, 1, heads*per*n))}
+			steps := tensor.Data[float32](in[1].data)
+			for i, v := range steps {
+				steps[i] = max(v, -v)
+			}
+			at := [...]int{0, 1, 3, 4, 6}[which]
+			if v > 0 && at == 1 {
+				v = 2e6 // a step that forgets all
+			}
+			x := tensor.Data[float32](in[at].data)
+			x[len(x)/2] = v
+			checkForm(t, essm.FormChunked, "essm.SelectiveScan", 2, in)
+		}
+	}
+	grows := []operand{given(r.floats(1, 1, 5, per)), given(r.floats(1, 1, 5, 1)), fixed(tensor.FromSlice([]float32{0.5}, 1, 1)),
+		given(r.floats(1, 1, 5, n)), given(r.floats(1, 1, 5, n))}
+	g, _ := nodeGraph(t, "essm.SelectiveScan", 1, grows)
+	m, err := runtime.New(g, runtime.Options{Backend: New(), Kernel: essm.FormChunked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	choices, err := m.Explain(map[string]int64{"daa": 1, "dab": 5, "dac": per, "dba": 1, "dbb": 5, "dbc": 1, "dda": 1, "ddb": 5,
+		"ddc": n, "dea": 1, "deb": 5, "dec": n})
+	if err != nil || len(choices) != 1 || choices[0].Form != essm.FormScan || !strings.Contains(choices[0].Why, "grow") {
+		t.Errorf("a system that grows: %+v, %v", choices, err)
 	}
 }
 

@@ -23,3 +23,18 @@ func selectiveOne16AVX512(rows int, n int, y *float32, x *float32, stride int, d
 //
 //go:noescape
 func gated16AVX512(rows int, h *float32, f *float32, v *float32, stride int, z *float64, last int)
+
+// decaysAVX512 computes y = x m e^(at - a) for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func decaysAVX512(n int, y *float32, x *float32, m *float32, a *float64, at float64)
+
+// narrowStates16AVX512 rounds rows ≥ 1 rows of 16 numbers to rows of y, ldy numbers apart.
+//
+//go:noescape
+func narrowStates16AVX512(rows int, y *float32, ldy int, z *float64)
+
+// advanceStates16AVX512 computes z = e z + x for rows ≥ 1 rows of 16 numbers; those of x are ldx numbers apart.
+//
+//go:noescape
+func advanceStates16AVX512(rows int, z *float64, e float64, x *float32, ldx int)

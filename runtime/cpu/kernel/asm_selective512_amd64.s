@@ -297,3 +297,134 @@ row:
 	VMOVUPD       Z1, 64(DI)
 	VZEROUPPER
 	RET
+
+// func decaysAVX512(n int, y *float32, x *float32, m *float32, a *float64, at float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·decaysAVX512(SB), NOSPLIT, $0-48
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         m+24(FP), BX
+	MOVQ         a+32(FP), SI
+	MOVSD        at+40(FP), X0
+	VBROADCASTSD X0, Z0
+
+next:
+	VSUBPD       (SI), Z0, Z1
+	VSUBPD       64(SI), Z0, Z2
+	VCVTPD2PS    Z1, Y3
+	VCVTPD2PS    Z2, Y1
+	VINSERTF64X4 $0x01, Y1, Z3, Z1
+	VBROADCASTSS f42b170a4<>+0(SB), Z2
+	VBROADCASTSS fc2aea8f6<>+0(SB), Z4
+	VMINPS       Z1, Z2, Z1
+	VMAXPS       Z1, Z4, Z1
+	VBROADCASTSS f4b400000<>+0(SB), Z2
+	VBROADCASTSS f3fb8aa3b<>+0(SB), Z4
+	VMOVAPS      Z2, Z5
+	VFMADD231PS  Z4, Z1, Z5
+	VBROADCASTSS fbf317218<>+0(SB), Z4
+	VBROADCASTSS f3102e308<>+0(SB), Z6
+	VSUBPS       Z2, Z5, Z2
+	VFMADD231PS  Z4, Z2, Z1
+	VFMADD231PS  Z6, Z2, Z1
+	VBROADCASTSS f3ab55c94<>+0(SB), Z2
+	VBROADCASTSS f3c0936b2<>+0(SB), Z4
+	VFMADD213PS  Z4, Z1, Z2
+	VBROADCASTSS f3d2aac4e<>+0(SB), Z4
+	VFMADD213PS  Z4, Z1, Z2
+	VBROADCASTSS f3e2aaa05<>+0(SB), Z4
+	VFMADD213PS  Z4, Z1, Z2
+	VBROADCASTSS f3efffffd<>+0(SB), Z4
+	VFMADD213PS  Z4, Z1, Z2
+	VBROADCASTSS f3f800000<>+0(SB), Z4
+	VFMADD213PS  Z4, Z1, Z2
+	VBROADCASTSS f3f800000<>+0(SB), Z4
+	VFMADD213PS  Z4, Z1, Z2
+	VPSLLD       $0x17, Z5, Z5
+	VPADDD       Z5, Z2, Z2
+	VMULPS       (DX), Z2, Z2
+	VMULPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (CX)
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	ADDQ         $0x00000080, SI
+	SUBQ         $0x10, AX
+	JNZ          next
+	VZEROUPPER
+	RET
+
+DATA f42b170a4<>+0(SB)/4, $0x42b170a4
+GLOBL f42b170a4<>(SB), RODATA|NOPTR, $4
+
+DATA fc2aea8f6<>+0(SB)/4, $0xc2aea8f6
+GLOBL fc2aea8f6<>(SB), RODATA|NOPTR, $4
+
+DATA f4b400000<>+0(SB)/4, $0x4b400000
+GLOBL f4b400000<>(SB), RODATA|NOPTR, $4
+
+DATA f3ab55c94<>+0(SB)/4, $0x3ab55c94
+GLOBL f3ab55c94<>(SB), RODATA|NOPTR, $4
+
+DATA f3c0936b2<>+0(SB)/4, $0x3c0936b2
+GLOBL f3c0936b2<>(SB), RODATA|NOPTR, $4
+
+DATA f3d2aac4e<>+0(SB)/4, $0x3d2aac4e
+GLOBL f3d2aac4e<>(SB), RODATA|NOPTR, $4
+
+DATA f3e2aaa05<>+0(SB)/4, $0x3e2aaa05
+GLOBL f3e2aaa05<>(SB), RODATA|NOPTR, $4
+
+DATA f3efffffd<>+0(SB)/4, $0x3efffffd
+GLOBL f3efffffd<>(SB), RODATA|NOPTR, $4
+
+// func narrowStates16AVX512(rows int, y *float32, ldy int, z *float64)
+// Requires: AVX, AVX512F
+TEXT ·narrowStates16AVX512(SB), NOSPLIT, $0-32
+	MOVQ rows+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ z+24(FP), DX
+	MOVQ ldy+16(FP), BX
+	SHLQ $0x02, BX
+
+row:
+	VMOVUPD      (DX), Z0
+	VMOVUPD      64(DX), Z1
+	VCVTPD2PS    Z0, Y2
+	VCVTPD2PS    Z1, Y0
+	VINSERTF64X4 $0x01, Y0, Z2, Z0
+	VMOVUPS      Z0, (CX)
+	ADDQ         BX, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNZ          row
+	VZEROUPPER
+	RET
+
+// func advanceStates16AVX512(rows int, z *float64, e float64, x *float32, ldx int)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·advanceStates16AVX512(SB), NOSPLIT, $0-40
+	MOVQ         rows+0(FP), AX
+	MOVQ         z+8(FP), CX
+	MOVQ         x+24(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVSD        e+16(FP), X0
+	VBROADCASTSD X0, Z0
+
+row:
+	VMOVUPD     (CX), Z1
+	VMOVUPD     64(CX), Z2
+	VCVTPS2PD   (DX), Z3
+	VFMADD231PD Z0, Z1, Z3
+	VMOVUPD     Z3, (CX)
+	VCVTPS2PD   32(DX), Z1
+	VFMADD231PD Z0, Z2, Z1
+	VMOVUPD     Z1, 64(CX)
+	ADDQ        BX, DX
+	ADDQ        $0x00000080, CX
+	DECQ        AX
+	JNZ         row
+	VZEROUPPER
+	RET

@@ -21,3 +21,18 @@ func selectiveOne8AVX2(rows int, n int, y *float32, x *float32, stride int, delt
 //
 //go:noescape
 func gated8AVX2(rows int, h *float32, f *float32, v *float32, stride int, z *float64)
+
+// decaysAVX2 computes y = x m e^(at - a) for n numbers, a positive multiple of 8.
+//
+//go:noescape
+func decaysAVX2(n int, y *float32, x *float32, m *float32, a *float64, at float64)
+
+// narrowStates8AVX2 rounds rows ≥ 1 rows of 8 numbers to rows of y, ldy numbers apart.
+//
+//go:noescape
+func narrowStates8AVX2(rows int, y *float32, ldy int, z *float64)
+
+// advanceStates8AVX2 computes z = e z + x for rows ≥ 1 rows of 8 numbers; those of x are ldx numbers apart.
+//
+//go:noescape
+func advanceStates8AVX2(rows int, z *float64, e float64, x *float32, ldx int)

@@ -283,3 +283,134 @@ row:
 	VMOVUPD      Y1, 32(DI)
 	VZEROUPPER
 	RET
+
+// func decaysAVX2(n int, y *float32, x *float32, m *float32, a *float64, at float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·decaysAVX2(SB), NOSPLIT, $0-48
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         m+24(FP), BX
+	MOVQ         a+32(FP), SI
+	MOVSD        at+40(FP), X0
+	VBROADCASTSD X0, Y0
+
+next:
+	VSUBPD       (SI), Y0, Y1
+	VSUBPD       32(SI), Y0, Y2
+	VCVTPD2PSY   Y1, X3
+	VCVTPD2PSY   Y2, X1
+	VINSERTF128  $0x01, X1, Y3, Y1
+	VBROADCASTSS f42b170a4<>+0(SB), Y2
+	VBROADCASTSS fc2aea8f6<>+0(SB), Y4
+	VMINPS       Y1, Y2, Y1
+	VMAXPS       Y1, Y4, Y1
+	VBROADCASTSS f4b400000<>+0(SB), Y2
+	VBROADCASTSS f3fb8aa3b<>+0(SB), Y4
+	VMOVAPS      Y2, Y5
+	VFMADD231PS  Y4, Y1, Y5
+	VBROADCASTSS fbf317218<>+0(SB), Y4
+	VBROADCASTSS f3102e308<>+0(SB), Y6
+	VSUBPS       Y2, Y5, Y2
+	VFMADD231PS  Y4, Y2, Y1
+	VFMADD231PS  Y6, Y2, Y1
+	VBROADCASTSS f3ab55c94<>+0(SB), Y2
+	VBROADCASTSS f3c0936b2<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y2
+	VBROADCASTSS f3d2aac4e<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y2
+	VBROADCASTSS f3e2aaa05<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y2
+	VBROADCASTSS f3efffffd<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y2
+	VBROADCASTSS f3f800000<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y2
+	VBROADCASTSS f3f800000<>+0(SB), Y4
+	VFMADD213PS  Y4, Y1, Y2
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMULPS       (DX), Y2, Y2
+	VMULPS       (BX), Y2, Y2
+	VMOVUPS      Y2, (CX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x20, BX
+	ADDQ         $0x40, SI
+	SUBQ         $0x08, AX
+	JNZ          next
+	VZEROUPPER
+	RET
+
+DATA f42b170a4<>+0(SB)/4, $0x42b170a4
+GLOBL f42b170a4<>(SB), RODATA|NOPTR, $4
+
+DATA fc2aea8f6<>+0(SB)/4, $0xc2aea8f6
+GLOBL fc2aea8f6<>(SB), RODATA|NOPTR, $4
+
+DATA f4b400000<>+0(SB)/4, $0x4b400000
+GLOBL f4b400000<>(SB), RODATA|NOPTR, $4
+
+DATA f3ab55c94<>+0(SB)/4, $0x3ab55c94
+GLOBL f3ab55c94<>(SB), RODATA|NOPTR, $4
+
+DATA f3c0936b2<>+0(SB)/4, $0x3c0936b2
+GLOBL f3c0936b2<>(SB), RODATA|NOPTR, $4
+
+DATA f3d2aac4e<>+0(SB)/4, $0x3d2aac4e
+GLOBL f3d2aac4e<>(SB), RODATA|NOPTR, $4
+
+DATA f3e2aaa05<>+0(SB)/4, $0x3e2aaa05
+GLOBL f3e2aaa05<>(SB), RODATA|NOPTR, $4
+
+DATA f3efffffd<>+0(SB)/4, $0x3efffffd
+GLOBL f3efffffd<>(SB), RODATA|NOPTR, $4
+
+// func narrowStates8AVX2(rows int, y *float32, ldy int, z *float64)
+// Requires: AVX
+TEXT ·narrowStates8AVX2(SB), NOSPLIT, $0-32
+	MOVQ rows+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ z+24(FP), DX
+	MOVQ ldy+16(FP), BX
+	SHLQ $0x02, BX
+
+row:
+	VMOVUPD     (DX), Y0
+	VMOVUPD     32(DX), Y1
+	VCVTPD2PSY  Y0, X2
+	VCVTPD2PSY  Y1, X0
+	VINSERTF128 $0x01, X0, Y2, Y0
+	VMOVUPS     Y0, (CX)
+	ADDQ        BX, CX
+	ADDQ        $0x00000040, DX
+	DECQ        AX
+	JNZ         row
+	VZEROUPPER
+	RET
+
+// func advanceStates8AVX2(rows int, z *float64, e float64, x *float32, ldx int)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·advanceStates8AVX2(SB), NOSPLIT, $0-40
+	MOVQ         rows+0(FP), AX
+	MOVQ         z+8(FP), CX
+	MOVQ         x+24(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVSD        e+16(FP), X0
+	VBROADCASTSD X0, Y0
+
+row:
+	VMOVUPD     (CX), Y1
+	VMOVUPD     32(CX), Y2
+	VCVTPS2PD   (DX), Y3
+	VFMADD231PD Y0, Y1, Y3
+	VMOVUPD     Y3, (CX)
+	VCVTPS2PD   16(DX), Y1
+	VFMADD231PD Y0, Y2, Y1
+	VMOVUPD     Y1, 32(CX)
+	ADDQ        BX, DX
+	ADDQ        $0x00000040, CX
+	DECQ        AX
+	JNZ         row
+	VZEROUPPER
+	RET

@@ -58,3 +58,47 @@ func gatedWide(h, f, v []float32, stride, n, rows int, z []float64) int {
 	}
 	return n
 }
+
+// decaysWide is decays by vectors.
+func decaysWide(y, x, m []float32, a []float64, at float64) bool {
+	n := len(y)
+	if !wide() || n == 0 {
+		return false
+	}
+	_, _, _ = x[n-1], m[n-1], a[n-1]
+	if avx512() {
+		decaysAVX512(n, &y[0], &x[0], &m[0], &a[0], at)
+	} else {
+		decaysAVX2(n, &y[0], &x[0], &m[0], &a[0], at)
+	}
+	return true
+}
+
+// narrowStatesWide is narrowStates for whole rows of a vector.
+func narrowStatesWide(y []float32, ldy int, z []float64, lanes, rows int) bool {
+	if !wide() || rows == 0 {
+		return false
+	}
+	_, _ = y[(rows-1)*ldy+lanes-1], z[rows*lanes-1]
+	if avx512() {
+		narrowStates16AVX512(rows, &y[0], ldy, &z[0])
+	} else {
+		narrowStates8AVX2(rows, &y[0], ldy, &z[0])
+	}
+	return true
+}
+
+// advanceStatesWide is advanceStates by vectors.
+func advanceStatesWide(z []float64, lanes int, e float64, x []float32, ldx int) bool {
+	rows := len(z) / lanes
+	if !wide() || rows == 0 {
+		return false
+	}
+	_ = x[(rows-1)*ldx+lanes-1]
+	if avx512() {
+		advanceStates16AVX512(rows, &z[0], e, &x[0], ldx)
+	} else {
+		advanceStates8AVX2(rows, &z[0], e, &x[0], ldx)
+	}
+	return true
+}

@@ -10,6 +10,27 @@ type StreamingKernel interface {
 	Bytes() int64       // size of that memory
 }
 
+// Formed is a streaming kernel that has several forms.
+type Formed interface {
+	StreamingKernel
+	// Forms returns the forms, with what the estimate of their time follows from.
+	Forms() []FormWork
+	// Form returns the form that was chosen, and Choose chooses one, before Bytes and Attach.
+	Form() string
+	Choose(form string)
+}
+
+// FormWork is the work of a form.
+type FormWork struct {
+	Form     string
+	Scanned  float64 // steps of real states in float64
+	Products float64 // floating-point operations of products of matrices
+	Moved    float64 // numbers that are written and read again
+	Calls    float64 // parts that are computed by themselves
+	Bytes    int64
+	Why      string // the reason against the form, if there is one
+}
+
 // Stage is a computation along time, from the first step to the last. The executor calls Start, then Steps for one time
 // chunk after the other, then Finish.
 type Stage interface {

@@ -12,7 +12,8 @@ func init() {
 		Streaming: record.StreamingKind{Make: streamingSelective, Constant: []int{2, 5}}})
 }
 
-// selective is a selective scan. A work item is some blocks of features of a sample, for all steps under way.
+// selective is a selective scan. A work item is some blocks of features of a sample, for all steps under way; in chunks,
+// these are heads of one group.
 type selective struct {
 	record.StreamingGrid
 	s               *lowering.Step
@@ -23,15 +24,19 @@ type selective struct {
 	y               lowering.Slot[float32]
 	before, after   stateSlot
 	rows            int       // of a tile
+	blocks          int       // of a work item
+	chunked         bool      // the form
 	z               []float64 // per sample, the states of its blocks
 	tiles           []tile    // per work item
 }
 
 // tile is the memory of a work item: b and c of a tile in float64, and the step sizes of its features, where heads have
-// several.
+// several. In chunks, it has those of a chunk, too, and odd says that states are too large for them.
 type tile struct {
-	b, c  []float64
-	delta []float32
+	b, c   []float64
+	delta  []float32
+	chunks *kernel.Chunks
+	odd    bool
 }
 
 // selectiveKey identifies the constants of a scan, which the programs of a model share.
@@ -80,6 +85,7 @@ func streamingSelective(s *lowering.Step) record.StreamingMaker {
 		k.b, k.c = lowering.Input[float32](d, s, 3), lowering.Input[float32](d, s, 4)
 		k.y = lowering.Output[float32](d, s, 0)
 		k.rows = min(max(8, min(64, selectiveTile/n)), max(1, k.Length))
+		k.blocks = selectiveBlocks
 		return k
 	}
 }
@@ -93,21 +99,39 @@ func at(list []*lowering.Value, i int) *lowering.Value {
 }
 
 // perSample returns the work items of a sample.
-func (k *selective) perSample() int { return (k.scan.Blocks() + selectiveBlocks - 1) / selectiveBlocks }
+func (k *selective) perSample() int {
+	if k.chunked {
+		return k.scan.Groups() * k.perGroup()
+	}
+	return (k.scan.Blocks() + k.blocks - 1) / k.blocks
+}
+
+// part returns the blocks of a work item of a sample: first … last-1.
+func (k *selective) part(item int) (first, last int) {
+	if k.chunked {
+		group := k.scan.Blocks() / k.scan.Groups()
+		first = item/k.perGroup()*group + item%k.perGroup()*k.blocks
+		return first, min(first+k.blocks, (item/k.perGroup()+1)*group)
+	}
+	return item * k.blocks, min((item+1)*k.blocks, k.scan.Blocks())
+}
 
 // tileSizes returns the numbers in float64 and in float32 of a work item's memory.
 func (k *selective) tileSizes() (wide, short int) {
 	wide = 2 * k.rows * k.scan.N
 	if k.heads < k.features {
-		short = k.rows * selectiveBlocks * k.scan.States() / k.scan.N
+		short = k.rows * k.blocks * k.scan.States() / k.scan.N
 	}
 	return wide, short
 }
 
 func (k *selective) Bytes() int64 {
 	wide, short := k.tileSizes()
-	items := k.Batch * k.perSample()
-	return 8*int64(k.Batch*k.scan.Blocks()*k.scan.States()) + int64(items)*int64(8*wide+4*short) + k.scan.Bytes()
+	item := int64(8*wide + 4*short)
+	if k.chunked {
+		item += k.scan.ChunkBytes(k.features / k.heads)
+	}
+	return 8*int64(k.Batch*k.scan.Blocks()*k.scan.States()) + int64(k.Batch*k.perSample())*item + k.scan.Bytes()
 }
 
 func (k *selective) Attach(e record.Execution) {
@@ -125,7 +149,10 @@ func (k *selective) Attach(e record.Execution) {
 	k.tiles = make([]tile, k.Batch*k.perSample())
 	for i := range k.tiles {
 		b := make([]float64, wide)
-		k.tiles[i] = tile{b[:wide/2], b[wide/2:], make([]float32, short)}
+		k.tiles[i] = tile{b: b[:wide/2], c: b[wide/2:], delta: make([]float32, short)}
+		if k.chunked {
+			k.tiles[i].chunks = k.scan.NewChunks(k.features / k.heads)
+		}
 	}
 }
 
@@ -164,52 +191,70 @@ func (k *selective) Steps(from, to int) error {
 	return k.E.Parallel(k, k.Batch*k.perSample())
 }
 
+// operands are the rows of one sample from a step on.
+type operands struct{ x, delta, b, c, y []float32 }
+
+// rowsFrom returns the operands from a step on.
+func (k *selective) rowsFrom(sample, step int) operands {
+	f, in := k.E.Frame(), k.s.In
+	at := func(v *lowering.Value, width int) int { return k.E.At(v, sample, step, k.Length) * width }
+	return operands{x: k.x.In(f)[at(in[0], k.features):], delta: k.delta.In(f)[at(in[1], k.heads):],
+		b: k.b.In(f)[at(in[3], k.shared):], c: k.c.In(f)[at(in[4], k.shared):], y: k.y.In(f)[at(k.s.Out[0], k.features):]}
+}
+
 func (k *selective) Do(w *record.Workspace, item int) {
 	w.Node = k.s.Source
-	sample, first := item/k.perSample(), item%k.perSample()*selectiveBlocks
-	last := min(first+selectiveBlocks, k.scan.Blocks())
-	f, t := k.E.Frame(), k.tiles[item]
-	x, delta, b, c, y := k.x.In(f), k.delta.In(f), k.b.In(f), k.c.In(f), k.y.In(f)
-	row := func(v *lowering.Value, step int) int { return k.E.At(v, sample, step, k.Length) }
-	in := k.s.In
+	sample := item / k.perSample()
+	first, last := k.part(item % k.perSample())
 	if k.From == 0 {
 		for block := first; block < last; block++ {
 			k.load(sample, block)
 		}
+		k.tiles[item].odd = k.chunked && k.large(sample, first, last)
 	}
-	lanes, per, group := k.scan.States()/k.scan.N, k.features/k.heads, -1
-	for from := k.From; from < k.To && !w.Stopped(); from += k.rows {
-		rows := min(k.rows, k.To-from)
-		xAt, dAt, yAt := row(in[0], from)*k.features, row(in[1], from)*k.heads, row(k.s.Out[0], from)*k.features
-		bAt, cAt := row(in[3], from)*k.shared, row(in[4], from)*k.shared
-		for block := first; block < last; block++ {
-			if g := k.scan.Group(block); g != group || block == first {
-				group = g
-				for r := range rows {
-					for j := range k.scan.N {
-						t.b[r*k.scan.N+j] = float64(b[bAt+r*k.shared+g*k.scan.N+j])
-						t.c[r*k.scan.N+j] = float64(c[cAt+r*k.shared+g*k.scan.N+j])
-					}
-				}
-			}
-			e, count := k.scan.Block(block)
-			steps, ldd := delta[dAt+e/per:], k.heads
-			if per > 1 {
-				steps, ldd = t.delta[(block-first)*lanes*k.rows:], lanes
-				for r := range rows {
-					for i := range count {
-						steps[r*lanes+i] = delta[dAt+r*k.heads+(e+i)/per]
-					}
-				}
-			}
-			z, _ := k.states(sample, block)
-			k.scan.Scan(block, y[yAt+e:], x[xAt+e:], k.features, steps, ldd, t.b, t.c, k.scan.N, rows, z)
+	for from := k.From; from < k.To && !w.Stopped(); {
+		if n := min(kernel.SelectiveChunk, k.To-from); k.chunked && k.chunk(w, item, sample, first, last, from, n) {
+			from += n
+			continue
 		}
+		n := min(k.rows, k.To-from)
+		k.tile(item, sample, first, last, from, n)
+		from += n
+		k.tiles[item].odd = k.chunked && k.large(sample, first, last)
 	}
 	if k.To == k.Length {
 		for block := first; block < last; block++ {
 			k.save(sample, block)
 		}
+	}
+}
+
+// tile computes rows steps of blocks step by step.
+func (k *selective) tile(item, sample, first, last, from, rows int) {
+	o, t := k.rowsFrom(sample, from), k.tiles[item]
+	lanes, per, group := k.scan.States()/k.scan.N, k.features/k.heads, -1
+	for block := first; block < last; block++ {
+		if g := k.scan.Group(block); g != group {
+			group = g
+			for r := range rows {
+				for j := range k.scan.N {
+					t.b[r*k.scan.N+j] = float64(o.b[r*k.shared+g*k.scan.N+j])
+					t.c[r*k.scan.N+j] = float64(o.c[r*k.shared+g*k.scan.N+j])
+				}
+			}
+		}
+		e, count := k.scan.Block(block)
+		steps, ldd := o.delta[e/per:], k.heads
+		if per > 1 {
+			steps, ldd = t.delta[(block-first)*lanes*k.rows:], lanes
+			for r := range rows {
+				for i := range count {
+					steps[r*lanes+i] = o.delta[r*k.heads+(e+i)/per]
+				}
+			}
+		}
+		z, _ := k.states(sample, block)
+		k.scan.Scan(block, o.y[e:], o.x[e:], k.features, steps, ldd, t.b, t.c, k.scan.N, rows, z)
 	}
 }
 

@@ -170,9 +170,98 @@ func gated() {
 	RET()
 }
 
+// decays generates the products of numbers with the decay between steps.
+func decays() {
+	lanes := target.size / 4
+	name := "decays" + target.name
+	TEXT(name, NOSPLIT, "func(n int, y, x, m *float32, a *float64, at float64)")
+	Pragma("noescape")
+	describe(fmt.Sprintf("%s computes y = x m e^(at - a) for n numbers, a positive multiple of %d.", name, lanes))
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	var ptr []Register
+	for _, p := range []string{"y", "x", "m", "a"} {
+		ptr = append(ptr, Load(Param(p), GP64()))
+	}
+	now := target.vector()
+	VBROADCASTSD(Load(Param("at"), XMM()), now)
+	Label("next")
+	var gap [2]VecVirtual
+	for half := range gap {
+		gap[half] = target.vector()
+		VSUBPD(Mem{Base: ptr[3], Disp: target.size * half}, now, gap[half])
+	}
+	e := exp(vecs{narrow(gap)}, 1)[0]
+	VMULPS(Mem{Base: ptr[1]}, e, e)
+	VMULPS(Mem{Base: ptr[2]}, e, e)
+	VMOVUPS(e, Mem{Base: ptr[0]})
+	for _, p := range ptr[:3] {
+		ADDQ(bytes(target.size), p)
+	}
+	ADDQ(bytes(2*target.size), ptr[3])
+	SUBQ(Imm(uint64(lanes)), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// blockStates generates the passages between the states of a block in float64 and matrices in float32.
+func blockStates() {
+	lanes := target.size / 4
+	name := fmt.Sprintf("narrowStates%d%s", lanes, target.name)
+	TEXT(name, NOSPLIT, "func(rows int, y *float32, ldy int, z *float64)")
+	Pragma("noescape")
+	describe(fmt.Sprintf("%s rounds rows ≥ 1 rows of %d numbers to rows of y, ldy numbers apart.", name, lanes))
+	rows, y, z := Load(Param("rows"), GP64()), Load(Param("y"), GP64()), Load(Param("z"), GP64())
+	ld := Load(Param("ldy"), GP64())
+	SHLQ(Imm(2), ld)
+	load := func() (v [2]VecVirtual) {
+		for half := range v {
+			v[half] = target.vector()
+			VMOVUPD(Mem{Base: z, Disp: target.size * half}, v[half])
+		}
+		return v
+	}
+	Label("row")
+	VMOVUPS(narrow(load()), Mem{Base: y})
+	ADDQ(ld, y)
+	ADDQ(U32(uint32(2*target.size)), z)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+
+	name = fmt.Sprintf("advanceStates%d%s", lanes, target.name)
+	TEXT(name, NOSPLIT, "func(rows int, z *float64, e float64, x *float32, ldx int)")
+	Pragma("noescape")
+	describe(fmt.Sprintf("%s computes z = e z + x for rows ≥ 1 rows of %d numbers; those of x are ldx numbers apart.", name,
+		lanes))
+	rows, z = Load(Param("rows"), GP64()), Load(Param("z"), GP64())
+	x := Load(Param("x"), GP64())
+	ld = Load(Param("ldx"), GP64())
+	SHLQ(Imm(2), ld)
+	decay := target.vector()
+	VBROADCASTSD(Load(Param("e"), XMM()), decay)
+	Label("row")
+	v := load()
+	for half := range v {
+		u := target.vector()
+		VCVTPS2PD(Mem{Base: x, Disp: target.size / 2 * half}, u)
+		VFMADD231PD(decay, v[half], u)
+		VMOVUPD(u, Mem{Base: z, Disp: target.size * half})
+	}
+	ADDQ(ld, x)
+	ADDQ(U32(uint32(2*target.size)), z)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
 // selectives generates the group.
 func selectives() {
 	selective(false)
 	selective(true)
 	gated()
+	decays()
+	blockStates()
 }
