@@ -183,6 +183,9 @@ func stream(t *testing.T, m *open.Model, in map[string]tensor.Datum, truth *tens
 	if err != nil {
 		return err
 	}
+	if out := s.Outputs(); len(out) != 1 || out[0].Name != models.Output { // the stream keeps the states
+		t.Errorf("the stream's outputs are %v, expected %s", out, models.Output)
+	}
 	length := in[models.Input].(*tensor.Tensor).Dim(1)
 	all, err := steps(s, in, 0, length, chunk)
 	if err != nil {

@@ -62,13 +62,13 @@ func (s *stepper) recurrent(n *ir.Node) error {
 	if s.Err() != nil {
 		return s.Err()
 	}
-	summary := f.summed(false)
+	after := func(i int) flow { return f.summed(s.own(n.In(5 + i))) }
 	y := f // Y and X have the same axis of time
 	if f.delay == 0 && (s.end == nil || !last) {
 		for i, v := range before {
 			args[5+i] = v
 		}
-		flows := []flow{y, summary, summary}
+		flows := []flow{y, after(0), after(1)}
 		if err := s.keep(n, args, flows[:len(n.Outputs)]); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *stepper) recurrent(n *ir.Node) error {
 	for i, st := range states {
 		s.hand(st, next[i], batch)
 		if i+1 < len(sources) {
-			s.set(sources[1+i], next[i], summary)
+			s.set(sources[1+i], next[i], after(i))
 		}
 	}
 	if len(sources) > 0 {
@@ -182,7 +182,7 @@ func (s *stepper) scan(n *ir.Node) error {
 		args[i] = shaped
 		states, batches = append(states, state), append(batches, batch)
 	}
-	summary := f.summed(false)
+	after := func(i int) flow { return f.summed(s.own(n.In(i))) }
 	axes := n.Attrs.Ints("scan_output_axes", make([]int64, len(sources)-held))
 	of := func(i int) flow {
 		y := f
@@ -195,9 +195,11 @@ func (s *stepper) scan(n *ir.Node) error {
 	if f.delay == 0 && (s.end == nil || !last) {
 		flows := make([]flow, len(sources))
 		for i := range flows {
-			if flows[i] = summary; i >= held {
+			if i >= held {
 				flows[i] = of(i - held)
-			} else if n.Outputs[i] == nil {
+				continue
+			}
+			if flows[i] = after(i); n.Outputs[i] == nil {
 				n.Outputs[i] = &ir.Value{Name: s.Unique("Scan.state"), Def: n}
 			}
 		}
@@ -217,7 +219,7 @@ func (s *stepper) scan(n *ir.Node) error {
 	for i, v := range sources {
 		if i < held {
 			s.hand(states[i], next[i], batches[i])
-			s.set(v, next[i], summary)
+			s.set(v, next[i], after(i))
 		} else {
 			s.set(v, seq[i-held], of(i-held))
 		}

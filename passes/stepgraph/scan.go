@@ -126,6 +126,10 @@ func (s *stepper) initial(v *ir.Value) *ir.Value {
 	return s.get(v)
 }
 
+// own reports whether v is the initial value of one of the model's own states: the step graph carries these, so it has no
+// output for the value after the sequence.
+func (s *stepper) own(v *ir.Value) bool { return v != nil && s.unset(v) }
+
 // unset reports whether a value depends only on inputs that are zeros unless the caller gives them: the layers' own
 // states, and optional inputs of essm.StateOrZero.
 func (s *stepper) unset(v *ir.Value) bool {
