@@ -439,6 +439,7 @@ func TestBadCommandLines(t *testing.T) {
 		{"compile waves", "-o PLAN is missing"},
 		{"init image", "-o DIR is missing"},
 		{"init imag -o x", "did you mean image?"},
+		{"init mamba -o x", "presets of this family: mamba-130m, mamba-370m"},
 		{"init -o x", "PRESET is missing"},
 		{"init image -o x --set layer.heads", "expected KEY=VALUE"},
 		{"init image -o x --set layer.head=2", "did you mean heads?"},

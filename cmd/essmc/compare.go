@@ -139,13 +139,13 @@ func (c *comparison) run(cmd *cobra.Command) error {
 
 // open reads the model, and the graph that the device runs.
 func (s *side) open(cmd *cobra.Command, shapes []string) (err error) {
-	if s.model, err = open.File(s.path, open.Options{Shapes: shapes, Context: cmd.Context()}); err != nil {
+	if s.model, err = readModel(cmd, s.path, open.Options{Shapes: shapes}); err != nil {
 		return err
 	}
 	if s.device.value == "ref" {
-		s.graph, err = s.model.Source()
+		s.graph, err = busy(cmd, "compiling", s.model.Source)
 	} else {
-		s.graph, err = s.model.Graph()
+		s.graph, err = busy(cmd, "compiling", s.model.Graph)
 	}
 	return err
 }

@@ -43,16 +43,14 @@ with each chunk. essmc stream carries the state then.`,
 			if m.Kind == open.Plan {
 				return fmt.Errorf("%s: is already a plan", args[0])
 			}
-			done := spin(cmd, "compiling")
-			g, err := m.Graph()
-			done()
+			g, err := busy(cmd, "compiling", m.Graph)
 			if err != nil {
 				return err
 			}
 			for _, w := range m.Warnings() {
 				warn(cmd, "%s", w)
 			}
-			if err := plan.WriteFile(file, g); err != nil {
+			if _, err := busy(cmd, "writing", func() (any, error) { return nil, plan.WriteFile(file, g) }); err != nil {
 				return err
 			}
 			source, err := m.Source()

@@ -37,7 +37,9 @@ checkpoint_N, and the options of the command line in args.json beside it.`,
 					return fmt.Errorf("%w; --force replaces a model", err)
 				}
 			}
+			done := spin(cmd, "converting")
 			c, w, notes, err := checkpoint.Convert(args[0], config)
+			done()
 			if err != nil {
 				return err
 			}
@@ -45,7 +47,7 @@ checkpoint_N, and the options of the command line in args.json beside it.`,
 			if err != nil {
 				return err
 			}
-			if err := writeModel(dir, c, w, force); err != nil {
+			if err := writeModel(cmd, dir, c, w, force); err != nil {
 				return err
 			}
 			for _, note := range gather(notes) {

@@ -57,7 +57,7 @@ places of values in memory.`,
 			}
 			var seen []passes.Snapshot
 			var columns []irview.Column
-			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context(),
+			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named,
 				Observe: func(p passes.Snapshot) {
 					if page != "" {
 						columns = append(columns, column(p))
@@ -68,7 +68,7 @@ places of values in memory.`,
 			if err != nil {
 				return err
 			}
-			g, err := m.Graph()
+			g, err := busy(cmd, "compiling", m.Graph)
 			if page != "" {
 				if m.Kind == open.Plan && err == nil {
 					columns = []irview.Column{{Name: "plan", Notes: historyLines(g.History), Graph: g}}

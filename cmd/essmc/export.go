@@ -56,7 +56,7 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 			if err := replace.check(file, onnxFile, args[0]); err != nil {
 				return err
 			}
-			m, err := open.File(args[0], open.Options{Context: cmd.Context()})
+			m, err := readModel(cmd, args[0], open.Options{})
 			if err != nil {
 				return err
 			}

@@ -261,8 +261,8 @@ func (f *sourceFlags) registerCarry(cmd *cobra.Command) {
 
 // open reads the model with the flags.
 func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error) {
-	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Context: cmd.Context()}
-	m, err := open.File(path, o)
+	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry}
+	m, err := readModel(cmd, path, o)
 	var wrong *open.OptionError
 	switch {
 	case errors.As(err, &wrong) && wrong.Option == "Rate":
@@ -370,9 +370,9 @@ func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Options) (*runtime.Model, error) {
 	o.Copy = ownCopy(m)
 	if f.device.value == "ref" {
-		return m.CompileSource(o)
+		return busy(cmd, "compiling", func() (*runtime.Model, error) { return m.CompileSource(o) })
 	}
-	model, err := m.Compile(o)
+	model, err := busy(cmd, "compiling", func() (*runtime.Model, error) { return m.Compile(o) })
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type generateFlags struct {
 	tokenizer   string
 	count, topK whole
 	o           generate.Options
-	stop        []int64
+	stop        tokenSet
 }
 
 func newGenerateCommand() *cobra.Command {
@@ -69,7 +69,7 @@ directory states (eos_token_id), at one given by --stop, or after --max-new-toke
 	modelCompletion(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.prompt, "prompt", "", "continue `TEXT`")
-	flags.StringVar(&f.ids, "prompt-ids", "", "continue the tokens `N,N,…`")
+	flags.StringVar(&f.ids, "prompt-ids", "", "continue the tokens `N,N,...`")
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "read `FILE`, a tokenizer.json (default: that in the model's directory)")
 	complete(cmd, "tokenizer", filesOf("json"))
 	flags.Var(&f.count, "max-new-tokens", "number of new tokens at most")
@@ -77,7 +77,7 @@ directory states (eos_token_id), at one given by --stop, or after --max-new-toke
 	flags.Var(&f.topK, "top-k", "draw from the most probable tokens only; 0: from all")
 	flags.Float64Var(&f.o.TopP, "top-p", 0, "draw from the most probable tokens that together have probability `P`; 0: from all")
 	flags.Uint64Var(&f.o.Seed, "seed", 0, "seed of the random numbers")
-	flags.Int64SliceVar(&f.stop, "stop", nil, "end at token `N`; can be repeated")
+	flags.Var(&f.stop, "stop", "end at token N; can be repeated")
 	f.register(cmd)
 	f.registerLow(cmd)
 	return cmd
@@ -126,7 +126,7 @@ func (f *generateFlags) run(cmd *cobra.Command, path string) error {
 		if err != nil {
 			var o *generate.OptionError
 			if errors.As(err, &o) && o.Name != "model" {
-				return usagef("%s: %v", cmd.CommandPath(), err)
+				return usagef("%s: --%s: %s", cmd.CommandPath(), f.flag(o.Name), o.Msg)
 			}
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -184,6 +184,25 @@ func endTokens(model string) []int64 {
 		return all
 	}
 	return nil
+}
+
+// flag returns the flag of an option of the generator.
+func (f *generateFlags) flag(option string) string {
+	if option == "prompt" && f.prompt == "" {
+		return "prompt-ids"
+	}
+	return strings.ReplaceAll(option, " ", "-")
+}
+
+// tokenSet is a flag for tokens, which may be repeated.
+type tokenSet []int64
+
+func (s *tokenSet) String() string { return "" }
+func (s *tokenSet) Type() string   { return "N" }
+func (s *tokenSet) Set(text string) error {
+	all, err := tokenList(text)
+	*s = append(*s, all...)
+	return err
 }
 
 // tokenList reads numbers separated by commas.

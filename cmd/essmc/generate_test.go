@@ -77,10 +77,11 @@ func TestGenerateRefused(t *testing.T) {
 		"generate lm --prompt a --tokenizer none.json":         "none.json",
 		"generate lm --prompt-ids 1 --tokenizer bad.json":      "--tokenizer needs --prompt",
 		"generate lm --prompt-ids 1,x":                         "--prompt-ids: expected tokens separated by commas",
-		"generate lm --prompt-ids 1,300":                       "prompt: token 1 is 300, which is outside of the vocabulary, 0 to 299",
+		"generate lm --prompt-ids 1 --stop x":                  "flag: expected tokens separated by commas, as in 12,7,3, found \"x\"",
+		"generate lm --prompt-ids 1,300":                       "--prompt-ids: token 1 is 300, which is outside of the vocabulary, 0 to 299",
 		"generate lm --prompt-ids 1 --temperature -1":          "temperature: expected a number of at least 0, found -1",
-		"generate lm --prompt-ids 1 --top-p 0.5":               "temperature: expected a number above 0",
-		"generate lm --prompt-ids 1 --max-new-tokens 99999999": "max new tokens: expected 0 to 16777216, found 99999999",
+		"generate lm --prompt-ids 1 --top-p 0.5":               "--temperature: expected a number above 0",
+		"generate lm --prompt-ids 1 --max-new-tokens 99999999": "--max-new-tokens: expected 0 to 16777216, found 99999999",
 		"generate lm --prompt-ids 1 --max-new-tokens 0":        "expected an integer of at least 1",
 	} {
 		code, stdout, stderr := essmc(strings.Fields(line)...)

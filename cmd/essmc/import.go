@@ -41,7 +41,7 @@ text can be used as a MODEL. Importing is optional: an ONNX file is a MODEL too.
 			if err := out.check(text, textFile, args[0]); err != nil {
 				return err
 			}
-			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context()})
+			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named})
 			if m == nil {
 				return err
 			}
@@ -64,7 +64,8 @@ text can be used as a MODEL. Importing is optional: an ONNX file is a MODEL too.
 					return err
 				}
 			}
-			if r.Model, err = inspect(m, s, tunedOptions(cmd)); err != nil {
+			r.Model, err = busy(cmd, "compiling", func() (*inspection, error) { return inspect(m, s, tunedOptions(cmd)) })
+			if err != nil {
 				return err
 			}
 			if asJSON {

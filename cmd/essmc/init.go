@@ -23,11 +23,12 @@ func newInitCommand() *cobra.Command {
 		Short:   "Make an untrained model from a preset, or list the presets",
 		GroupID: groupStart,
 		Long: `Init writes a model directory (config.json and model.safetensors) with the sizes of a
-preset and initial weights: HiPPO state matrices, and random numbers. Equal seeds give
-equal files. --set changes a key of config.json. Without arguments, init lists the
-presets.`,
+preset and initial weights for training: state matrices as the model's paper defines
+them, such as HiPPO, and random numbers. Equal seeds give equal files. --set changes a
+key of config.json. Without arguments, init lists the presets of all families.`,
 		Example: `  essmc init
   essmc init image -o model
+  essmc init mamba-130m -o small --set hidden_size=64 --set num_hidden_layers=2
   essmc init sc10 -o model --seed 7 --set layer.bidirectional=false --set n_layers=4`,
 		Args: args("[PRESET]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +62,7 @@ presets.`,
 					return fmt.Errorf("%w; --force replaces a model", err)
 				}
 			}
-			w, err := p.Init(p.Config, seed)
+			w, err := busy(cmd, "drawing weights", func() (models.Weights, error) { return p.Init(p.Config, seed) })
 			if err != nil {
 				return err
 			}
@@ -69,7 +70,7 @@ presets.`,
 			if err != nil {
 				return err
 			}
-			if err := writeModel(dir, p.Config, w, force); err != nil {
+			if err := writeModel(cmd, dir, p.Config, w, force); err != nil {
 				return err
 			}
 			cmd.Printf("%s  %s, %s parameters, seed %d\n", dir, p.ID, grouped(int64(n)), seed)
@@ -112,22 +113,27 @@ func forceVar(cmd *cobra.Command, force *bool) {
 	cmd.Flags().BoolVarP(force, "force", "f", false, "replace the model in DIR")
 }
 
-// preset finds a preset. The error proposes the nearest name.
+// preset finds a preset. The error proposes the nearest name, or the presets of the family that is named.
 func preset(id string) (models.Preset, error) {
-	var ids []string
+	var ids, family []string
 	for _, p := range models.Presets() {
 		if p.ID == id {
 			return p, nil
 		}
-		ids = append(ids, p.ID)
+		if ids = append(ids, p.ID); p.Config.Type() == id {
+			family = append(family, p.ID)
+		}
 	}
-	return models.Preset{}, usagef("no preset %q%s; there are %s", id, didYouMean(id, ids), strings.Join(ids, ", "))
+	if len(family) > 0 {
+		return models.Preset{}, usagef("no preset %q; presets of this family: %s", id, strings.Join(family, ", "))
+	}
+	return models.Preset{}, usagef("no preset %q%s; essmc init lists the presets", id, didYouMean(id, ids))
 }
 
 func listPresets(w io.Writer) error {
 	columns := []table.Column{{Title: "preset"}, {Title: "family"}, {Title: "input"}, {Title: "steps", Right: true},
 		{Title: "layers", Right: true},
-		{Title: "d_model", Right: true}, {Title: "classes", Right: true}, {Title: "parameters", Right: true},
+		{Title: "d_model", Right: true}, {Title: "outputs", Right: true}, {Title: "parameters", Right: true},
 		{Title: "direction"}, {Title: "task"}}
 	var rows [][]string
 	for _, p := range models.Presets() {
@@ -147,7 +153,8 @@ func listPresets(w io.Writer) error {
 }
 
 // writeModel writes a complete model directory, or nothing. If replace is set, there may be a model already.
-func writeModel(dir string, c models.Config, w models.Weights, replace bool) error {
+func writeModel(cmd *cobra.Command, dir string, c models.Config, w models.Weights, replace bool) error {
+	defer spin(cmd, "writing")()
 	if replace && checkEmpty(dir) != nil {
 		return checkpoint.WriteDir(dir, c, w)
 	}

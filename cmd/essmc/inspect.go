@@ -16,6 +16,7 @@ import (
 	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -37,11 +38,11 @@ tells whether the model can run as a stream, and if not, what prevents it.`,
   essmc inspect model --json`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := open.File(args[0], open.Options{Shapes: s.named, Context: cmd.Context()})
+			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named})
 			if err != nil {
 				return err
 			}
-			r, err := inspect(m, s, tunedOptions(cmd))
+			r, err := busy(cmd, "compiling", func() (*inspection, error) { return inspect(m, s, tunedOptions(cmd)) })
 			if err != nil {
 				return err
 			}
@@ -139,7 +140,7 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 		Meta:   source.Meta,
 		Inputs: ports(source.Inputs), Outputs: ports(source.Outputs), Labels: classNames(source.Meta),
 		plan: m.Kind == open.Plan}
-	r.Parts = parts(source, m.Config != nil)
+	r.Parts = parts(source, m.Config)
 	for _, p := range r.Parts {
 		r.Parameters += p.Parameters
 	}
@@ -193,10 +194,16 @@ func byteSize(t *tensor.Tensor) int64 {
 	return n
 }
 
-// parts counts the constants by the first part of the model that reads them. Of a model directory, these are its tensors
-// alone. Integers (axes, shapes) and running
-// statistics are not parameters.
-func parts(g *ir.Graph, directory bool) []partReport {
+// parts counts the constants by the first part of the model that reads them. Of a model directory, whose configuration is
+// given, these are its tensors alone. Integers (axes, shapes) and running statistics are not parameters.
+func parts(g *ir.Graph, c models.Config) []partReport {
+	statistic := map[string]bool{} // by tensor of the directory
+	if c != nil {
+		specs, _ := c.Specs(nil) // the model has been built, so there is no error; the names of statistics depend on no sizes
+		for _, s := range specs {
+			statistic[s.Name] = s.Statistic
+		}
+	}
 	var out []partReport
 	at := map[string]int{}
 	seen := map[*ir.Value]bool{}
@@ -205,9 +212,10 @@ func parts(g *ir.Graph, directory bool) []partReport {
 			if v == nil || v.Const == nil || seen[v] || !v.Elem().IsFloat() && !v.Elem().IsComplex() {
 				continue
 			}
-			if directory && !strings.Contains(v.Name, ".") { // no tensor of the model
+			if c != nil && !strings.Contains(v.Name, ".") { // no tensor of the model
 				continue
 			}
+			fixed := statistic[v.Name] || strings.HasSuffix(v.Name, ".running_mean") || strings.HasSuffix(v.Name, ".running_var")
 			seen[v] = true
 			i, ok := at[n.Scope]
 			if !ok {
@@ -218,7 +226,7 @@ func parts(g *ir.Graph, directory bool) []partReport {
 			p := &out[i]
 			p.Tensors++
 			p.Bytes += byteSize(v.Const)
-			if !strings.HasSuffix(v.Name, ".running_mean") && !strings.HasSuffix(v.Name, ".running_var") {
+			if !fixed {
 				p.Parameters += int64(v.Const.Len())
 			}
 		}
@@ -323,6 +331,9 @@ func (r *timeReport) fromSteps(compiled *ir.Graph) {
 		return
 	}
 	r.Streamable, r.Blocker, r.State = true, "", 0
+	for i := range r.Parts {
+		r.Parts[i].State = 0
+	}
 	for _, s := range sg.States {
 		n := int64(1)
 		for _, d := range s.Shape {
@@ -332,6 +343,9 @@ func (r *timeReport) fromSteps(compiled *ir.Graph) {
 		}
 		if n > 2 || !s.DType.IsInt() {
 			r.State += n
+			if i := slices.IndexFunc(r.Parts, func(p factReport) bool { return p.Part == s.Scope }); i >= 0 {
+				r.Parts[i].State += n
+			}
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/essmc/essmc/frontend/open"
 )
 
 // onTerminal returns the command's standard error if that is a terminal, and nil otherwise.
@@ -36,6 +38,18 @@ func bar(cmd *cobra.Command, total int, what string) (step func(), done func()) 
 		progressbar.OptionShowCount(),
 		progressbar.OptionClearOnFinish())
 	return func() { _ = b.Add(1) }, func() { _ = b.Clear() }
+}
+
+// busy shows activity while do runs.
+func busy[T any](cmd *cobra.Command, what string, do func() (T, error)) (T, error) {
+	defer spin(cmd, what)()
+	return do()
+}
+
+// readModel reads a model, and shows activity meanwhile.
+func readModel(cmd *cobra.Command, path string, o open.Options) (*open.Model, error) {
+	o.Context = cmd.Context()
+	return busy(cmd, "reading", func() (*open.Model, error) { return open.File(path, o) })
 }
 
 // spin shows activity of unknown length. Call done at the end.

@@ -458,3 +458,30 @@ func TestPresetList(t *testing.T) {
 		t.Errorf("%d lines for %d presets", n, len(models.Presets()))
 	}
 }
+
+// TestInspectSums holds that the parameters and states of the parts add up to those of the model, which init lists.
+func TestInspectSums(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, id := range []string{"s5-smnist", "lru-smnist", "lstm-smnist", "tcn-image", "s4d-cifar", "mingru-512", "listops"} {
+		must(t, "init", id, "-o", id)
+		var r inspection
+		if err := json.Unmarshal([]byte(must(t, "inspect", id, "--json")), &r); err != nil {
+			t.Fatal(err)
+		}
+		p, err := preset(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := models.Parameters(p.Config, nil)
+		if err != nil || r.Parameters != int64(want) {
+			t.Errorf("%s: %d parameters, expected %d (%v)", id, r.Parameters, want, err)
+		}
+		state := int64(0)
+		for _, p := range r.Time.Parts {
+			state += p.State
+		}
+		if state == 0 || state != r.Time.State {
+			t.Errorf("%s: the states of the parts have %d numbers, expected %d", id, state, r.Time.State)
+		}
+	}
+}

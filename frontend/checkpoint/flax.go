@@ -117,6 +117,9 @@ func flaxPath(path string) (string, error) {
 		}
 	}
 	if latest == "" {
+		if _, err := files.Stat(filepath.Join(path, ConfigName)); err == nil {
+			return "", fmt.Errorf("%s: holds a %s, so it is a model directory, which needs no conversion", path, ConfigName)
+		}
 		return "", fmt.Errorf("%s: holds no checkpoint of flax (checkpoint_N)", path)
 	}
 	return flaxPath(filepath.Join(path, latest))

@@ -130,7 +130,7 @@ func parse(b []byte) (*Tokenizer, error) {
 	}
 	var f file
 	if err := json.Unmarshal(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), &f); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("expected an object of JSON: %w", err)
 	}
 	t := &Tokenizer{ids: map[string]int64{}, text: map[int64]string{}, ranks: map[[2]string]int{}}
 	if err := t.parts(&f); err != nil {

@@ -243,7 +243,7 @@ func (t *Table[C]) Set(c *C, key, value string) error {
 	}
 	i := slices.IndexFunc(t.Fields, func(f Field[C]) bool { return f.Key == key })
 	if i < 0 {
-		return t.unknown(key)
+		return t.unknown(key, t.Keys(c)...)
 	}
 	f := t.Fields[i]
 	if _, ok := f.nested(c); ok {
@@ -307,8 +307,9 @@ func (t *Table[C]) validate(c *C, f Field[C]) error {
 	return nil
 }
 
-// unknown returns an error with the nearest known key, preferably of the same object.
-func (t *Table[C]) unknown(key string) error {
+// unknown returns an error with the nearest known key, preferably of the same object. others are keys besides the fields':
+// those of parts.
+func (t *Table[C]) unknown(key string, others ...string) error {
 	section, last := splitKey(key)
 	best, suggestion := 1<<30, ""
 	consider := func(path string) {
@@ -325,6 +326,9 @@ func (t *Table[C]) unknown(key string) error {
 	}
 	for _, f := range t.Fields {
 		consider(f.Key)
+	}
+	for _, k := range others {
+		consider(k)
 	}
 	for _, f := range t.Fields {
 		if s, _ := f.split(); s != "" && s != section {

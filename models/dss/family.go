@@ -16,7 +16,7 @@ func init() {
 
 // presets has the model of the paper for the task Image of the Long Range Arena.
 func presets() []models.Preset {
-	return []models.Preset{backbone.Preset("dss-image", "CIFAR-10 in gray, pixel by pixel, with DSS", 1024, newConfig(), `{
+	return []models.Preset{backbone.Preset("dss-image", "CIFAR-10 in grey, pixel by pixel, with DSS", 1024, newConfig(), `{
 			"encoder": {"_name_": "linear", "d_input": 1},
 			"model": {"d_model": 512, "n_layers": 6, "prenorm": false, "residual": "R", "norm": "batch", "transposed": true,
 				"layer": {"_name_": "dss", "version": "exp", "bidirectional": true, "postact": "glu", "sep_dt_re_im": true}},

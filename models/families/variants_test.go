@@ -290,6 +290,7 @@ func TestRate(t *testing.T) {
 func TestMessages(t *testing.T) {
 	for changes, want := range map[string]string{
 		"model.layer.d_stat=3":          "model.layer.d_stat: unknown key, did you mean d_state?",
+		"d_state=3":                     "d_state: unknown key, did you mean model.layer.d_state?",
 		"model.layer._name_=s5":         "model.layer._name_: expected s4, found s5",
 		"model.layer.d_state=x":         "model.layer.d_state: expected an integer from 1 to 1048576, found x",
 		"model.layer.d_state=7":         "model.layer.d_state: expected an even number, since states come in conjugate pairs, found 7",

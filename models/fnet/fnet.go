@@ -232,9 +232,9 @@ func presets() []models.Preset {
 			Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}
 	}
 	return []models.Preset{
-		preset("fnet-base", "language: words that are masked, with FNet-Base", masked, 768, 12),
-		preset("fnet-large", "language: words that are masked, with FNet-Large", masked, 1024, 24),
-		preset("fnet-classify", "language: classes of sentences, with FNet-Base", classification, 768, 12),
+		preset("fnet-base", "Text: words that are masked, with FNet-Base", masked, 768, 12),
+		preset("fnet-large", "Text: words that are masked, with FNet-Large", masked, 1024, 24),
+		preset("fnet-classify", "Text: classes of sentences, with FNet-Base", classification, 768, 12),
 	}
 }
 

@@ -30,15 +30,15 @@ func presets() []models.Preset {
 		c.HiddenSize, c.Layers = d, layers
 		return c
 	}
-	return []models.Preset{preset("mamba-130m", "text, with Mamba of 130 million parameters", size(768, 24)),
-		preset("mamba-370m", "text, with Mamba of 370 million parameters", size(1024, 48)),
-		preset("mamba-790m", "text, with Mamba of 790 million parameters", size(1536, 48))}
+	return []models.Preset{preset("mamba-130m", "Text: the next token, with Mamba of 130 million parameters", size(768, 24)),
+		preset("mamba-370m", "Text: the next token, with Mamba of 370 million parameters", size(1024, 48)),
+		preset("mamba-790m", "Text: the next token, with Mamba of 790 million parameters", size(1536, 48))}
 }
 
 func presets2() []models.Preset {
 	c := newConfig(Type2)
 	c.VocabSize, c.HiddenSize, c.Layers, c.NumHeads, c.HeadDim, c.Groups, c.Tied = 50288, 768, 24, 24, 64, 1, true
-	return []models.Preset{preset("mamba2-130m", "text, with Mamba-2 of 130 million parameters", c)}
+	return []models.Preset{preset("mamba2-130m", "Text: the next token, with Mamba-2 of 130 million parameters", c)}
 }
 
 // Init makes initial weights for training. Equal seeds give equal weights.

@@ -11,6 +11,7 @@ package minrnn
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -151,8 +152,9 @@ func init() {
 			Presets: func() []models.Preset {
 				c := newConfig(kind)
 				c.Dim = 512
-				return []models.Preset{{ID: kind + "-512", Doc: "one layer of " + kind + ", of 512 features", Config: c, Length: 1024,
-					Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}}
+				name, _, _ := strings.Cut(doc, ":")
+				return []models.Preset{{ID: kind + "-512", Doc: "one layer of " + name + ", of 512 features", Config: c,
+					Length: 1024, Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}}
 			}})
 	}
 }

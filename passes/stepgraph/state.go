@@ -37,8 +37,12 @@ func (s *stepper) add(name, node string, d tensor.DType, samples ir.Dim, rest ..
 	v := &ir.Value{Name: name, Type: &ir.TensorType{Elem: d, Shape: shape}}
 	g := s.Graph()
 	g.Inputs = append(g.Inputs, v)
+	scope := ""
+	if s.node != nil {
+		scope = s.node.Scope
+	}
 	s.out.States = append(s.out.States, State{Name: name, Next: s.Unique(name + ".next"), DType: d, Shape: shape,
-		Node: node})
+		Node: node, Scope: scope})
 	s.next = append(s.next, nil)
 	return v
 }

@@ -53,6 +53,7 @@ type State struct {
 	// The other dimensions are numbers.
 	Shape ir.Shape
 	Node  string // the owner of the state, for messages
+	Scope string // the part of the model that it is in
 }
 
 // OutputKind tells how an output of a step graph relates to time.
