@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes/lower"
 	"github.com/essmc/essmc/runtime"
 )
@@ -107,7 +108,7 @@ func (e *env) familyAt(ctx context.Context, f family, p familyPoint, steps bool)
 	if err != nil {
 		return nil, err
 	}
-	o, err := newOurs(ctx, m.graph, in, runtime.Options{Threads: 1})
+	o, err := newOurs(ctx, m.graph, in, runtime.Options{Threads: 1, Outputs: answers(m.graph)})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.name, err)
 	}
@@ -134,11 +135,12 @@ func (e *env) familyAt(ctx context.Context, f family, p familyPoint, steps bool)
 		}
 	}
 	if e.peers.ort != nil && (f.name == "lstm" || f.name == "transformer") {
-		onnx := m.dir + ".onnx"
-		if err := export(onnx, m.graph, lower.Options{OmitOptional: true}); err != nil {
+		onnx, g := m.dir+".onnx", m.graph.Clone()
+		g.SelectOutputs(answers(g), func(*ir.Value) bool { return false })
+		if err := export(onnx, g, lower.Options{OmitOptional: true}); err != nil {
 			return nil, err
 		}
-		j, err := e.peers.onnx(1, onnx, m.graph.Inputs[0].Name+"="+file)
+		j, err := e.peers.onnx(1, onnx, g.Inputs[0].Name+"="+file)
 		if err := load("ONNX Runtime", j, err); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -193,7 +195,7 @@ func (e *env) familySteps(ctx context.Context, m *familyModel, o *ours, out *fam
 func familySummary(compared []family, found map[string]map[familyPoint]*familyTimes, p familyPoint) table {
 	t := table{Title: fmt.Sprintf("Width %d, one sample of %d steps, 1 thread", p.width, p.length),
 		Note: fmt.Sprintf("Untrained models of %d layers (CKConv: %d blocks of two; minGRU, minLSTM: one layer), causal and with one answer "+
-			"for the sequence where the family can. torch: a module for each family (bench/peers), held to the released "+
+			"for the sequence where the family can; everyone computes that answer, and not the state after the last step. torch: a module for each family (bench/peers), held to the released "+
 			"code's answers, in its fastest form for a processor. *state*: what a stream keeps between steps. *working memory*: "+
 			"beside weights (Session.Memory).", familyLayers, familyLayers/2),
 		Header: []string{"family", "parameters", "essmc", "torch", "torch : essmc", "a step", "torch, a step", "torch : essmc, a step", "state",
@@ -304,7 +306,7 @@ func (e *env) familyAblations(ctx context.Context, r *result) error {
 				if err != nil {
 					return err
 				}
-				o, err := newOurs(ctx, m.graph, in, runtime.Options{Threads: 1})
+				o, err := newOurs(ctx, m.graph, in, runtime.Options{Threads: 1, Outputs: answers(m.graph)})
 				if err != nil {
 					return err
 				}

@@ -44,7 +44,7 @@ func init() {
 			"Models as `essmc init` makes them, at the lengths of their tasks. The *floor* is the model's dense " +
 				"products (B u and C x by heads, mixers, gates; of heads of 4 and less only the H x H products) as " +
 				"calls of OpenBLAS on one thread; those of heads on matrices side by side or apart, whichever is " +
-				"faster.",
+				"faster. Causal presets give the answer without the state after the last step, as torch's modules do.",
 			[]string{"blas", "torch"}, runPresets},
 		{"ort", "Exported to ONNX Runtime",
 			"The same models as `essmc export` writes them, and in other forms, batch 1.",

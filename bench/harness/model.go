@@ -12,6 +12,7 @@ import (
 	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -118,6 +119,18 @@ func newOurs(ctx context.Context, g *ir.Graph, in map[string]tensor.Datum, o run
 		return nil, err
 	}
 	return s, nil
+}
+
+// answers returns the names of a model's outputs without the state after the last step, which torch's modules do not
+// compute for whole sequences.
+func answers(g *ir.Graph) []string {
+	var names []string
+	for _, v := range g.Outputs {
+		if v.Name != models.StateOut {
+			names = append(names, v.Name)
+		}
+	}
+	return names
 }
 
 func (s *ours) close() {

@@ -176,7 +176,7 @@ func (e *env) presetContenders(ctx context.Context, m *model, x *tensor.Tensor, 
 	}
 	in := map[string]tensor.Datum{m.inputName(): x}
 	for _, threads := range e.threadCounts() {
-		o, err := newOurs(ctx, m.graph, in, runtime.Options{Threads: threads})
+		o, err := newOurs(ctx, m.graph, in, runtime.Options{Threads: threads, Outputs: answers(m.graph)})
 		if err != nil {
 			return nil, done, fmt.Errorf("%s: %w", m.name, err)
 		}

@@ -156,7 +156,7 @@ func (e *env) sweepThreads(ctx context.Context, r *result) error {
 		if n == 1 || n == e.threads {
 			continue // one of the presets' contenders
 		}
-		o, err := newOurs(ctx, m.graph, map[string]tensor.Datum{m.inputName(): x}, runtime.Options{Threads: n})
+		o, err := newOurs(ctx, m.graph, map[string]tensor.Datum{m.inputName(): x}, runtime.Options{Threads: n, Outputs: answers(m.graph)})
 		if err != nil {
 			return err
 		}
