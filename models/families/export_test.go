@@ -106,38 +106,6 @@ func oneTap(n *ir.Node) bool {
 	return true
 }
 
-// computed reports whether a graph has kernels that depend on the length. In a file of standard operators they stay the
-// operators that compute them; a function of the file names them.
-func computed(g *ir.Graph) bool {
-	found := false
-	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
-		found = found || n.Op.Name == "ContinuousConv"
-		return nil
-	})
-	return found
-}
-
-// unwritten are operators that have no form in standard operators.
-var unwritten = []string{"essm.SoftmaxConv", "essm.SubsetProducts"}
-
-// notExported reports whether a model has one of these. Its export must then be an error that names it.
-func notExported(t *testing.T, m *open.Model) bool {
-	t.Helper()
-	g, err := m.Graph()
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool { return slices.Contains(unwritten, n.Op.FullName()) })
-	if i < 0 {
-		return false
-	}
-	want := g.Nodes[i].Op.FullName() + " cannot be written in standard operators"
-	if _, _, err := lower.Lower(g, lower.Options{}); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("found %v, expected %s", err, want)
-	}
-	return true
-}
-
 // TestExports exports the models of the reference cases, and reads the files: they must have the operators of the model
 // again, give its answers, and run as a stream if the model does.
 func TestExports(t *testing.T) {
@@ -150,9 +118,6 @@ func TestExports(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if notExported(t, m) {
-			return
-		}
 		for _, o := range []lower.Options{{}, {Functions: true}} {
 			file := filepath.Join(t.TempDir(), "model.onnx")
 			in := exported(t, m, file, o, inputs(t, dir))
@@ -164,7 +129,7 @@ func TestExports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := layers(again), layers(g); !maps.Equal(got, want) && (o.Functions || !computed(g)) {
+			if got, want := layers(again), layers(g); !maps.Equal(got, want) {
 				t.Errorf("functions %v: the file has %v, expected %v", o.Functions, got, want)
 			}
 			truth, bound := truth(t, dir)
@@ -200,9 +165,6 @@ func TestExportsONNXRuntime(t *testing.T) {
 		m, err := open.File(dir, open.Options{})
 		if err != nil {
 			t.Fatal(err)
-		}
-		if notExported(t, m) {
-			return
 		}
 		for i, o := range []lower.Options{{}, {Functions: true}} {
 			folder := filepath.Join(root, fmt.Sprint(filepath.Base(dir), i))

@@ -26,6 +26,7 @@ var rules = map[string]func(l *lowerer, n *ir.Node) []*ir.Value{
 	"StepMask":     lowerStepMask,
 	"DPLRScan":     lowerDPLRScan, "GatedScan": lowerGatedScan, "SelectiveScan": lowerSelectiveScan,
 	"LongConv": lowerLongConv, "FourierMix": lowerFourierMix,
+	"SoftmaxConv": lowerSoftmaxConv, "SubsetProducts": lowerSubsetProducts,
 }
 
 func one(v *ir.Value) []*ir.Value { return []*ir.Value{v} }

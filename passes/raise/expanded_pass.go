@@ -13,8 +13,9 @@ import (
 // Expanded recognizes single operators that package lower wrote in smaller ones.
 var Expanded = &passes.Pass{
 	Name: "raise-expanded",
-	Doc: "An operator in the smaller ones that `essmc export` writes for it → that operator: Attention, essm.DPLRScan, " +
-		"essm.FourierMix, essm.GatedScan, essm.SelectiveScan. The result is lowered again and compared with the graph.",
+	Doc: "An operator in the smaller ones that `essmc export` writes for it → that operator: Attention, " +
+		"essm.ContinuousConv, essm.DPLRScan, essm.FourierMix, essm.GatedScan, essm.SelectiveScan, essm.SoftmaxConv, " +
+		"essm.SubsetProducts. The result is lowered again and compared with the graph.",
 	Before: []passes.Reason{
 		{Pass: "upgrade", Why: "it reads operators of the versions that the file has"},
 		{Pass: "canonicalize", Why: "it reads the nodes as they were written"},
@@ -33,6 +34,8 @@ type expansion struct {
 var expanded = map[string][]func(f *surrounding, n *ir.Node) *expansion{
 	"Softmax": {expandedAttention, expandedMasked},
 	"Sub":     {expandedFourierMix},
+	"Conv":    {expandedSoftmaxConv, expandedContinuousConv},
+	"Where":   {expandedSubsetProducts},
 	"Scan":    {expandedGatedScan, expandedSelectiveScan, expandedDPLRScan},
 }
 
