@@ -24,8 +24,8 @@ func IsFusedSystem(op *ir.Op) bool {
 	return op.Domain == "essm" && (op.Name == "SSM" || op.Name == "DenseSSM")
 }
 
-// CheckForm returns an error if a node cannot take the form (ir.EvalCtx.Kernel): a diagonal plus low-rank system has the form
-// chunked only by its eigenvectors, whose condition number has been found too large.
+// CheckForm returns an error if a node cannot take the form (ir.EvalCtx.Kernel): a diagonal plus low-rank system has
+// the form chunked only by its eigenvectors, whose condition number has been found too large.
 func CheckForm(n *ir.Node, form string) error {
 	if n.Op.Domain != "essm" || n.Op.Name != "DPLR" && n.Op.Name != "DPLRScan" || form != "chunked" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/essmc/essmc/ops/essm/spectral"
 )
 
-// diagonalizeLowRank replaces a DPLR node by a diagonal system, if the eigenvectors allow it (spectral.MaxCondition). If they
-// do not, the node's attribute condition says so. It returns the number of changes.
+// diagonalizeLowRank replaces a DPLR node by a diagonal system, if the eigenvectors allow it (spectral.MaxCondition).
+// If they do not, the node's attribute condition says so. It returns the number of changes.
 func diagonalizeLowRank(c *Context, b *ir.Builder, g *ir.Graph, n *ir.Node) (int, error) {
 	known := func(v *ir.Value) bool { return v == nil || v.Const != nil }
 	for i, v := range n.Inputs {

@@ -14,10 +14,10 @@ import (
 // anchor is the name of a tensor that every eSSM has. In a state dict it may have a prefix, which all names share.
 const anchor = "model.layers.0.layer.B"
 
-// ReadTorch converts a checkpoint of the authors' released code, or of state-spaces/s4, Liquid-S4 or DSS. The configuration is the file's hyper_parameters, or
-// the file at configPath unless that is empty: .yaml or .json with the authors' keys, or a config.json as in a model
-// directory. The notes, in alphabetical order, list settings that are irrelevant for inference, and the defaults of the
-// released code that were used.
+// ReadTorch converts a checkpoint of the authors' released code, or of state-spaces/s4, Liquid-S4 or DSS. The
+// configuration is the file's hyper_parameters, or the file at configPath unless that is empty: .yaml or .json with the
+// authors' keys, or a config.json as in a model directory. The notes, in alphabetical order, list settings that are
+// irrelevant for inference, and the defaults of the released code that were used.
 func ReadTorch(path, configPath string) (c models.Config, w models.Weights, notes []string, err error) {
 	v, err := torchfile.ReadFile(path)
 	if err != nil {

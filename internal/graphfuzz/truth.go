@@ -102,8 +102,8 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 	return nil
 }
 
-// disturb adds errors of up to rel, relative to the largest element or to least. If exact is set, small whole numbers stay: the
-// results of few roundings that have none.
+// disturb adds errors of up to rel, relative to the largest element or to least. If exact is set, small whole numbers
+// stay: the results of few roundings that have none.
 func (w *noise) disturb(t *tensor.Tensor, rel, least float64, exact bool) {
 	if t.DType().IsComplex() {
 		return

@@ -1,6 +1,6 @@
-// Package ckconv is the family CKConv (Romero, Kuzina, Bekkers, Tomczak, Hoogendoorn, CKConv: Continuous Kernel Convolution For
-// Sequential Data, 2022): causal convolutions as long as the sequence, whose kernels a small network computes, as in
-// dwromero/ckconv.
+// Package ckconv is the family CKConv (Romero, Kuzina, Bekkers, Tomczak, Hoogendoorn, CKConv: Continuous Kernel
+// Convolution For Sequential Data, 2022): causal convolutions as long as the sequence, whose kernels a small network
+// computes, as in dwromero/ckconv.
 //
 //	block: a = relu(norm(conv(x))), b = relu(norm(conv(a))), x = relu(b + shortcut(x))
 //	conv:  y[t] = bias + Σ_{s≤t} k[L-1-(t-s)] x[s], with k = net(places from -1 to about 1)

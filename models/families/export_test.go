@@ -79,8 +79,8 @@ func exported(t *testing.T, m *open.Model, file string, o lower.Options, in map[
 var written = []string{"essm.Embedding", "essm.Pair", "essm.StateOrZero", "essm.Linear", "essm.Affine", "essm.HeadScale",
 	"essm.ScalarNorm"}
 
-// layers counts the operators of a graph that layers are made of: those of essmc that are not written so, and standard ones that
-// carry a state or look at many steps.
+// layers counts the operators of a graph that layers are made of: those of essmc that are not written so, and standard
+// ones that carry a state or look at many steps.
 func layers(g *ir.Graph) map[string]int {
 	all := map[string]int{}
 	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {

@@ -91,8 +91,8 @@ func reference(t *testing.T, dir string) {
 	elsewhere(t, file, in)
 }
 
-// noChunks reports whether a model has a system that is too ill-conditioned for the form chunked, and holds that it is refused
-// with its condition number then.
+// noChunks reports whether a model has a system that is too ill-conditioned for the form chunked, and holds that it is
+// refused with its condition number then.
 func noChunks(t *testing.T, m *open.Model) bool {
 	t.Helper()
 	g, err := m.Graph()

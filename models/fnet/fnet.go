@@ -1,5 +1,5 @@
-// Package fnet is the family FNet (Lee-Thorp, Ainslie, Eckstein, Ontañón, FNet: Mixing Tokens with Fourier Transforms, 2022), as
-// the directories of model hubs hold it: classification of sequences, and masked language models.
+// Package fnet is the family FNet (Lee-Thorp, Ainslie, Eckstein, Ontañón, FNet: Mixing Tokens with Fourier Transforms,
+// 2022), as the directories of model hubs hold it: classification of sequences, and masked language models.
 //
 //	x = projection(layernorm(word[token] + type[0] + position[t]))
 //	layer: x = layernorm(x + Re F(x)), x = layernorm(x + W₂ f(W₁ x + b₁) + b₂)

@@ -1,5 +1,5 @@
-// Package lra is the Transformer of the Long Range Arena (Tay et al., Long Range Arena: A Benchmark for Efficient Transformers,
-// 2021), as in google-research/long-range-arena: an encoder of tokens with a head for classes.
+// Package lra is the Transformer of the Long Range Arena (Tay et al., Long Range Arena: A Benchmark for Efficient
+// Transformers, 2021), as in google-research/long-range-arena: an encoder of tokens with a head for classes.
 //
 //	x = embedding[token], with the vector cls before step 0 if the pool is CLS; x = x + position
 //	block: x = x + attention(layernorm(x)), x = x + W₂ gelu(W₁ layernorm(x) + b₁) + b₂

@@ -1,5 +1,5 @@
-// Package lru is the family LRU (Orvieto et al., Resurrecting Recurrent Neural Networks for Long Sequences, 2023): a discrete
-// diagonal system of all features in each layer, as in NicolasZucchet/minimal-LRU.
+// Package lru is the family LRU (Orvieto et al., Resurrecting Recurrent Neural Networks for Long Sequences, 2023): a
+// discrete diagonal system of all features in each layer, as in NicolasZucchet/minimal-LRU.
 //
 //	λ̄ = exp(-exp(nu) + i exp(theta)), B̄ = exp(gamma) ⊙ B
 //	z[t] = λ̄ z[t-1] + B̄ u[t],  y = Re(C z) + D u

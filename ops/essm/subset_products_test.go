@@ -9,8 +9,9 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// TestSubsetProducts compares the operator with its source: all subsets of the last m positions in lexicographic order, m the
-// least number of at least 2, below the length, that has as many subsets as there are steps; the last ones of these; reversed.
+// TestSubsetProducts compares the operator with its source: all subsets of the last m positions in lexicographic order,
+// m the least number of at least 2, below the length, that has as many subsets as there are steps; the last ones of
+// these; reversed.
 func TestSubsetProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	for size := 2; size <= 5; size++ {

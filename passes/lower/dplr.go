@@ -114,8 +114,8 @@ func (r *lowRank) advance(b *ir.Builder, z, in []*ir.Value) []*ir.Value {
 	return next
 }
 
-// cutOff computes Āˡ b, the weight of the input that leaves the window: from constants as constants, else in a Scan of as many
-// steps.
+// cutOff computes Āˡ b, the weight of the input that leaves the window: from constants as constants, else in a Scan of
+// as many steps.
 func (r *lowRank) cutOff(features, states, window int) {
 	if z, ok := r.response(features, states, window); ok {
 		for i, imaginary := range []bool{false, true} {

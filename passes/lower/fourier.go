@@ -11,8 +11,8 @@ import (
 // maxTable is the largest size of a matrix of cosines over steps that is written as a constant. Larger ones are computed.
 const maxTable = 1 << 10
 
-// lowerFourierMix lowers a transform to products, since engines differ in their DFT: of x (L, H) it is C x C' - S x S' with the
-// matrices of cosines and sines over steps, C and S, and over features, C' and S'.
+// lowerFourierMix lowers a transform to products, since engines differ in their DFT: of x (L, H) it is C x C' - S x S'
+// with the matrices of cosines and sines over steps, C and S, and over features, C' and S'.
 func lowerFourierMix(l *lowerer, n *ir.Node) []*ir.Value {
 	x := n.Inputs[0]
 	width, known := x.Shape()[2].Known()

@@ -103,8 +103,8 @@ func lowerGatedScan(l *lowerer, n *ir.Node) []*ir.Value {
 	return l.stepOutputs(n, last[0], y)
 }
 
-// lowerSelectiveScan lowers essm.SelectiveScan to an ONNX Scan, with the state in float64. It has the shape (samples, groups,
-// heads of a group, features of a head, states).
+// lowerSelectiveScan lowers essm.SelectiveScan to an ONNX Scan, with the state in float64. It has the shape (samples,
+// groups, heads of a group, features of a head, states).
 func lowerSelectiveScan(l *lowerer, n *ir.Node) []*ir.Value {
 	last := func(i int) int64 {
 		s := n.Inputs[i].Shape()

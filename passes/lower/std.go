@@ -152,8 +152,8 @@ func (l *lowerer) equalSplit(n *ir.Node) bool {
 	return true
 }
 
-// doubleConv writes a Conv along one axis in float64, which ONNX Runtime does not have, as a product with its inputs at every
-// tap. It reports whether n is one; strides, dilations and groups stay as they are.
+// doubleConv writes a Conv along one axis in float64, which ONNX Runtime does not have, as a product with its inputs at
+// every tap. It reports whether n is one; strides, dilations and groups stay as they are.
 func (l *lowerer) doubleConv(n *ir.Node) bool {
 	if n.Op.FullName() != "Conv" || n.In(0).Elem() != tensor.Float64 || n.Attrs.Int("group", 1) != 1 ||
 		n.Attrs.Str("auto_pad", "NOTSET") != "NOTSET" {

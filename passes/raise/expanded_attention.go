@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// expandedAttention reads the nodes around a Softmax as the body of an Attention of Q, K and V, which is causal if there is a
-// mask.
+// expandedAttention reads the nodes around a Softmax as the body of an Attention of Q, K and V, which is causal if
+// there is a mask.
 func expandedAttention(f *surrounding, n *ir.Node) *expansion { return readAttention(f, n, false) }
 
 // expandedMasked reads them as the body of an Attention with a mask of its own.

@@ -6,7 +6,8 @@ import (
 )
 
 // stepsOf reads a Scan over axis 1 of k sequences with one state as package lower writes it. It returns the sequences, the
-// state before the first step if one is given, the outputs, and the body. The sequences are nil if the node has another form.
+// state before the first step if one is given, the outputs, and the body. The sequences are nil if the node has another
+// form.
 func (f *surrounding) stepsOf(n *ir.Node, k int) (in []*ir.Value, state *ir.Value, out []*ir.Value, body *ir.Graph) {
 	body = n.Attrs.Graph("body")
 	if body == nil || len(n.Inputs) != k+1 || len(n.Outputs) != 2 || len(body.Inputs) != k+1 || len(body.Outputs) != 2 ||

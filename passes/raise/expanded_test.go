@@ -22,8 +22,8 @@ func expandAndRaise(t *testing.T, g *ir.Graph, version int) *ir.Graph {
 	return raised(t, out)
 }
 
-// TestExpandedFourierMix lowers transforms over any number of steps, a fixed one, and one whose cosines are computed, and reads
-// them again.
+// TestExpandedFourierMix lowers transforms over any number of steps, a fixed one, and one whose cosines are computed,
+// and reads them again.
 func TestExpandedFourierMix(t *testing.T) {
 	for _, elem := range []tensor.DType{tensor.Float32, tensor.Float64} {
 		for _, length := range []any{"L", 7, 1100} {

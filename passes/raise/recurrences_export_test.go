@@ -12,8 +12,8 @@ import (
 )
 
 // TestRecurrenceExports raises recurrences in files of torch's TorchScript exporter
-// (testdata/exporters/recurrences.py and systems.py) and, for those with varying coefficients, of both (selective.py). The pipelines must leave fused systems and the named operators, and the answers
-// of the file.
+// (testdata/exporters/recurrences.py and systems.py) and, for those with varying coefficients, of both (selective.py).
+// The pipelines must leave fused systems and the named operators, and the answers of the file.
 func TestRecurrenceExports(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -8,9 +8,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// unrolledVarying is s[t] = f[t]·s[t-1] + v[t], with the product with c[t] as output if there is a c, written step by step. f and
-// v are (samples, features, steps, states); without c, (samples, steps, features). change may return another index for the
-// step of a sequence, or another first state.
+// unrolledVarying is s[t] = f[t]·s[t-1] + v[t], with the product with c[t] as output if there is a c, written step by
+// step. f and v are (samples, features, steps, states); without c, (samples, steps, features). change may return
+// another index for the step of a sequence, or another first state.
 func unrolledVarying(t *testing.T, read bool, change func(name string, step int) int, first float64) *ir.Graph {
 	t.Helper()
 	const steps = 5

@@ -1,6 +1,6 @@
 // Package generate continues sequences of tokens with a language model, token by token: a model that takes tokens and gives
-// logits for the next one at every step. It keeps the state of a stream, and not the sequence, so a token takes the same time
-// at any length.
+// logits for the next one at every step. It keeps the state of a stream, and not the sequence, so a token takes the
+// same time at any length.
 //
 // It imports runtime, ir and ir/tensor only, so that a service can use it with plans alone. It always holds that equal
 // models, prompts and options give equal tokens, and that what cannot be continued is refused before the first token.

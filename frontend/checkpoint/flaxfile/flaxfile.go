@@ -1,8 +1,9 @@
-// Package flaxfile reads the files that flax.serialization and flax.training.checkpoints write: a tree in msgpack, with arrays
-// in extensions of its own.
+// Package flaxfile reads the files that flax.serialization and flax.training.checkpoints write: a tree in msgpack, with
+// arrays in extensions of its own.
 //
-// It imports internal/files, internal/lfs and ir/tensor. The result is a finite tree, no deeper than MaxDepth, of no more than
-// MaxValues values. Memory is bounded by a small multiple of the file's size: arrays refer to the file's bytes.
+// It imports internal/files, internal/lfs and ir/tensor. The result is a finite tree, no deeper than MaxDepth, of no
+// more than MaxValues values. Memory is bounded by a small multiple of the file's size: arrays refer to the file's
+// bytes.
 //
 // Values are nil, bool, int64 (uint64 beyond its range), float64, string, []byte, complex128, []any (list), map[string]any
 // and Array.

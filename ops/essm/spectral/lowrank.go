@@ -9,11 +9,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// LowRank returns the real matrices (1, N, 2n, 2n) of diagonal plus low-rank systems diag(λ) - Σ_r p_r p_r*, on the real parts
-// of the n states of a feature and then their imaginary parts. λ is (N, n) and p is (N, R, n), in two parts each. They have
-// the eigenvalues and the condition of the systems with the conjugate states. Row j is multiplied by scale[j mod n] of its
-// feature; nil: by 1. The elements are spent and taken from the budget; the caller releases the bytes. LowRank ends between two
-// features when ctx is done.
+// LowRank returns the real matrices (1, N, 2n, 2n) of diagonal plus low-rank systems diag(λ) - Σ_r p_r p_r*, on the
+// real parts of the n states of a feature and then their imaginary parts. λ is (N, n) and p is (N, R, n), in two parts
+// each. They have the eigenvalues and the condition of the systems with the conjugate states. Row j is multiplied by
+// scale[j mod n] of its feature; nil: by 1. The elements are spent and taken from the budget; the caller releases the
+// bytes. LowRank ends between two features when ctx is done.
 func LowRank(ctx context.Context, budget *ir.Budget, re, im, pRe, pIm *tensor.Tensor, scale []float64) (*tensor.Tensor, error) {
 	shape := pRe.Shape()
 	if len(shape) != 3 {

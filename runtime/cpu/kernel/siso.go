@@ -6,8 +6,9 @@ import (
 )
 
 // SISO is a list of diagonal systems with n states, one input and one output each: y[t] = Re Σ c z[t] + direct·u[t],
-// where b·u[t] is the input of the states; b and c may be complex. One system after the other runs over all rows, so that the inputs and
-// outputs of its n states stay in the first-level cache; in blocks of eight steps they are not computed at all.
+// where b·u[t] is the input of the states; b and c may be complex. One system after the other runs over all rows, so
+// that the inputs and outputs of its n states stay in the first-level cache; in blocks of eight steps they are not
+// computed at all.
 type SISO struct {
 	n      int
 	b, c   []float32
