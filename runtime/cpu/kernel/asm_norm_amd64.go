@@ -14,6 +14,18 @@ func sum64AVX2(n int, x *float32) float64
 //go:noescape
 func squares64AVX2(n int, x *float32, mean float64) float64
 
+// fourSums64AVX2 computes the sums of n numbers of each of four rows, ld numbers apart, in float64. n is a positive
+// multiple of 8.
+//
+//go:noescape
+func fourSums64AVX2(n int, x *float32, ld int, sums *float64)
+
+// fourSquares64AVX2 computes the sums of (x - mean)² of n numbers of each of four rows, ld numbers apart, in float64. n
+// is a positive multiple of 8.
+//
+//go:noescape
+func fourSquares64AVX2(n int, x *float32, ld int, sums *float64, means *float64)
+
 // normAVX2 computes y = (x - mean)·inv, computed in float64 and rounded once. n is a positive multiple of 8; y may be
 // x.
 //
@@ -31,3 +43,15 @@ func normScaleAVX2(n int, y *float32, x *float32, scale *float32, mean float64, 
 //
 //go:noescape
 func normAffineAVX2(n int, y *float32, x *float32, scale *float32, shift *float32, mean float64, inv float64)
+
+// fourNormScaleAVX2 computes y = (x - mean)·inv·scale for n numbers of each of four rows, ld numbers apart, computed in
+// float64 and rounded once. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func fourNormScaleAVX2(n int, y *float32, x *float32, ld int, scale *float32, means *float64, invs *float64)
+
+// fourNormAffineAVX2 computes y = (x - mean)·inv·scale + shift for n numbers of each of four rows, ld numbers apart,
+// computed in float64 and rounded once. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func fourNormAffineAVX2(n int, y *float32, x *float32, ld int, scale *float32, shift *float32, means *float64, invs *float64)

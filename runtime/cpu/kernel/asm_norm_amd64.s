@@ -55,6 +55,141 @@ next:
 	VZEROUPPER
 	RET
 
+// func fourSums64AVX2(n int, x *float32, ld int, sums *float64)
+// Requires: AVX
+TEXT ·fourSums64AVX2(SB), NOSPLIT, $0-32
+	MOVQ   n+0(FP), AX
+	MOVQ   ld+16(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   x+8(FP), BX
+	MOVQ   sums+24(FP), SI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+
+next:
+	VCVTPS2PD    (BX), Y8
+	VADDPD       Y8, Y0, Y0
+	VCVTPS2PD    16(BX), Y8
+	VADDPD       Y8, Y1, Y1
+	VCVTPS2PD    (BX)(CX*1), Y8
+	VADDPD       Y8, Y2, Y2
+	VCVTPS2PD    16(BX)(CX*1), Y8
+	VADDPD       Y8, Y3, Y3
+	VCVTPS2PD    (BX)(CX*2), Y8
+	VADDPD       Y8, Y4, Y4
+	VCVTPS2PD    16(BX)(CX*2), Y8
+	VADDPD       Y8, Y5, Y5
+	VCVTPS2PD    (BX)(DX*1), Y8
+	VADDPD       Y8, Y6, Y6
+	VCVTPS2PD    16(BX)(DX*1), Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x20, BX
+	SUBQ         $0x08, AX
+	JNZ          next
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VHADDPD      X0, X0, X0
+	VMOVSD       X0, (SI)
+	VADDPD       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPD       X0, X2, X2
+	VHADDPD      X2, X2, X2
+	VMOVSD       X2, 8(SI)
+	VADDPD       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X0
+	VADDPD       X0, X4, X4
+	VHADDPD      X4, X4, X4
+	VMOVSD       X4, 16(SI)
+	VADDPD       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPD       X0, X6, X6
+	VHADDPD      X6, X6, X6
+	VMOVSD       X6, 24(SI)
+	VZEROUPPER
+	RET
+
+// func fourSquares64AVX2(n int, x *float32, ld int, sums *float64, means *float64)
+// Requires: AVX, FMA3
+TEXT ·fourSquares64AVX2(SB), NOSPLIT, $0-40
+	MOVQ         n+0(FP), AX
+	MOVQ         ld+16(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         x+8(FP), BX
+	MOVQ         sums+24(FP), SI
+	MOVQ         means+32(FP), DI
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD 8(DI), Y1
+	VBROADCASTSD 16(DI), Y2
+	VBROADCASTSD 24(DI), Y3
+	VXORPD       Y4, Y4, Y4
+	VXORPD       Y5, Y5, Y5
+	VXORPD       Y6, Y6, Y6
+	VXORPD       Y7, Y7, Y7
+	VXORPD       Y8, Y8, Y8
+	VXORPD       Y9, Y9, Y9
+	VXORPD       Y10, Y10, Y10
+	VXORPD       Y11, Y11, Y11
+
+next:
+	VCVTPS2PD    (BX), Y12
+	VSUBPD       Y0, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y4
+	VCVTPS2PD    16(BX), Y12
+	VSUBPD       Y0, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y5
+	VCVTPS2PD    (BX)(CX*1), Y12
+	VSUBPD       Y1, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y6
+	VCVTPS2PD    16(BX)(CX*1), Y12
+	VSUBPD       Y1, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y7
+	VCVTPS2PD    (BX)(CX*2), Y12
+	VSUBPD       Y2, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y8
+	VCVTPS2PD    16(BX)(CX*2), Y12
+	VSUBPD       Y2, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VCVTPS2PD    (BX)(DX*1), Y12
+	VSUBPD       Y3, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y10
+	VCVTPS2PD    16(BX)(DX*1), Y12
+	VSUBPD       Y3, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y11
+	ADDQ         $0x20, BX
+	SUBQ         $0x08, AX
+	JNZ          next
+	VADDPD       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X0
+	VADDPD       X0, X4, X4
+	VHADDPD      X4, X4, X4
+	VMOVSD       X4, (SI)
+	VADDPD       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPD       X0, X6, X6
+	VHADDPD      X6, X6, X6
+	VMOVSD       X6, 8(SI)
+	VADDPD       Y9, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X0
+	VADDPD       X0, X8, X8
+	VHADDPD      X8, X8, X8
+	VMOVSD       X8, 16(SI)
+	VADDPD       Y11, Y10, Y10
+	VEXTRACTF128 $0x01, Y10, X0
+	VADDPD       X0, X10, X10
+	VHADDPD      X10, X10, X10
+	VMOVSD       X10, 24(SI)
+	VZEROUPPER
+	RET
+
 // func normAVX2(n int, y *float32, x *float32, mean float64, inv float64)
 // Requires: AVX
 TEXT ·normAVX2(SB), NOSPLIT, $0-40
@@ -147,6 +282,170 @@ next:
 	ADDQ        $0x20, DX
 	ADDQ        $0x20, BX
 	ADDQ        $0x20, SI
+	SUBQ        $0x08, AX
+	JNZ         next
+	VZEROUPPER
+	RET
+
+// func fourNormScaleAVX2(n int, y *float32, x *float32, ld int, scale *float32, means *float64, invs *float64)
+// Requires: AVX
+TEXT ·fourNormScaleAVX2(SB), NOSPLIT, $0-56
+	MOVQ         n+0(FP), AX
+	MOVQ         ld+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         y+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         scale+32(FP), DI
+	MOVQ         means+40(FP), R8
+	VBROADCASTSD (R8), Y0
+	VBROADCASTSD 8(R8), Y1
+	VBROADCASTSD 16(R8), Y2
+	VBROADCASTSD 24(R8), Y3
+	MOVQ         invs+48(FP), R8
+	VBROADCASTSD (R8), Y4
+	VBROADCASTSD 8(R8), Y5
+	VBROADCASTSD 16(R8), Y6
+	VBROADCASTSD 24(R8), Y7
+
+next:
+	VCVTPS2PD  (DI), Y8
+	VCVTPS2PD  (SI), Y9
+	VSUBPD     Y0, Y9, Y9
+	VMULPD     Y4, Y9, Y9
+	VMULPD     Y8, Y9, Y9
+	VCVTPD2PSY Y9, X9
+	VMOVUPS    X9, (BX)
+	VCVTPS2PD  (SI)(CX*1), Y9
+	VSUBPD     Y1, Y9, Y9
+	VMULPD     Y5, Y9, Y9
+	VMULPD     Y8, Y9, Y9
+	VCVTPD2PSY Y9, X9
+	VMOVUPS    X9, (BX)(CX*1)
+	VCVTPS2PD  (SI)(CX*2), Y9
+	VSUBPD     Y2, Y9, Y9
+	VMULPD     Y6, Y9, Y9
+	VMULPD     Y8, Y9, Y9
+	VCVTPD2PSY Y9, X9
+	VMOVUPS    X9, (BX)(CX*2)
+	VCVTPS2PD  (SI)(DX*1), Y9
+	VSUBPD     Y3, Y9, Y9
+	VMULPD     Y7, Y9, Y9
+	VMULPD     Y8, Y9, Y9
+	VCVTPD2PSY Y9, X8
+	VMOVUPS    X8, (BX)(DX*1)
+	VCVTPS2PD  16(DI), Y8
+	VCVTPS2PD  16(SI), Y9
+	VSUBPD     Y0, Y9, Y9
+	VMULPD     Y4, Y9, Y9
+	VMULPD     Y8, Y9, Y9
+	VCVTPD2PSY Y9, X9
+	VMOVUPS    X9, 16(BX)
+	VCVTPS2PD  16(SI)(CX*1), Y9
+	VSUBPD     Y1, Y9, Y9
+	VMULPD     Y5, Y9, Y9
+	VMULPD     Y8, Y9, Y9
+	VCVTPD2PSY Y9, X9
+	VMOVUPS    X9, 16(BX)(CX*1)
+	VCVTPS2PD  16(SI)(CX*2), Y9
+	VSUBPD     Y2, Y9, Y9
+	VMULPD     Y6, Y9, Y9
+	VMULPD     Y8, Y9, Y9
+	VCVTPD2PSY Y9, X9
+	VMOVUPS    X9, 16(BX)(CX*2)
+	VCVTPS2PD  16(SI)(DX*1), Y9
+	VSUBPD     Y3, Y9, Y9
+	VMULPD     Y7, Y9, Y9
+	VMULPD     Y8, Y9, Y9
+	VCVTPD2PSY Y9, X8
+	VMOVUPS    X8, 16(BX)(DX*1)
+	ADDQ       $0x20, BX
+	ADDQ       $0x20, SI
+	ADDQ       $0x20, DI
+	SUBQ       $0x08, AX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func fourNormAffineAVX2(n int, y *float32, x *float32, ld int, scale *float32, shift *float32, means *float64, invs *float64)
+// Requires: AVX, FMA3
+TEXT ·fourNormAffineAVX2(SB), NOSPLIT, $0-64
+	MOVQ         n+0(FP), AX
+	MOVQ         ld+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         y+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         scale+32(FP), DI
+	MOVQ         shift+40(FP), R8
+	MOVQ         means+48(FP), R9
+	VBROADCASTSD (R9), Y0
+	VBROADCASTSD 8(R9), Y1
+	VBROADCASTSD 16(R9), Y2
+	VBROADCASTSD 24(R9), Y3
+	MOVQ         invs+56(FP), R9
+	VBROADCASTSD (R9), Y4
+	VBROADCASTSD 8(R9), Y5
+	VBROADCASTSD 16(R9), Y6
+	VBROADCASTSD 24(R9), Y7
+
+next:
+	VCVTPS2PD   (DI), Y8
+	VCVTPS2PD   (R8), Y9
+	VCVTPS2PD   (SI), Y10
+	VSUBPD      Y0, Y10, Y10
+	VMULPD      Y4, Y10, Y10
+	VFMADD213PD Y9, Y8, Y10
+	VCVTPD2PSY  Y10, X10
+	VMOVUPS     X10, (BX)
+	VCVTPS2PD   (SI)(CX*1), Y10
+	VSUBPD      Y1, Y10, Y10
+	VMULPD      Y5, Y10, Y10
+	VFMADD213PD Y9, Y8, Y10
+	VCVTPD2PSY  Y10, X10
+	VMOVUPS     X10, (BX)(CX*1)
+	VCVTPS2PD   (SI)(CX*2), Y10
+	VSUBPD      Y2, Y10, Y10
+	VMULPD      Y6, Y10, Y10
+	VFMADD213PD Y9, Y8, Y10
+	VCVTPD2PSY  Y10, X10
+	VMOVUPS     X10, (BX)(CX*2)
+	VCVTPS2PD   (SI)(DX*1), Y10
+	VSUBPD      Y3, Y10, Y10
+	VMULPD      Y7, Y10, Y10
+	VFMADD213PD Y9, Y8, Y10
+	VCVTPD2PSY  Y10, X8
+	VMOVUPS     X8, (BX)(DX*1)
+	VCVTPS2PD   16(DI), Y8
+	VCVTPS2PD   16(R8), Y9
+	VCVTPS2PD   16(SI), Y10
+	VSUBPD      Y0, Y10, Y10
+	VMULPD      Y4, Y10, Y10
+	VFMADD213PD Y9, Y8, Y10
+	VCVTPD2PSY  Y10, X10
+	VMOVUPS     X10, 16(BX)
+	VCVTPS2PD   16(SI)(CX*1), Y10
+	VSUBPD      Y1, Y10, Y10
+	VMULPD      Y5, Y10, Y10
+	VFMADD213PD Y9, Y8, Y10
+	VCVTPD2PSY  Y10, X10
+	VMOVUPS     X10, 16(BX)(CX*1)
+	VCVTPS2PD   16(SI)(CX*2), Y10
+	VSUBPD      Y2, Y10, Y10
+	VMULPD      Y6, Y10, Y10
+	VFMADD213PD Y9, Y8, Y10
+	VCVTPD2PSY  Y10, X10
+	VMOVUPS     X10, 16(BX)(CX*2)
+	VCVTPS2PD   16(SI)(DX*1), Y10
+	VSUBPD      Y3, Y10, Y10
+	VMULPD      Y7, Y10, Y10
+	VFMADD213PD Y9, Y8, Y10
+	VCVTPD2PSY  Y10, X8
+	VMOVUPS     X8, 16(BX)(DX*1)
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, DI
+	ADDQ        $0x20, R8
 	SUBQ        $0x08, AX
 	JNZ         next
 	VZEROUPPER

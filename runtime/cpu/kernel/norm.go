@@ -29,7 +29,11 @@ func Squares(x []float32, mean float64) float64 {
 
 // Normalize computes y = (x - mean)·inv·scale + shift in float64. shift, or both scale and shift, may be nil. y may be x.
 func Normalize(y, x []float32, mean, inv float64, scale, shift []float32) {
-	i := normWide(y, x, scale, shift, mean, inv)
+	normalizeFrom(normWide(y, x, scale, shift, mean, inv), y, x, mean, inv, scale, shift)
+}
+
+// normalizeFrom is Normalize from number i on.
+func normalizeFrom(i int, y, x []float32, mean, inv float64, scale, shift []float32) {
 	switch {
 	case scale == nil:
 		for ; i < len(x); i++ {
@@ -51,11 +55,49 @@ func Normalize(y, x []float32, mean, inv float64, scale, shift []float32) {
 // LayerNorm computes y = (x - mean)/√(variance + eps)·scale + shift for each row of f features. shift may be nil. y may
 // be x.
 func LayerNorm(y, x []float32, rows, f int, eps float64, scale, shift []float32) {
-	for r := range rows {
+	done := fourNorms(y, x, rows, f, eps, scale, shift, true)
+	for r := done; r < rows; r++ {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
 		mean, inv := Normal(src, eps)
 		Normalize(dst, src, mean, inv, scale, shift)
 	}
+}
+
+// fourNorms is LayerNorm of all rows but up to three, four at a time, which hides the latency of sums; each row gets the same
+// answer. Without center, the mean is 0. It returns the number of rows, 0 if the variant has no kernels.
+func fourNorms(y, x []float32, rows, f int, eps float64, scale, shift []float32, center bool) (done int) {
+	for ; done+4 <= rows; done += 4 {
+		src, dst := x[done*f:(done+4)*f], y[done*f:(done+4)*f]
+		var means, invs [4]float64
+		if center {
+			sums, n := fourSums64Wide(src, f, f)
+			if n == 0 {
+				return 0
+			}
+			for r := range means {
+				for _, v := range src[r*f+n : (r+1)*f] {
+					sums[r] += float64(v)
+				}
+				means[r] = sums[r] / float64(f)
+			}
+		}
+		squares, n := fourSquares64Wide(src, f, f, &means)
+		if n == 0 {
+			return 0
+		}
+		for r := range invs {
+			for _, v := range src[r*f+n : (r+1)*f] {
+				d := float64(v) - means[r]
+				squares[r] += d * d
+			}
+			invs[r] = 1 / math.Sqrt(squares[r]/float64(f)+eps)
+		}
+		fourNormWide(dst, src, f, f, scale, shift, &means, &invs)
+		for r := range means {
+			normalizeFrom(n, dst[r*f:(r+1)*f], src[r*f:(r+1)*f], means[r], invs[r], scale, shift)
+		}
+	}
+	return done
 }
 
 // ScalarNorm computes y = s/√variance·(x - mean + m) for each row of f features. y may be x.
@@ -69,7 +111,8 @@ func ScalarNorm(y, x []float32, rows, f int, m, s float64) {
 
 // RMSNorm computes y = x/√(mean of x² + eps)·scale for each row of f features. y may be x.
 func RMSNorm(y, x []float32, rows, f int, eps float64, scale []float32) {
-	for r := range rows {
+	done := fourNorms(y, x, rows, f, eps, scale, nil, false)
+	for r := done; r < rows; r++ {
 		src, dst := x[r*f:(r+1)*f], y[r*f:(r+1)*f]
 		Normalize(dst, src, 0, 1/math.Sqrt(Squares(src, 0)/float64(f)+eps), scale, nil)
 	}

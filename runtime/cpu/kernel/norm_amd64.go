@@ -40,3 +40,41 @@ func normWide(y, x, scale, shift []float32, mean, inv float64) int {
 	}
 	return n
 }
+
+// fourSums64Wide is sum64Wide for four rows, ld numbers apart.
+func fourSums64Wide(x []float32, f, ld int) (sums [4]float64, n int) {
+	n = f &^ 7
+	if n == 0 || !wide() {
+		return sums, 0
+	}
+	_ = x[3*ld+n-1]
+	fourSums64AVX2(n, &x[0], ld, &sums[0])
+	return sums, n
+}
+
+// fourSquares64Wide is squares64Wide for four rows.
+func fourSquares64Wide(x []float32, f, ld int, means *[4]float64) (sums [4]float64, n int) {
+	n = f &^ 7
+	if n == 0 || !wide() {
+		return sums, 0
+	}
+	_ = x[3*ld+n-1]
+	fourSquares64AVX2(n, &x[0], ld, &sums[0], &means[0])
+	return sums, n
+}
+
+// fourNormWide is normWide for four rows. shift may be nil.
+func fourNormWide(y, x []float32, f, ld int, scale, shift []float32, means, invs *[4]float64) int {
+	n := f &^ 7
+	if n == 0 || !wide() {
+		return 0
+	}
+	_, _, _ = y[3*ld+n-1], x[3*ld+n-1], scale[n-1]
+	if shift == nil {
+		fourNormScaleAVX2(n, &y[0], &x[0], ld, &scale[0], &means[0], &invs[0])
+	} else {
+		_ = shift[n-1]
+		fourNormAffineAVX2(n, &y[0], &x[0], ld, &scale[0], &shift[0], &means[0], &invs[0])
+	}
+	return n
+}

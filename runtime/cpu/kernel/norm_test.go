@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -12,7 +13,7 @@ func TestNorms(t *testing.T) { eachVariant(t, testNorms) }
 
 func testNorms(t *testing.T) {
 	r := newRand()
-	const rows, eps, m, s = 3, 1e-5, 0.3, 1.7
+	const rows, eps, m, s = 7, 1e-5, 0.3, 1.7
 	for _, f := range append(sizes[1:], 1000) {
 		for kind := range 12 {
 			centre, inPlace, odd := float64(1000*(kind&1)), kind&2 != 0, kind >= 8
@@ -76,6 +77,39 @@ func testNorms(t *testing.T) {
 				}
 				norm(y[:rows*f], src[:rows*f])
 				near(t, fmt.Sprintf("%s f %d kind %d", name, f, kind), y, want, 1e-6*max(1, top))
+			}
+		}
+	}
+}
+
+// TestNormRows holds that the rows that norms compute together get the answers, to the bit, that each gets by itself.
+func TestNormRows(t *testing.T) { eachVariant(t, testNormRows) }
+
+func testNormRows(t *testing.T) {
+	r := newRand()
+	for _, f := range []int{1, 7, 8, 9, 24, 130} {
+		scale, shift := random(r, f), random(r, f)
+		for rows := range 10 {
+			x := random(r, rows*f)
+			for name, norm := range map[string]func(y, x []float32, rows int){
+				"layer":          func(y, x []float32, rows int) { LayerNorm(y, x, rows, f, 1e-5, scale, shift) },
+				"layer, unmoved": func(y, x []float32, rows int) { LayerNorm(y, x, rows, f, 1e-5, scale, nil) },
+				"rms":            func(y, x []float32, rows int) { RMSNorm(y, x, rows, f, 1e-5, scale) },
+			} {
+				y := make([]float32, rows*f+1)
+				y[rows*f] = guard
+				norm(y, x, rows)
+				want := make([]float32, rows*f, rows*f+1)
+				for row := range rows {
+					norm(want[row*f:(row+1)*f], x[row*f:(row+1)*f], 1)
+				}
+				if want = append(want, guard); !slices.Equal(y, want) {
+					t.Errorf("%s, %d rows of %d: %v, expected %v", name, rows, f, y, want)
+				}
+				copy(y, x)
+				if norm(y, y, rows); !slices.Equal(y, want) {
+					t.Errorf("%s, %d rows of %d in place: %v, expected %v", name, rows, f, y, want)
+				}
 			}
 		}
 	}
