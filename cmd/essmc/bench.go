@@ -7,13 +7,18 @@ import (
 	goruntime "runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -43,12 +48,16 @@ their sizes by name, as in --shape x=8,1024,3, or the value of a named dimension
 --shape N=8. Models of fixed sizes need no --shape. --input gives an input as a file or
 number: --input sr=16000.
 
+A run computes all outputs, but for the state of a causal model after the last step
+(state_out), which whole sequences hardly need. --outputs names those to compute.
+
 --json writes one object. It has the settings: model, device, kernel, precision,
-threads, shape, batch and length (0 if the shape is given by name). It has the times of
-a run in milliseconds: median_ms, mean_ms, min_ms, p10_ms, p90_ms, p99_ms, and the
-number of runs; flops, gflops per second at the median, and working_memory_bytes. ops
-lists the steps in order: name, op, form (if there is a choice), ms, and share of the
-total. These come from separate runs in which steps are timed, without the first run.`,
+threads, outputs (that a run computes), shape, batch and length (0 if the shape is given
+by name). It has the times of a run in milliseconds: median_ms, mean_ms, min_ms, p10_ms,
+p90_ms, p99_ms, and the number of runs; flops, gflops per second at the median, and
+working_memory_bytes. ops lists the steps in order: name, op, form (if there is a
+choice), ms, and share of the total. These come from separate runs in which steps are
+timed, without the first run.`,
 		Example: `  essmc bench model.essm --shape 8x1024
   essmc bench model --shape 1x16000 --threads 1 --kernel fft --repeat 50
   essmc bench model.essm --shape 1x4096 --precision int8
@@ -74,6 +83,11 @@ total. These come from separate runs in which steps are timed, without the first
 				}
 			}
 			o := f.options(cmd)
+			if len(o.Outputs) == 0 {
+				if o.Outputs, err = answers(m); err != nil {
+					return err
+				}
+			}
 			model, err := f.compileModel(cmd, m, o)
 			if err != nil {
 				return err
@@ -109,12 +123,13 @@ total. These come from separate runs in which steps are timed, without the first
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), r)
 			}
-			return r.print(cmd.OutOrStdout())
+			return r.print(cmd.OutOrStdout(), model.Graph())
 		},
 	}
 	modelCompletion(cmd)
 	cmd.Flags().Var(&s, "shape", "sizes of the inputs: samples x steps, or by name")
 	inputVar(cmd, &inputs)
+	outputsVar(cmd, &f.outputs, "outputs that a run computes: `NAMES` with commas (default: all but the state after the last step)")
 	f.register(cmd)
 	f.registerLow(cmd)
 	repeat = whole{0, 1}
@@ -131,6 +146,7 @@ type benchmark struct {
 	Kernel    string      `json:"kernel"`
 	Precision string      `json:"precision"`
 	Threads   int         `json:"threads"`
+	Outputs   []string    `json:"outputs"`
 	Shape     string      `json:"shape"`
 	Batch     int64       `json:"batch"`
 	Length    int64       `json:"length"`
@@ -145,6 +161,25 @@ type benchmark struct {
 	Gflops    float64     `json:"gflops"` // per second, at the median
 	Memory    int64       `json:"working_memory_bytes"`
 	Ops       []stepShare `json:"ops"`
+}
+
+// answers returns the names of a model's outputs but for the state of its layers, or none for all.
+func answers(m *open.Model) ([]string, error) {
+	g, err := m.Source()
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := stepgraph.Pairs(g, ir.MetaState)
+	if err != nil {
+		return nil, nil // only streams need them
+	}
+	var names []string
+	for _, v := range g.Outputs {
+		if v.Name != models.StateOut && !slices.ContainsFunc(pairs, func(p stepgraph.Pair) bool { return p.Out == v.Name }) {
+			names = append(names, v.Name)
+		}
+	}
+	return names, nil
 }
 
 // stepShare is the time of one step in a profiled run.
@@ -188,7 +223,12 @@ func bench(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum,
 	r.MeanMS, r.MinMS = sum/float64(len(times)), times[0]
 	r.MedianMS, r.P10MS, r.P90MS, r.P99MS = quantile(times, 0.5), quantile(times, 0.1), quantile(times, 0.9),
 		quantile(times, 0.99)
-	for _, n := range model.Graph().Nodes {
+	g := model.Graph().Clone()
+	for _, p := range model.Outputs() {
+		r.Outputs = append(r.Outputs, p.Name)
+	}
+	g.SelectOutputs(r.Outputs, func(*ir.Value) bool { return true })
+	for _, n := range g.Nodes {
 		r.Flops += ops.WorkOf(n, dims).Flops
 	}
 	if r.MedianMS > 0 {
@@ -264,7 +304,8 @@ func (r *benchmark) profile(cmd *cobra.Command, model *runtime.Model, in map[str
 	return nil
 }
 
-func (r *benchmark) print(w io.Writer) error {
+// print writes the result for people. g is the graph, with all outputs.
+func (r *benchmark) print(w io.Writer, g *ir.Graph) error {
 	ms := func(v float64) string { return duration(time.Duration(v * 1e6)) }
 	shape := r.Shape
 	if shape != "" {
@@ -278,6 +319,15 @@ func (r *benchmark) print(w io.Writer) error {
 	fmt.Fprintf(w, "  median   %s\n  min      %s\n  p10      %s\n  p90      %s\n  p99      %s\n", ms(r.MedianMS),
 		ms(r.MinMS), ms(r.P10MS), ms(r.P90MS), ms(r.P99MS))
 	fmt.Fprintf(w, "  runs     %d\n", r.Runs)
+	if len(r.Outputs) < len(g.Outputs) {
+		var without []string
+		for _, v := range g.Outputs {
+			if !slices.Contains(r.Outputs, v.Name) {
+				without = append(without, v.Name)
+			}
+		}
+		fmt.Fprintf(w, "  outputs  %s, without %s\n", strings.Join(r.Outputs, ", "), strings.Join(without, ", "))
+	}
 	fmt.Fprintf(w, "  work     %.3g GFLOP, %.3g GFLOP/s\n", float64(r.Flops)/1e9, r.Gflops)
 	if r.Memory > 0 {
 		fmt.Fprintf(w, "  memory   %s\n", byteCount(r.Memory))

@@ -27,6 +27,7 @@ func newExplainCommand() *cobra.Command {
 	var page string
 	var out target
 	var why, lowered bool
+	var outputs []string
 	var threads whole
 	var precision choice
 	cmd := &cobra.Command{
@@ -38,6 +39,9 @@ of each state-space layer on the cpu backend for a given shape, with the cost es
 of all forms. For a plan it shows the stored history of the passes. With --precision it
 shows which dense products run in that precision, and why the others stay in float32.
 --html writes a page with the graph before and after each pass, side by side.
+
+--outputs explains runs that compute only some outputs: if it need not give its state
+after the last step, a layer may take another form.
 
 --why lists near misses: parts of the graph that a pass almost recognized, such as
 state-space layers that an exporter has expanded, with the condition that failed.
@@ -86,9 +90,19 @@ places of values in memory.`,
 				return err
 			}
 			w := cmd.OutOrStdout()
-			o := runtime.Options{Threads: threads.value, Precision: precisions[precision.value]}
+			o := runtime.Options{Threads: threads.value, Precision: precisions[precision.value], Outputs: outputs,
+				Copy: ownCopy(m)}
+			measured := tuned(cmd)
+			o.Backend = cpuBackend(measured)
+			model, failed := m.Compile(o)
+			if failed == nil {
+				defer model.Close()
+			}
+			if err := wrongOutputs(cmd, failed); err != failed || failed != nil && lowered {
+				return err
+			}
 			if lowered {
-				return printLowered(w, m, s, o, tuned(cmd))
+				return printLowered(w, m, model, s)
 			}
 			if m.Kind == open.Plan {
 				fmt.Fprintf(w, "Passes, from the plan's history\n")
@@ -101,11 +115,15 @@ places of values in memory.`,
 				fmt.Fprintf(w, "  %s shows the graph after each pass\n", page)
 			}
 			printMisses(w, g.History, why)
-			return explainForms(w, m, s, o, tuned(cmd))
+			if failed != nil {
+				return failed
+			}
+			return explainForms(w, m, model, s, measured)
 		},
 	}
 	modelCompletion(cmd)
 	cmd.Flags().Var(&s, "shape", "sizes for the choice of forms: samples x steps, or by name (default 1x1024)")
+	outputsVar(cmd, &outputs, "explain runs that compute only these outputs: `NAMES` with commas (default: all)")
 	choiceVar(cmd, &precision, "precision", "say which products run in low precision", "float32", "bf16", "int8")
 	threads = whole{0, 0}
 	cmd.Flags().Var(&threads, "threads", "number of threads; 0: all processors")
@@ -237,14 +255,7 @@ func cpuBackend(measured *tune.File) runtime.Backend {
 }
 
 // printLowered prints the steps of the model, or the plan for a shape.
-func printLowered(w io.Writer, m *open.Model, s shape, o runtime.Options, measured *tune.File) error {
-	o.Backend = cpuBackend(measured)
-	o.Copy = ownCopy(m)
-	model, err := m.Compile(o)
-	if err != nil {
-		return err
-	}
-	defer model.Close()
+func printLowered(w io.Writer, m *open.Model, model *runtime.Model, s shape) (err error) {
 	var dims map[string]int64
 	if s.given() {
 		if dims, err = s.dims(model.Graph(), m.Dims); err != nil {
@@ -260,19 +271,12 @@ func printLowered(w io.Writer, m *open.Model, s shape, o runtime.Options, measur
 }
 
 // explainForms prints the backend's choices.
-func explainForms(w io.Writer, m *open.Model, s shape, o runtime.Options, measured *tune.File) error {
+func explainForms(w io.Writer, m *open.Model, model *runtime.Model, s shape, measured *tune.File) error {
 	constants := fmt.Sprintf("default constants, kernels %s; essmc tune can measure this machine", cpu.Kernels())
 	if measured != nil {
 		constants = fmt.Sprintf("constants from essmc tune of %s, kernels %s", measured.Time.Format("2006-01-02"),
 			measured.Kernels)
 	}
-	o.Backend = cpuBackend(measured)
-	o.Copy = ownCopy(m)
-	model, err := m.Compile(o)
-	if err != nil {
-		return err
-	}
-	defer model.Close()
 	given := s.given()
 	s = s.orDefault(model.Graph(), m.Dims)
 	dims, err := s.dims(model.Graph(), m.Dims)

@@ -304,6 +304,7 @@ type runFlags struct {
 	sourceFlags
 	kernel, device, precision choice
 	threads                   whole
+	outputs                   []string
 }
 
 func (f *runFlags) register(cmd *cobra.Command) {
@@ -311,6 +312,21 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	f.threads = whole{0, 0}
 	cmd.Flags().Var(&f.threads, "threads", "number of threads; 0: all processors")
 	choiceVar(cmd, &f.device, "device", "cpu, or ref, the reference interpreter, which is slow and exact", "cpu", "ref")
+}
+
+// outputsVar adds the flag for the outputs to compute.
+func outputsVar(cmd *cobra.Command, v *[]string, usage string) {
+	cmd.Flags().StringSliceVar(v, "outputs", nil, usage)
+	complete(cmd, "outputs", cobra.NoFileCompletions)
+}
+
+// wrongOutputs makes a usage error of names in --outputs that the model does not have.
+func wrongOutputs(cmd *cobra.Command, err error) error {
+	var o *runtime.OptionError
+	if errors.As(err, &o) && o.Option == "Outputs" {
+		return usagef("%s: --outputs: %s", cmd.CommandPath(), o.Msg)
+	}
+	return err
 }
 
 const lowUsage = "bf16 and int8 round the operands of dense products; bf16 is faster only on processors with " +
@@ -361,7 +377,7 @@ func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 	if f.device.value != "ref" {
 		o.Backend = cpu.New(tunedOptions(cmd)...)
 	}
-	o.Precision = precisions[f.precision.value]
+	o.Precision, o.Outputs = precisions[f.precision.value], f.outputs
 	return o
 }
 
@@ -369,12 +385,13 @@ func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 // backends.
 func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Options) (*runtime.Model, error) {
 	o.Copy = ownCopy(m)
+	compile := m.Compile
 	if f.device.value == "ref" {
-		return busy(cmd, "compiling", func() (*runtime.Model, error) { return m.CompileSource(o) })
+		compile = m.CompileSource
 	}
-	model, err := busy(cmd, "compiling", func() (*runtime.Model, error) { return m.Compile(o) })
-	if err != nil {
-		return nil, err
+	model, err := busy(cmd, "compiling", func() (*runtime.Model, error) { return compile(o) })
+	if err != nil || f.device.value == "ref" {
+		return model, wrongOutputs(cmd, err)
 	}
 	if m.Kind != open.Plan { // warnings of a plan were printed when it was compiled
 		for _, w := range m.Warnings() {

@@ -36,7 +36,9 @@ does; plans and ONNX files that state it refuse other rates. An input can also b
 number, or a list as in [1,2,3] or [[1,2],[3,4]].
 
 Outputs are .npy, .npz or .csv. Without --output, run prints a summary of each output,
-with class names if the model has them.
+with class names if the model has them. --outputs y,z computes only the outputs y and
+z, in less time if the model need not give its state; an input that only others need
+may be left out.
 
 --stream N computes the same results in chunks of N steps, as a stream: it keeps the
 model's state and not the sequence. The model must be causal. An ONNX model that takes
@@ -49,6 +51,7 @@ writes every computed value to DIR/NAME.npy; DIR/values.tsv lists values and fil
 		Example: `  essmc run model.essm --input x.npy
   essmc run model --input input=x.npy --input lengths=n.npy --output y.npy
   essmc run speech.essm --input word.wav --top 5
+  essmc run model.essm --input x.npy --outputs output --output y.npy
   essmc run vad.onnx --input input=speech.wav --input state=zeros.npy --input sr=16000
   essmc run vad.onnx --input input=speech.wav --input sr=16000 --state state=stateN --stream 512
   essmc run model --input x.npy --output y.npy --device ref --precision float64`,
@@ -79,6 +82,7 @@ writes every computed value to DIR/NAME.npy; DIR/values.tsv lists values and fil
 	modelCompletion(cmd)
 	inputVar(cmd, &inputs)
 	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output: `[NAME=]FILE`; can be repeated")
+	outputsVar(cmd, &f.outputs, "compute only these outputs: `NAMES` with commas (default: all)")
 	f.register(cmd)
 	f.registerExact(cmd)
 	replace.register(cmd)
