@@ -25,6 +25,17 @@ const powerNanos = 60
 // blockScan is the time of a step of a state of a head in blocks, with B and C, relative to Costs.Scan.
 const blockScan = 0.42
 
+// Transforms of several features beside each other take a part of the time of those of single sequences, by which Costs
+// counts: besideFFT, and a group of besideGroup features one Costs.Call.
+const besideGroup = 8
+
+func besideFFT() float64 {
+	if kernel.Variant() == kernel.Generic {
+		return 1
+	}
+	return 0.25
+}
+
 // problem is a recurrence with its shapes.
 type problem struct {
 	info                *record.RecurrenceInfo
@@ -131,7 +142,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 	if i.Stateless {
 		taps = min(taps, float64(i.Taps))
 	}
-	calls := float64(p.batch) * n * per * parts // sequences, each of which fft and direct take by itself
+	calls := float64(p.batch) * n * per * parts // sequences, each of which direct takes by itself
 	var flops, nanos, bytes float64
 	buffer := rows * n * parts * 4
 	n *= float64(max(1, i.States))
@@ -183,7 +194,13 @@ func (p problem) estimate(form string) runtime.Estimate {
 			bytes = 2*buffer + (per+2)*size*4
 		}
 		flops = transforms * 2.5 * size * math.Log2(size)
-		nanos = transforms*size*math.Log2(size)*c.FFT + rows*n*parts*per*c.Pass + calls*c.Call
+		nanos = rows*n*parts*per*c.Pass + calls*c.Call
+		if i.Beside {
+			groups := math.Ceil(n / besideGroup)
+			transforms *= groups * besideGroup / n * besideFFT()
+			nanos = rows*n*c.Pass + float64(p.batch)*groups*c.Call
+		}
+		nanos += transforms * size * math.Log2(size) * c.FFT
 		if per > 1 { // nor are the kernels
 			nanos += powers
 		}

@@ -21,7 +21,7 @@ type Costs struct {
 	Scan float64 `json:"scan_ns"`
 	// ComplexScan is the time of a step of any other complex state, in nanoseconds.
 	ComplexScan float64 `json:"complex_scan_ns"`
-	// FFT is the time of a number in a radix-2 pass of a real transform, in nanoseconds.
+	// FFT is the time of a number in a radix-2 pass of a real transform of a single sequence, in nanoseconds.
 	FFT float64 `json:"fft_ns"`
 	// Pass is the time to write a float32 to memory and to read it again, in nanoseconds.
 	Pass float64 `json:"pass_ns"`

@@ -74,14 +74,15 @@ func solveCosts(t map[string]float64) Costs {
 		Scan:        t["scan"] / (scanSize * scanSteps),
 		ComplexScan: t["complex scan"] / (scanSize * scanSteps),
 		Pass:        t["copy"] / copySize,
-		Call:        (t["tiny fft"] - t["tiny scan"]) / convolutionSize,
+		Call:        (t["tiny fft"] - t["tiny scan"]) / (convolutionSize / besideGroup),
 		Dense:       4 * denseSize * denseHead * denseLen / t["dense"],
 		Gemm:        2 * gemmRows * gemmSize * gemmSize / t["gemm"],
 	}
 	c.tidy()
 	passes := func(steps float64) float64 { return convolutionSize * (steps*c.Pass + c.Call) }
 	const size = 2 * fftSteps
-	c.FFT = (t["fft"] - passes(fftSteps)) / (2 * convolutionSize * size * math.Log2(size))
+	groups := convolutionSize * (fftSteps*c.Pass + c.Call/besideGroup)
+	c.FFT = (t["fft"] - groups) / (2 * convolutionSize * size * math.Log2(size) * besideFFT())
 	// Nanoseconds per output of both correlations: 2·taps/Direct + Output, with half of the taps if there is no window.
 	long := (t["direct"] - passes(directSteps)) / (convolutionSize * directSteps)
 	short := (t["short direct"] - passes(shortSteps)) / (convolutionSize * shortSteps)

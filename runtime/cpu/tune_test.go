@@ -20,7 +20,7 @@ func TestSolveCosts(t *testing.T) {
 		Dense: 8, Gemm: 100}, DefaultCosts()} {
 		expect := func(form string, steps, n, per, window int) float64 {
 			return float64(problem{&record.RecurrenceInfo{N: n, PerHead: per, Window: window, Direction: essm.Forward,
-				VIm: -1, XIm: -1, State: -1, StateOut: -1}, want, 1, steps, 64}.estimate(form).Time)
+				VIm: -1, XIm: -1, State: -1, StateOut: -1, Beside: true}, want, 1, steps, 64}.estimate(form).Time)
 		}
 		got := solveCosts(map[string]float64{
 			"scan":         expect(essm.FormScan, scanSteps, scanSize, 1, 0),
@@ -29,7 +29,7 @@ func TestSolveCosts(t *testing.T) {
 			"direct":       expect(essm.FormDirect, directSteps, convolutionSize, 1, 0),
 			"short direct": expect(essm.FormDirect, shortSteps, convolutionSize, 1, shortTaps),
 			"dense":        expect(essm.FormScan, denseLen, denseSize, denseHead, 0),
-			"tiny scan":    300, "tiny fft": 300 + want.Call*convolutionSize, "copy": want.Pass * copySize,
+			"tiny scan":    300, "tiny fft": 300 + want.Call*convolutionSize/besideGroup, "copy": want.Pass * copySize,
 			"gemm": 2 * gemmRows * gemmSize * gemmSize / want.Gemm,
 		})
 		for i, f := range got.fields() {

@@ -49,4 +49,9 @@
 // A transform is a sequence of passes of radix 8 and smaller factors, each of which reads memory in order. Lengths with
 // a prime factor above 13 become a convolution (Bluestein). A real transform takes half the work of a complex one. Long
 // transforms, and the computation of tables, call a Stop from time to time and end early if it returns true.
+//
+// Convolutions with long kernels transform the features of a group beside each other: a vector holds a number of each, as
+// the rows of a sequence do, so no numbers are transposed or shuffled. Passes run in place and leave spectra in the order
+// of reversed digits, which the way back undoes. The parts of a spectrum that the first pass leaves are finished,
+// multiplied and transformed back while they are in the cache.
 package kernel

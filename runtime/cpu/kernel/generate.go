@@ -11,6 +11,8 @@ package kernel
 //go:generate sh _asm/generate.sh arith512
 //go:generate sh _asm/generate.sh fused512
 //go:generate sh _asm/generate.sh fft512
+//go:generate sh _asm/generate.sh beside
+//go:generate sh _asm/generate.sh beside512
 //go:generate sh _asm/generate.sh heads
 //go:generate sh _asm/generate.sh siso
 //go:generate sh _asm/generate.sh transpose

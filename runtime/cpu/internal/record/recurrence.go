@@ -30,6 +30,7 @@ type RecurrenceInfo struct {
 	Unstable           bool // powers of eigenvalues grow without bound, so only the form scan is safe
 	Stateless          bool // a convolution with a given kernel of Taps numbers, without states
 	Taps               int
+	Beside             bool // the form fft transforms several features beside each other
 }
 
 // TileInput is the input of a tile: one row of N numbers per step. OldRe and OldIm are the input one window earlier

@@ -28,7 +28,7 @@ func convolutionRecurrence(s *lowering.Step) record.Recurrence {
 	dir, _ := record.ScanAttrs(s.Node)
 	return &convolution{weights: s.Constant(1), form: s.Node.Attrs.Str("form", essm.FormDirect),
 		RecurrenceInfo: record.RecurrenceInfo{
-			N: shape[0], Direction: dir, PerHead: 1, Stateless: true, Taps: shape[1],
+			N: shape[0], Direction: dir, PerHead: 1, Stateless: true, Taps: shape[1], Beside: true,
 			VRe: 0, VIm: -1, State: -1, XRe: 0, XIm: -1, StateOut: -1,
 		}}
 }
@@ -37,17 +37,39 @@ func (c *convolution) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
 
 func (c *convolution) Tiled(string, int) record.TileKernel { return nil }
 
-func (c *convolution) Sequence(form string, length int, _ bool) record.SequenceKernel {
+func (c *convolution) Sequence(form string, length int, history bool) record.SequenceKernel {
+	if form == essm.FormFFT {
+		k := &responses{from: c}
+		k.setupBeside(&c.RecurrenceInfo, length, history, true)
+		return k
+	}
 	k := &convolutionSequence{c: c}
-	k.setup(&c.RecurrenceInfo, length, false, form == essm.FormFFT)
+	k.setup(&c.RecurrenceInfo, length, false, false)
 	return k
 }
 
-// convolutionSequence convolves whole sequences, a few features at a time.
+func (c *convolution) kernels(i int, taps [2][]float32, _ *record.Workspace) {
+	all := c.weights[i*c.Taps : (i+1)*c.Taps]
+	spread(taps, all, c.Direction)
+}
+
+// spread copies a kernel to the halves of a direction.
+func spread(taps [2][]float32, k []float32, direction string) {
+	if direction == essm.Backward {
+		taps[0][0] = 0
+	} else {
+		copy(taps[0], k)
+	}
+	copy(taps[1], k)
+}
+
+// free returns false: there are no states.
+func (c *convolution) free(int, *record.Sequence, []float32, []float64) bool { return false }
+
+// convolutionSequence convolves whole sequences directly, a few features at a time.
 type convolutionSequence struct {
 	convolver
-	c    *convolution
-	spec []float32 // by feature
+	c *convolution
 }
 
 // featuresPerPiece is the number of neighbouring features that are transposed together: those of a vector.
@@ -57,42 +79,13 @@ func (k *convolutionSequence) Pieces() int {
 	return (k.c.N + featuresPerPiece - 1) / featuresPerPiece
 }
 
-func (k *convolutionSequence) Bytes() int64 {
-	if k.fft == nil {
-		return 0
-	}
-	return k.tables() + int64(k.fft.Len()*k.c.N)*4
-}
+func (k *convolutionSequence) Bytes() int64 { return 0 }
 
-func (k *convolutionSequence) kernel(j int) []float32 {
-	return k.c.weights[j*k.c.Taps : (j+1)*k.c.Taps]
-}
+func (k *convolutionSequence) Prepare() {}
 
-func (k *convolutionSequence) Prepare() {
-	if k.fft == nil {
-		return
-	}
-	k.spec = make([]float32, k.fft.Len()*k.c.N)
-}
+func (k *convolutionSequence) Fill(*record.Workspace) {}
 
-func (k *convolutionSequence) Fill(w *record.Workspace) {
-	if !k.fillTables(w) {
-		return
-	}
-	n := k.fft.Len()
-	tmp := w.Scratch[:n]
-	for j := 0; j < k.c.N && !w.Stopped(); j++ {
-		k.spectrum(k.spec[j*n:(j+1)*n], k.kernel(j), tmp, w)
-	}
-}
-
-func (k *convolutionSequence) Scratch() int {
-	n := 2 * featuresPerPiece * k.length
-	if k.fft != nil {
-		return n + 2*k.fft.Len()
-	}
-	return n + k.convolver.taps
-}
+func (k *convolutionSequence) Scratch() int { return 2*featuresPerPiece*k.length + k.convolver.taps }
 
 func (k *convolutionSequence) Run(piece int, s *record.Sequence, tmp []float32, _ []float64) {
 	n, from := k.c.N, piece*featuresPerPiece
@@ -101,16 +94,8 @@ func (k *convolutionSequence) Run(piece int, s *record.Sequence, tmp []float32, 
 	kernel.Transpose(in, k.length, s.V[from:], n, k.length, count)
 	for i := 0; i < count && !s.Stopped(); i++ {
 		col, y, j := in[i*k.length:(i+1)*k.length], out[i*k.length:(i+1)*k.length], from+i
-		if k.fft != nil {
-			size := k.fft.Len()
-			spec, work := tmp[:size], tmp[size:2*size]
-			k.fft.Forward(spec, col, work, s.W.Halted)
-			k.fft.Mul(spec, spec, k.spec[j*size:(j+1)*size])
-			k.fft.Inverse(y, spec, 0, false, work, s.W.Halted)
-		} else {
-			clear(y)
-			k.direct(s, y, col, k.kernel(j), tmp)
-		}
+		clear(y)
+		k.direct(s, y, col, k.c.weights[j*k.c.Taps:(j+1)*k.c.Taps], tmp)
 	}
 	kernel.Transpose(s.X[from:], n, out, k.length, count, k.length)
 }

@@ -6,13 +6,15 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// convolver holds the lengths and the transform of a convolution over whole sequences.
+// convolver holds the lengths and the transform of a convolution over whole sequences: that of a sequence, or one of
+// several features beside each other.
 type convolver struct {
 	info   *record.RecurrenceInfo
 	length int // steps of the sequence
 	past   int // inputs before the first step
 	taps   int // of the kernel
 	fft    *kernel.FFT
+	beside *kernel.Convolution
 }
 
 func (v *convolver) setup(info *record.RecurrenceInfo, length int, history, fft bool) {
@@ -29,6 +31,14 @@ func (v *convolver) setup(info *record.RecurrenceInfo, length int, history, fft 
 	}
 	if fft {
 		v.fft = kernel.NewFFT(v.past + length + v.taps)
+	}
+}
+
+// setupBeside is setup, for a transform of several features if fft says so.
+func (v *convolver) setupBeside(info *record.RecurrenceInfo, length int, history, fft bool) {
+	v.setup(info, length, history, false)
+	if fft {
+		v.beside = kernel.NewConvolution(v.past+length+v.taps, info.N)
 	}
 }
 

@@ -30,6 +30,7 @@ func diagonalRecurrence(s *lowering.Step) record.Recurrence {
 		XRe: record.Index(s.Node.Out(0) != nil, 0), XIm: record.Index(s.Node.Out(1) != nil, 1),
 		StateOut: record.Index(s.Node.Out(2) != nil, 2),
 	}
+	c.Beside = c.VIm < 0 && c.XIm < 0
 	c.sys = kernel.Diagonal{ARe: make([]float64, n), AIm: make([]float64, n), BRe: bRe, BIm: bIm}
 	if window > 0 {
 		c.sys.CutRe, c.sys.CutIm = make([]float64, n), make([]float64, n)
@@ -73,6 +74,11 @@ func across(a []complex128, rows int) []float64 {
 }
 
 func (c *diagonal) Sequence(form string, length int, history bool) record.SequenceKernel {
+	if form == essm.FormFFT && c.Beside {
+		k := &responses{from: c}
+		k.setupBeside(&c.RecurrenceInfo, length, history, true)
+		return k
+	}
 	k := &diagonalSequence{c: c}
 	k.setup(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
 	return k
@@ -92,6 +98,33 @@ func impulse(re, im []float32, a, b complex128) {
 		}
 		p *= step
 	}
+}
+
+// kernels computes the kernel of state i, if inputs and outputs are real.
+func (c *diagonal) kernels(i int, taps [2][]float32, _ *record.Workspace) {
+	all := taps[0]
+	if taps[1] != nil {
+		all = taps[1]
+	}
+	impulse(all, nil, c.a[i], c.b[i])
+	if taps[1] != nil {
+		spread(taps, all, c.Direction)
+	}
+}
+
+func (c *diagonal) free(i int, s *record.Sequence, y []float32, _ []float64) bool {
+	step, z := essm.Pow(c.a[i], 1), complex(s.Z[i], s.Z[c.N+i])
+	if z == 0 {
+		return false
+	}
+	for t := range y {
+		if t%stepsUnchecked == 0 && s.Stopped() {
+			return true
+		}
+		z *= step
+		y[t] = float32(real(z))
+	}
+	return true
 }
 
 // DiagonalScan computes the recurrence step by step.

@@ -37,7 +37,7 @@ func dplrRecurrence(s *lowering.Step) record.Recurrence {
 	c.RecurrenceInfo = record.RecurrenceInfo{
 		N: shape[0], States: c.n, Rank: max(1, c.rank), Window: window, Direction: dir, Size: max(2*all, 4*c.n) + c.rank,
 		Saved: 2 * all, PerHead: 1, VRe: 0, VIm: -1, State: record.Index(!s.Absent(13), 13), XRe: record.Index(s.Node.Out(0) != nil, 0),
-		XIm: -1, StateOut: record.Index(s.Node.Out(1) != nil, 1),
+		XIm: -1, StateOut: record.Index(s.Node.Out(1) != nil, 1), Beside: true,
 	}
 	var in [8][]float64
 	for i := range in {
@@ -65,7 +65,7 @@ func (c *dplr) Tiled(_ string, _ int) record.TileKernel { return dplrScan{c} }
 
 func (c *dplr) Sequence(form string, length int, history bool) record.SequenceKernel {
 	k := &responses{from: c}
-	k.setup(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
+	k.setupBeside(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
 	if c.StateOut >= 0 && c.Window == 0 {
 		k.end = &dplrEnd{c: c, length: length}
 	}
@@ -86,25 +86,25 @@ func (c *dplr) kernels(i int, taps [2][]float32, w *record.Workspace) {
 	})
 }
 
-// free sets y to the response of feature j to the states before the first step.
-func (c *dplr) free(j int, s *record.Sequence, y []float32, state []float64) {
+func (c *dplr) free(j int, s *record.Sequence, y []float32, state []float64) bool {
 	n, all := c.n, c.N*c.n
 	zr, zi, low := state[:n], state[n:2*n], state[2*n:2*n+c.rank]
 	copy(zr, s.Z[j*n:(j+1)*n])
 	copy(zi, s.Z[all+j*n:all+(j+1)*n])
 	if zero(zr) && zero(zi) {
-		return
+		return false
 	}
 	d := &c.heads[j]
 	d.Project(low, zr, zi)
 	cr, ci := c.output(0, j)
 	for t := range y {
 		if t%stepsUnchecked == 0 && s.Stopped() {
-			return
+			return true
 		}
 		d.Advance(zr, zi, low, 0, 0)
 		y[t] = float32(kernel.Output(cr, ci, zr, zi))
 	}
+	return true
 }
 
 // output returns the factors of the outputs of feature i, of the forward half, or of the backward half.

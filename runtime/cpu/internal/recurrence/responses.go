@@ -13,8 +13,9 @@ type responder interface {
 	// one step on. The second is nil in systems that go forward; in those that go backward, the first is a single number,
 	// the factor of the input of the step itself. It ends early when the run is stopped.
 	kernels(i int, taps [2][]float32, w *record.Workspace)
-	// free sets y to the response of feature i to the states before the first step.
-	free(i int, s *record.Sequence, y []float32, state []float64)
+	// free sets y to the response of feature i to the states before the first step. It returns false, and leaves y as it
+	// is, if these are zero. state is scratch of RecurrenceInfo.Size numbers.
+	free(i int, s *record.Sequence, y []float32, state []float64) bool
 }
 
 // ending computes the state of a feature after the last step of a sequence.
@@ -33,13 +34,21 @@ type responses struct {
 	convolver
 	from  responder
 	table [2][]float32 // kernels, by feature
-	spec  []float32    // by feature, of both halves together
+	spec  []float32    // by group of features, of both halves together
 	end   ending       // nil if the state after the last step is not wanted, or a scan computes it
 }
 
 func (k *responses) Finishes() bool { return k.end != nil }
 
-func (k *responses) Pieces() int { return (k.info.N + featuresPerPiece - 1) / featuresPerPiece }
+func (k *responses) Pieces() int { return (k.info.N + k.group() - 1) / k.group() }
+
+// group returns the number of features of a piece.
+func (k *responses) group() int {
+	if k.beside != nil {
+		return k.beside.Group()
+	}
+	return featuresPerPiece
+}
 
 func (k *responses) halves() int {
 	if k.info.Direction == essm.Forward {
@@ -61,21 +70,21 @@ func (k *responses) Bytes() int64 {
 	if k.end != nil {
 		bytes = k.end.bytes()
 	}
-	if k.fft == nil {
+	if k.beside == nil {
 		for half := range k.halves() {
 			bytes += int64(k.info.N*k.size(half)) * 4
 		}
 		return bytes
 	}
-	return bytes + k.tables() + int64(k.fft.Len()*k.info.N)*4
+	return bytes + k.beside.Bytes() + int64(k.beside.Len()*k.Pieces())*4
 }
 
 func (k *responses) Prepare() {
 	if k.end != nil {
 		k.end.prepare()
 	}
-	if k.fft != nil {
-		k.spec = make([]float32, k.fft.Len()*k.info.N)
+	if k.beside != nil {
+		k.spec = make([]float32, k.beside.Len()*k.Pieces())
 		return
 	}
 	for half := range k.halves() {
@@ -90,55 +99,75 @@ func (k *responses) part(half, i int) []float32 {
 }
 
 func (k *responses) Fill(w *record.Workspace) {
-	if k.fft != nil && !k.fillTables(w) {
-		return
-	}
 	if k.end != nil {
 		k.end.fill(w)
 	}
-	var taps [2][]float32
-	var sum, tmp []float32
-	if k.fft != nil {
-		size, rest := k.fft.Len(), w.Scratch
-		tmp, sum, rest = rest[:size], rest[size:2*size], rest[2*size:]
-		for half := range k.halves() {
-			taps[half] = rest[half*k.taps:][:k.size(half)]
-		}
+	if k.beside != nil {
+		k.fillSpectra(w)
+		return
 	}
+	var taps [2][]float32
 	for i := 0; i < k.info.N && !w.Stopped(); i++ {
-		if k.fft == nil {
-			for half := range k.halves() {
-				taps[half] = k.part(half, i)
-			}
+		for half := range k.halves() {
+			taps[half] = k.part(half, i)
 		}
 		k.from.kernels(i, taps, w)
-		if k.fft == nil {
-			continue
+	}
+}
+
+// fillSpectra computes the tables of the form fft.
+func (k *responses) fillSpectra(w *record.Workspace) {
+	if !k.beside.Prepare(w.Halted) {
+		return
+	}
+	var taps [2][]float32
+	points, rest := w.Scratch[:k.beside.Scratch()], w.Scratch[k.beside.Scratch():]
+	for half := range k.halves() {
+		taps[half] = rest[half*k.taps:][:k.size(half)]
+	}
+	for piece := range k.Pieces() {
+		clear(points)
+		from := piece * k.group()
+		for i := from; i < min(from+k.group(), k.info.N) && !w.Stopped(); i++ {
+			k.from.kernels(i, taps, w)
+			k.beside.Place(points, i-from, taps[0], taps[1])
 		}
-		spec := k.spec[i*k.fft.Len() : (i+1)*k.fft.Len()]
-		k.fft.ForwardRing(spec, taps[0], true, false, tmp, w.Halted)
-		if taps[1] != nil {
-			k.fft.ForwardRing(sum, taps[1], false, true, tmp, w.Halted)
-			for j, x := range sum {
-				spec[j] += x
-			}
+		if w.Stopped() {
+			return
 		}
+		n := k.beside.Len()
+		k.beside.Transform(k.spec[piece*n:(piece+1)*n], points, w.Halted)
 	}
 }
 
 func (k *responses) Scratch() int {
-	n := featuresPerPiece * (k.past + 2*k.length)
 	rest := 0
 	if k.end != nil {
 		rest = k.end.scratch()
 	}
-	if k.fft != nil {
-		return max(n, 2*k.taps) + max(rest, 2*k.fft.Len())
+	if k.beside == nil {
+		return featuresPerPiece*(k.past+2*k.length) + max(rest, k.taps)
 	}
-	return n + max(rest, k.taps)
+	more := k.group() * k.freed()
+	if k.end != nil {
+		more += k.length + rest
+	}
+	return k.beside.Scratch() + max(2*k.taps, more)
+}
+
+// freed returns the size of the response of a feature to the states before the first step.
+func (k *responses) freed() int {
+	if k.info.State >= 0 && k.info.Window == 0 {
+		return k.length
+	}
+	return 0
 }
 
 func (k *responses) Run(piece int, s *record.Sequence, tmp []float32, state []float64) {
+	if k.beside != nil {
+		k.runBeside(piece, s, tmp, state)
+		return
+	}
 	all, from, cols := k.info.N, piece*featuresPerPiece, k.past+k.length
 	count := min(featuresPerPiece, all-from)
 	take := func(n int) (p []float32) {
@@ -170,14 +199,6 @@ func (k *responses) Run(piece int, s *record.Sequence, tmp []float32, state []fl
 		if k.end != nil && s.Next != nil {
 			k.end.run(j, s, col, state, tmp)
 		}
-		if k.fft != nil {
-			size := k.fft.Len()
-			spec, work := tmp[:size], tmp[size:2*size]
-			k.fft.Forward(spec, col, work, s.W.Halted)
-			k.fft.Mul(spec, spec, k.spec[j*size:(j+1)*size])
-			k.inverse(y, spec, work, s.W)
-			continue
-		}
 		taps := k.part(0, j)
 		rev := tmp[:len(taps)]
 		for t, x := range taps {
@@ -189,4 +210,37 @@ func (k *responses) Run(piece int, s *record.Sequence, tmp []float32, state []fl
 		}
 	}
 	kernel.Transpose(s.X[from:], all, out, k.length, count, k.length)
+}
+
+// runBeside computes a piece by FFT.
+func (k *responses) runBeside(piece int, s *record.Sequence, tmp []float32, state []float64) {
+	all, from, n := k.info.N, piece*k.group(), k.beside.Scratch()
+	count := min(k.group(), all-from)
+	points, tmp := tmp[:n], tmp[n:]
+	f := kernel.Features{X: s.X[from:], V: s.V[from:], Stride: all, Count: count, Steps: k.length}
+	if s.Past != nil {
+		f.Past, f.PastStride, f.Old = s.Past[from:], all, len(s.Past)/all
+	}
+	var freed [16]bool // of a group
+	length := k.freed()
+	for i := 0; i < count && !s.Stopped(); i++ {
+		if s.Z != nil && length > 0 {
+			freed[i] = k.from.free(from+i, s, tmp[i*length:(i+1)*length], state)
+		}
+		if k.end != nil && s.Next != nil {
+			col, rest := tmp[count*length:][:k.length], tmp[count*length+k.length:]
+			s.Column(col, all, from+i, false)
+			k.end.run(from+i, s, col, state, rest)
+		}
+	}
+	size := k.beside.Len()
+	k.beside.Run(&f, k.spec[piece*size:(piece+1)*size], points, s.W.Halted)
+	for i, more := range freed[:count] {
+		if !more || s.Stopped() {
+			continue
+		}
+		for t, y := range tmp[i*length : (i+1)*length] {
+			s.X[t*all+from+i] += y
+		}
+	}
 }

@@ -72,7 +72,7 @@ func sisoRecurrence(s *lowering.Step) record.Recurrence {
 	all := heads * n
 	c.RecurrenceInfo = record.RecurrenceInfo{
 		N: heads, States: n, Direction: dir, Size: 2 * all, Saved: 2 * all, PerHead: 1,
-		VRe: 0, VIm: -1, State: state, XRe: 0, XIm: -1, StateOut: stateOut,
+		VRe: 0, VIm: -1, State: state, XRe: 0, XIm: -1, StateOut: stateOut, Beside: true,
 	}
 	for j := range all {
 		a := complex(aRe[j], aIm[j])

@@ -8,7 +8,7 @@ import (
 
 func (c *Siso) Sequence(form string, length int, history bool) record.SequenceKernel {
 	k := &responses{from: c}
-	k.setup(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
+	k.setupBeside(&c.RecurrenceInfo, length, history, form == essm.FormFFT)
 	return k
 }
 
@@ -32,7 +32,7 @@ func (c *Siso) kernels(i int, taps [2][]float32, w *record.Workspace) {
 		step[s] = essm.Pow(v, responseSteps)
 	}
 	all := taps[0]
-	if c.Direction != essm.Forward {
+	if taps[1] != nil {
 		all = taps[1]
 	}
 	for lo := 0; lo < len(all) && !w.Stopped(); lo += responseSteps {
@@ -50,29 +50,25 @@ func (c *Siso) kernels(i int, taps [2][]float32, w *record.Workspace) {
 			part[k] = float32(sum[k])
 		}
 	}
-	switch c.Direction {
-	case essm.Backward:
-		taps[0][0] = 0
-	case essm.Bidirectional:
-		copy(taps[0], all)
+	if taps[1] != nil {
+		spread(taps, all, c.Direction)
 	}
 	if c.direct != nil {
 		taps[0][0] += c.direct[i]
 	}
 }
 
-// free sets y to the response of feature i to the states before the first step.
-func (c *Siso) free(i int, s *record.Sequence, y []float32, state []float64) {
+func (c *Siso) free(i int, s *record.Sequence, y []float32, state []float64) bool {
 	n, all := c.States, len(c.a)
 	zr, zi := state[:n], state[n:2*n]
 	copy(zr, s.Z[i*n:(i+1)*n])
 	copy(zi, s.Z[all+i*n:all+(i+1)*n])
 	if zero(zr) && zero(zi) {
-		return
+		return false
 	}
 	for t := range y {
 		if t%stepsUnchecked == 0 && s.Stopped() {
-			return
+			return true
 		}
 		sum := 0.0
 		for j := range n {
@@ -82,4 +78,5 @@ func (c *Siso) free(i int, s *record.Sequence, y []float32, state []float64) {
 		}
 		y[t] = float32(sum)
 	}
+	return true
 }

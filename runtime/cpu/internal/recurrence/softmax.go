@@ -40,7 +40,7 @@ func softmaxRecurrence(s *lowering.Step) record.Recurrence {
 		c.w[1] = at(7)
 	}
 	c.RecurrenceInfo = record.RecurrenceInfo{N: shape[0], Direction: dir, PerHead: 1, Stateless: true,
-		Taps: math.MaxInt32, VRe: 0, VIm: -1, State: -1, XRe: 0, XIm: -1, StateOut: -1}
+		Taps: math.MaxInt32, VRe: 0, VIm: -1, State: -1, XRe: 0, XIm: -1, StateOut: -1, Beside: true}
 	if window > 0 {
 		c.Taps = window
 	}
@@ -53,7 +53,7 @@ func (c *softmaxConv) Tiled(string, int) record.TileKernel { return nil }
 
 func (c *softmaxConv) Sequence(form string, length int, _ bool) record.SequenceKernel {
 	k := &responses{from: c}
-	k.setup(&c.RecurrenceInfo, length, false, form == essm.FormFFT)
+	k.setupBeside(&c.RecurrenceInfo, length, false, form == essm.FormFFT)
 	return k
 }
 
@@ -75,5 +75,5 @@ func (c *softmaxConv) kernels(i int, taps [2][]float32, w *record.Workspace) {
 	}
 }
 
-// free is never called, since there are no states.
-func (c *softmaxConv) free(int, *record.Sequence, []float32, []float64) {}
+// free returns false: there are no states.
+func (c *softmaxConv) free(int, *record.Sequence, []float32, []float64) bool { return false }

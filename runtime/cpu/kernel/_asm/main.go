@@ -47,8 +47,9 @@ var groups = map[string]func(){
 		partAVX2()
 		weaveAVX2()
 	},
-	"fft":  fft,
-	"norm": norm,
+	"fft":    fft,
+	"beside": besides,
+	"norm":   norm,
 	"int8": func() {
 		int8AVX2()
 		int8Dot()
@@ -88,6 +89,7 @@ var groups = map[string]func(){
 		bf16Products()
 	}),
 	"fft512":       avx512.do(fftPasses),
+	"beside512":    avx512.do(besides),
 	"selective512": avx512.do(selectives),
 }
 
