@@ -90,13 +90,42 @@ func (t *dimTracer) trace(v *ir.Value, depth int) (ir.Shape, bool) {
 	}
 	t.seen[v] = nil
 	s, ok := t.compute(v, depth)
-	if !ok {
+	if ok {
+		s = held(v.Elem(), s)
+	} else {
 		s, ok = unknownElems(v)
 	}
 	if ok {
 		t.seen[v] = s
 	}
 	return s, ok
+}
+
+// held returns the elements that d holds as they are. Others wrap around, and are unknown.
+func held(d tensor.DType, s ir.Shape) ir.Shape {
+	if d == tensor.Int64 || d == tensor.Invalid {
+		return s
+	}
+	out := slices.Clone(s)
+	for i, x := range s {
+		if !holds(d, x) {
+			out[i] = ir.Unknown
+		}
+	}
+	return out
+}
+
+func holds(d tensor.DType, x ir.Dim) bool {
+	k, known := x.Known()
+	if !known {
+		return d == tensor.Int32
+	}
+	t, err := tensor.FromSlice([]int64{k}, 1).Convert(d, false)
+	if err != nil {
+		return false
+	}
+	v, err := t.Int64s()
+	return err == nil && v[0] == k
 }
 
 // unknownElems returns unknown dimensions for a vector of known length.

@@ -545,7 +545,7 @@ func (sg *signature) outputShapes(dims map[string]int64) [][]int {
 		shape := make([]int, len(t.Shape))
 		for axis, d := range t.Shape {
 			n, err := d.Eval(dims)
-			if err != nil {
+			if err != nil || n < 0 {
 				shape = nil
 				break
 			}

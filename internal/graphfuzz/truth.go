@@ -1,6 +1,7 @@
 package graphfuzz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,8 @@ type noise struct {
 	odd    bool // some result is infinite or NaN
 	inputs bool // elements change by their own rounding unit as well, as if the inputs of nodes were other ones
 	most   map[*ir.Value]float64
+	last   map[*ir.Value]tensor.Datum
+	ties   *equals
 }
 
 // largest returns the largest absolute value of an element of v, as far as it is known.
@@ -54,6 +57,56 @@ func (w *noise) largest(v *ir.Value) float64 {
 	return w.most[v]
 }
 
+// growth returns the factor by which errors grow over a sequence in a system with a window that is not stable. Recurrences
+// subtract there, with all digits that have grown, what the window has left behind.
+func (w *noise) growth(n *ir.Node) float64 {
+	if n.Op.Domain != "essm" || n.Attrs.Int("window", 0) == 0 ||
+		!slices.Contains([]string{"Scan", "SSM", "DenseScan", "DenseSSM"}, n.Op.Name) {
+		return 1
+	}
+	x, ok := w.datum(n.In(0)).(*tensor.Tensor)
+	a, ok2 := w.datum(n.In(1)).(*tensor.Tensor)
+	if !ok || !ok2 || x.Rank() < 2 || a.Rank() < 1 {
+		return 1
+	}
+	most, length := 1.0, x.Dim(1)
+	if a.Rank() == 4 {
+		k := a.Dim(3)
+		for m := range slices.Chunk(reals(a), max(1, k*k)) {
+			most = max(most, largestPower(m, k, length))
+		}
+	} else { // the logarithms of diagonals
+		for _, v := range reals(a) {
+			most = max(most, math.Exp(v*float64(length)))
+		}
+	}
+	return min(most, 1e12)
+}
+
+// largestPower returns the largest element of the powers of a matrix of k rows whose exponents are powers of 2, up to n.
+func largestPower(m []float64, k, n int) float64 {
+	most := 0.0
+	for ; n > 0 && most < 1e12; n /= 2 {
+		square := make([]float64, len(m))
+		for i := range m {
+			most = max(most, math.Abs(m[i]))
+			for j := range k {
+				square[i] += m[i/k*k+j] * m[j*k+i%k]
+			}
+		}
+		m = square
+	}
+	return most
+}
+
+// datum returns the last datum of v, or nil.
+func (w *noise) datum(v *ir.Value) tensor.Datum {
+	if v.Const != nil {
+		return v.Const
+	}
+	return w.last[v]
+}
+
 func (*noise) Before(eval.Place) error { return nil }
 func (*noise) Done(eval.Place) error   { return nil }
 
@@ -64,6 +117,16 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 		if i < len(at.Node.Outputs) && w.most != nil {
 			w.most[at.Node.Outputs[i]] = largest(d)
 		}
+	}
+	defer func() {
+		for i, d := range out {
+			if i < len(at.Node.Outputs) && w.last != nil {
+				w.last[at.Node.Outputs[i]] = d
+			}
+		}
+	}()
+	if at.Node.Op.Name == "Equal" && w.ties != nil {
+		out[0] = w.ties.settle(w.datum(at.Node.In(0)), w.datum(at.Node.In(1)), out[0])
 	}
 	ulps := w.tol(at.Node)
 	if ulps == 0 && !w.inputs {
@@ -82,12 +145,13 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 		if slices.Contains(spreading, at.Node.Op.Name) && at.Node.Op.Domain != "" {
 			least = 1e-3 // transforms and states that cancel leave digits of what has cancelled
 		}
+		rel := ulps * w.growth(at.Node) * opstest.Unit(v.Elem())
 		if at.Node.Op.Tol == ir.Cancelling { // 1 + erf x has the digits of 1: errors are relative to the argument as well
 			for _, v := range at.Node.Inputs {
 				least = max(least, w.largest(v)*8/ulps)
 			}
 		}
-		w.disturb(c, ulps*opstest.Unit(v.Elem()), least, ulps <= 8)
+		w.disturb(c, rel, least, ulps <= 8)
 		if w.inputs {
 			w.nudge(c, 4*opstest.Unit(v.Elem()))
 		}
@@ -102,8 +166,9 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 	return nil
 }
 
-// disturb adds errors of up to rel, relative to the largest element or to least. If exact is set, small whole numbers
-// stay: the results of few roundings that have none.
+// disturb adds errors of up to rel, relative to the largest element or to least. Some elements that are no larger
+// become 0, as they are where digits cancel or end. If exact is set, small whole numbers stay: the results of few
+// roundings that have none.
 func (w *noise) disturb(t *tensor.Tensor, rel, least float64, exact bool) {
 	if t.DType().IsComplex() {
 		return
@@ -120,6 +185,10 @@ func (w *noise) disturb(t *tensor.Tensor, rel, least float64, exact bool) {
 	}
 	for i, v := range x {
 		if exact && math.Abs(v) < 4096 && v*16 == math.Trunc(v*16) {
+			continue
+		}
+		if math.Abs(v) <= scale*rel && w.rng.IntN(4) == 0 {
+			x[i] = 0 * v
 			continue
 		}
 		x[i] = v + scale*rel*(2*w.rng.Float64()-1)
@@ -150,14 +219,63 @@ func centering(g *ir.Graph) bool {
 	}) != nil
 }
 
+// equals holds, for each time that a run has compared floats for equality, which operand was larger in the first evaluation.
+// Where it is the other one in a later evaluation, they may as well be equal: errors alone hardly ever make them so.
+type equals struct {
+	first [][]int
+	at    int // comparisons of the current evaluation
+}
+
+// settle returns the result of a comparison for equality, with the elements set that may be equal.
+func (t *equals) settle(a, b, equal tensor.Datum) tensor.Datum {
+	x, ok := a.(*tensor.Tensor)
+	y, ok2 := b.(*tensor.Tensor)
+	z, ok3 := equal.(*tensor.Tensor)
+	if !ok || !ok2 || !ok3 || !x.DType().IsFloat() || !y.DType().IsFloat() || z.DType() != tensor.Bool {
+		return equal
+	}
+	p, q, larger := reals(x), reals(y), make([]int, z.Len())
+	for i := range larger {
+		larger[i] = cmp.Compare(p[broadcastAt(x.Shape(), z.Shape(), i)], q[broadcastAt(y.Shape(), z.Shape(), i)])
+	}
+	k := t.at
+	if t.at++; k >= len(t.first) {
+		t.first = append(t.first, larger)
+		return equal
+	}
+	if len(t.first[k]) != len(larger) {
+		return equal
+	}
+	z = z.Clone()
+	for i := range larger {
+		if larger[i] != t.first[k][i] {
+			tensor.Data[bool](z)[i] = true
+		}
+	}
+	return z
+}
+
+// broadcastAt returns the place in a tensor of a shape that broadcasting to another shape reads for place i of that.
+func broadcastAt(shape, to []int, i int) int {
+	at, stride := 0, 1
+	for k := len(to) - 1; k >= len(to)-len(shape); k-- {
+		d := shape[k-len(to)+len(shape)]
+		if d > 1 {
+			at += i % to[k] * stride
+		}
+		i, stride = i/to[k], stride*d
+	}
+	return at
+}
+
 // perturbed evaluates a graph with errors.
-func perturbed(g *ir.Graph, in Data, seed uint64, tol func(n *ir.Node) float64) (Data, error) {
+func perturbed(g *ir.Graph, in Data, seed uint64, tol func(n *ir.Node) float64, t *equals) (Data, error) {
 	p := eval.New(eval.Options{Wide: true})
 	if err := p.Add(g); err != nil {
 		return nil, err
 	}
 	w := &noise{rng: rand.New(rand.NewPCG(seed, 31)), tol: tol, inputs: seed >= 16 && centering(g),
-		most: map[*ir.Value]float64{}}
+		most: map[*ir.Value]float64{}, last: map[*ir.Value]tensor.Datum{}, ties: t}
 	data := make([]tensor.Datum, len(g.Inputs))
 	for i, v := range g.Inputs {
 		data[i] = eval.Present(eval.Widen(in[v.Name]))
@@ -166,7 +284,7 @@ func perturbed(g *ir.Graph, in Data, seed uint64, tol func(n *ir.Node) float64) 
 			w.nudge(t, 4*opstest.Unit(v.Elem()))
 			data[i] = t
 		}
-		w.most[v] = largest(data[i])
+		w.most[v], w.last[v] = largest(data[i]), data[i]
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), runTime)
 	defer cancel()
@@ -221,7 +339,8 @@ func expect(g *ir.Graph, in Data, fits bool) (*expectation, error) {
 
 // spreading are the operators that some implementations compute by transforms, or with taps beyond the sequence: NaN
 // reaches further there.
-var spreading = []string{"SSM", "DenseSSM", "StateSpace", "LongConv", "Scan", "DenseScan", "DFT", "STFT", "Rfft", "Irfft",
+var spreading = []string{"SSM", "DenseSSM", "StateSpace", "LongConv", "Scan", "DenseScan", "DPLRScan", "MatrixConv",
+	"SoftmaxConv", "DFT", "STFT", "Rfft", "Irfft",
 	"Conv", "ConvTranspose"}
 
 // strange reports whether a run has infinities or NaN, and an operator that spreads them. A loop is one if it is raised:
@@ -264,6 +383,13 @@ func notFinite(d tensor.Datum) bool {
 	return ok && t.DType().IsFloat() && slices.ContainsFunc(reals(t), func(v float64) bool {
 		return math.IsNaN(v) || math.Abs(v) > 1e18
 	})
+}
+
+// empty reports whether a datum is a tensor without elements. Of a loop without iterations, only its body may tell the sizes
+// that the other dimensions would have.
+func empty(d tensor.Datum) bool {
+	t, ok := d.(*tensor.Tensor)
+	return ok && t.Len() == 0
 }
 
 // has reports whether a graph has an operator of one of the names.
@@ -316,7 +442,7 @@ func (e *expectation) judge(got Data, tol func(n *ir.Node) float64, raised bool)
 		if strange(e.graph, e.in, raised) {
 			continue
 		}
-		v.counts = has(e.graph, "Unique")
+		v.counts = has(e.graph, "Unique") || loops(e.graph) && empty(got[name]) && empty(e.wide[name])
 		if has(e.graph, "Scan", "SSM", "DenseScan", "DenseSSM", "StateSpace", "LongConv") { // states that cancel
 			most := 0.0
 			for _, d := range e.in {
@@ -356,8 +482,10 @@ func (e *expectation) judge(got Data, tol func(n *ir.Node) float64, raised bool)
 // more returns evaluations with errors.
 func (e *expectation) more(n int, tol func(n *ir.Node) float64) []Data {
 	var all []Data
+	var t equals
 	for i := range n {
-		d, err := perturbed(e.graph, e.in, uint64(i), tol)
+		t.at = 0
+		d, err := perturbed(e.graph, e.in, uint64(i), tol, &t)
 		if err != nil {
 			e.noisyErr = true
 			return nil

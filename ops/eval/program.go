@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -488,6 +489,9 @@ func infer(n *ir.Node) (types []ir.Type, err error) {
 
 // body evaluates the graph that stands for a node.
 func (r *run) body(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, error) {
+	if err := refuses(s.node, in); err != nil {
+		return nil, err
+	}
 	args := make([]tensor.Datum, len(s.args))
 	for i, j := range s.args {
 		args[i] = in[j]
@@ -503,6 +507,35 @@ func (r *run) body(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, error)
 		}
 	}
 	return out, nil
+}
+
+// refuses returns the error of a node whose operator refuses the shapes of its inputs. The nodes of a body may take them.
+func refuses(n *ir.Node, in []tensor.Datum) error {
+	if err := ops.CheckShapes(n.Op, in); err != nil {
+		return err
+	}
+	m, open := *n, false
+	m.Inputs = slices.Clone(n.Inputs)
+	for i, v := range n.Inputs {
+		if v == nil || v.Const != nil {
+			continue
+		}
+		t, ok := v.TensorType()
+		x, ok2 := in[i].(*tensor.Tensor)
+		if !ok || !ok2 || x == nil {
+			continue
+		}
+		if _, known := t.Shape.Known(); known && !t.NoRank {
+			continue
+		}
+		open = true
+		m.Inputs[i] = &ir.Value{Name: v.Name, Type: &ir.TensorType{Elem: t.Elem, Shape: ir.Of(x).Shape}}
+	}
+	if !open {
+		return nil
+	}
+	_, err := n.Op.Infer(&m)
+	return err
 }
 
 // safely is compute for a single node: a panic becomes an error.

@@ -65,7 +65,7 @@ func groupNorm(b *ir.Builder, n *ir.Node, x, gamma, beta *ir.Value) *ir.Value {
 	d := std(b, "Sub", y, mean)
 	variance := std(b, "ReduceMean", std(b, "Mul", d, d), b.Ints(2))
 	y = std(b, "Div", d, std(b, "Sqrt", std(b, "Add", variance, constLike(b, y, ops.Float(n, "epsilon")))))
-	y = std(b, "Reshape", y, shape)
+	y = with(b, "Reshape", vals(y, shape), ir.A("allowzero", 1))
 	perChannel := func(v *ir.Value) *ir.Value {
 		return std(b, "Unsqueeze", cast(b, v, inner), span(b, 1, r-1))
 	}

@@ -98,7 +98,7 @@ var (
 			// In versions before 13, all axes from axis on count as one.
 			shape := std(b, "Shape", x)
 			y := with(b, "Softmax", vals(with(b, "Flatten", vals(x), ir.A("axis", axis))), ir.A("axis", 1))
-			return std(b, "Reshape", y, shape)
+			return with(b, "Reshape", vals(y, shape), ir.A("allowzero", 1))
 		}), ops.IntSpec("axis", -1, "axis of the sums"), ops.Required(ops.IntSpec("opset", nil, "version of Softmax")))
 
 	QLinearConcat = composed(&ir.Op{Name: "QLinearConcat",

@@ -77,6 +77,13 @@ func inferAttention(n *ir.Node) ([]ir.Type, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, pair := range [][2]ir.Dim{{q[0], k[0]}, {q[0], v[0]}, {k[1], v[1]}, {q[3], k[3]}} {
+		if a, ok := pair[0].Known(); ok {
+			if b, ok := pair[1].Known(); ok && a != b {
+				return nil, fmt.Errorf("Q, K, V are %v, %v, %v, which do not match", q, k, v)
+			}
+		}
+	}
 	total := k[2]
 	if p := tensorIn(n, 4); p != nil {
 		if p.NoRank || len(p.Shape) != 4 {

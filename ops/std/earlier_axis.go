@@ -98,7 +98,7 @@ func init() {
 				t := tensorIn(n, 0)
 				if t.NoRank {
 					rows := attr(b, "Flatten", in, ir.A("axis", getInt(n, "axis")))
-					return []*ir.Value{op(b, "Reshape", op(b, name, rows), op(b, "Shape", in[0]))}
+					return []*ir.Value{shapedLike(b, op(b, name, rows), in[0])}
 				}
 				a, err := flattenAxis(n, len(t.Shape))
 				if err != nil {
@@ -119,8 +119,13 @@ func init() {
 				} else {
 					rows = attr(b, "Flatten", in, ir.A("axis", int64(a)))
 				}
-				return []*ir.Value{op(b, "Reshape", op(b, name, rows), op(b, "Shape", in[0]))}
+				return []*ir.Value{shapedLike(b, op(b, name, rows), in[0])}
 			},
 		}, 1)
 	}
+}
+
+// shapedLike reshapes v to the shape of like, empty dimensions included.
+func shapedLike(b *ir.Builder, v, like *ir.Value) *ir.Value {
+	return attr(b, "Reshape", []*ir.Value{v, op(b, "Shape", like)}, ir.A("allowzero", 1))
 }

@@ -28,7 +28,9 @@ var OneHot = ops.Register(&ir.Op{
 				depth = ir.Const(int64(f[0]))
 			}
 		} else if d, ok := ops.DimsOf(n.In(1)); ok && len(d) == 1 && n.In(1).Elem().IsInt() {
-			depth = d[0]
+			if k, known := d[0].Known(); !known || k >= 0 {
+				depth = d[0]
+			}
 		}
 		return slices.Insert(slices.Clone(in), a, depth), nil
 	}),

@@ -58,6 +58,15 @@ func perColumn(b *ir.Builder, v *ir.Value) *ir.Value {
 	return v
 }
 
+// noScalars refuses factors that are scalars, before zero points lend them axes.
+func noScalars(b *ir.Builder, factors ...*ir.Value) {
+	for _, v := range factors {
+		if t, ok := v.TensorType(); ok && !t.NoRank && len(t.Shape) == 0 {
+			b.Fail(fmt.Errorf("a scalar has no matrix product"))
+		}
+	}
+}
+
 // MatMulInteger multiplies quantized matrices.
 var MatMulInteger = ops.Register(ops.ByBody(&ir.Op{
 	Name: "MatMulInteger", Since: 10,
@@ -67,6 +76,7 @@ var MatMulInteger = ops.Register(ops.ByBody(&ir.Op{
 	Out:   ops.Sig("Y:int32"),
 	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly}, Tol: ir.Exact,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		noScalars(b, n.In(0), n.In(1))
 		x, y := castOp(b, in[0], tensor.Int32), castOp(b, in[1], tensor.Int32)
 		if n.In(2) != nil {
 			x = op(b, "Sub", x, perRow(b, castOp(b, in[2], tensor.Int32)))
@@ -110,6 +120,7 @@ var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
 		"y_zero_point:T3"), Out: ops.Sig("y:T3"),
 	Elems: map[string][]tensor.DType{"T1": byteTypes, "T2": byteTypes, "T3": byteTypes, "TS": float32s}, Tol: ir.Exact,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		noScalars(b, n.In(0), n.In(3))
 		work := tensor.Int32
 		if in[0].Elem().IsFloat() || in[3].Elem().IsFloat() {
 			work = tensor.Float32

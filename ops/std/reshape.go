@@ -41,12 +41,13 @@ var Reshape = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		shape, rest := make([]int, len(want)), -1
+		shape, copied, rest := make([]int, len(want)), make([]bool, len(want)), -1
 		for i, d := range want {
 			switch {
 			case d == -1 && rest < 0:
 				rest, d = i, 1
 			case d == 0 && getInt(c.Node, "allowzero") == 0:
+				copied[i] = true
 				if i >= x.Rank() {
 					return nil, fmt.Errorf("shape %v: 0 at place %d has nothing to copy from %v", want, i, x)
 				}
@@ -64,7 +65,12 @@ var Reshape = ops.Register(&ir.Op{
 			}
 			switch {
 			case n == 0 && x.Len() == 0:
-				shape[rest] = 0
+				out := make(ir.Shape, len(shape))
+				for i, k := range shape {
+					out[i] = ir.Const(int64(k))
+				}
+				size, _ := leftOver(ir.Of(x).Shape, out, copied, rest).Known()
+				shape[rest] = int(size)
 			case n == 0 || x.Len()%n != 0:
 				return nil, fmt.Errorf("shape %v does not divide the %d elements of %v", want, x.Len(), x)
 			default:
@@ -77,7 +83,7 @@ var Reshape = ops.Register(&ir.Op{
 })
 
 func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error) {
-	out, rest := slices.Clone(want), -1
+	out, copied, rest := slices.Clone(want), make([]bool, len(want)), -1
 	zero := getInt(n, "allowzero") != 0
 	for i, d := range want {
 		k, known := d.Known()
@@ -94,7 +100,7 @@ func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error)
 			case i >= len(x.Shape):
 				return nil, fmt.Errorf("shape %v: 0 at place %d has nothing to copy from %v", want, i, x.Shape)
 			default:
-				out[i] = x.Shape[i]
+				out[i], copied[i] = x.Shape[i], true
 			}
 		case known && k < 0:
 			return nil, fmt.Errorf("shape %v: %d at place %d", want, k, i)
@@ -114,7 +120,7 @@ func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error)
 		}
 		return out, nil
 	}
-	out[rest] = leftOver(x.Shape, out, rest)
+	out[rest] = leftOver(x.Shape, out, copied, rest)
 	if k, ok := out[rest].Known(); ok {
 		q, okQ := out.Size().Known()
 		p, okP := x.Shape.Size().Known()
@@ -126,10 +132,19 @@ func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error)
 }
 
 // leftOver returns the dimension for -1: the size of the input divided by the other output dimensions, after common
-// dimensions are canceled.
-func leftOver(in, out ir.Shape, rest int) ir.Dim {
-	num := slices.Clone(in)
-	den := slices.Delete(slices.Clone(out), rest, rest+1)
+// dimensions are canceled. Copied ones are, empty or not: an empty batch has samples of the same size.
+func leftOver(in, out ir.Shape, copied []bool, rest int) ir.Dim {
+	var num, den ir.Shape
+	for i, d := range in {
+		if i >= len(copied) || !copied[i] {
+			num = append(num, d)
+		}
+	}
+	for i, d := range out {
+		if i != rest && !copied[i] {
+			den = append(den, d)
+		}
+	}
 	for i := 0; i < len(den); {
 		if j := slices.IndexFunc(num, den[i].Equal); j >= 0 {
 			if k, ok := den[i].Known(); !ok || k != 0 {

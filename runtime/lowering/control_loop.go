@@ -422,7 +422,7 @@ func (r *looping) finish(ctx context.Context, f *Frame, n int, direct bool) erro
 		if k.direct || r.out(k.Res) == nil {
 			continue
 		}
-		t, err := k.join(ctx, f, n)
+		t, err := k.join(ctx, f, n, f.Binding.Shape(r.out(k.Res)))
 		if err != nil {
 			return fmt.Errorf("scan output %d: %w", i, err)
 		}
@@ -433,10 +433,14 @@ func (r *looping) finish(ctx context.Context, f *Frame, n int, direct bool) erro
 	return nil
 }
 
-// join returns the scan output of n parts.
-func (k *stack) join(ctx context.Context, f *Frame, n int) (*tensor.Tensor, error) {
+// join returns the scan output of n parts. The shape that is bound, if one is, tells the size of parts that there are none
+// of.
+func (k *stack) join(ctx context.Context, f *Frame, n int, bound []int) (*tensor.Tensor, error) {
 	if n == 0 {
 		dtype, shape, ok := declaredPart(k.scanOut)
+		if ok && len(bound) == len(shape)+1 && slices.Contains(bound, 0) {
+			return tensor.New(dtype, bound...), nil
+		}
 		axis, err := ops.Axis(k.scanOut.Axis, len(shape)+1)
 		if !ok {
 			return nil, errors.New("is not a tensor")
