@@ -2,6 +2,7 @@ package essm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -31,9 +32,9 @@ operator, and the operators around it that treat steps separately, as a Block. N
 		if c := body.Captures(); len(c) > 0 {
 			return nil, fmt.Errorf("body reads %s from outside", c[0].Name)
 		}
-		types := make([]ir.Type, len(body.Outputs))
+		types, sizes := make([]ir.Type, len(body.Outputs)), bodySizes(n, body)
 		for i, v := range body.Outputs {
-			types[i] = v.Type
+			types[i] = outside(v.Type, sizes)
 		}
 		return types, nil
 	},
@@ -71,3 +72,48 @@ operator, and the operators around it that treat steps separately, as a Block. N
 		return sum
 	},
 })
+
+// bodySizes returns the dimensions that the symbols of a body stand for, by the inputs of its node. Since the body reads
+// nothing else, its symbols need not be those of the graph around it.
+func bodySizes(n *ir.Node, body *ir.Graph) map[string]ir.Dim {
+	sizes := map[string]ir.Dim{}
+	for i, v := range body.Inputs {
+		t, ok := v.TensorType()
+		given, ok2 := n.Inputs[i].TensorType()
+		if !ok || !ok2 || t.NoRank || given.NoRank || len(t.Shape) != len(given.Shape) {
+			continue
+		}
+		for a, d := range t.Shape {
+			s, plain := d.Symbol()
+			if was, twice := sizes[s]; plain && twice && !was.Equal(given.Shape[a]) {
+				sizes[s] = ir.Unknown
+			} else if plain {
+				sizes[s] = given.Shape[a]
+			}
+		}
+	}
+	return sizes
+}
+
+// outside returns a type of a body as the graph around it has it. Symbols that no input tells are unknown there.
+func outside(t ir.Type, sizes map[string]ir.Dim) ir.Type {
+	switch t := t.(type) {
+	case *ir.SequenceType:
+		return &ir.SequenceType{Elem: outside(t.Elem, sizes)}
+	case *ir.OptionalType:
+		return &ir.OptionalType{Elem: outside(t.Elem, sizes)}
+	case *ir.TensorType:
+		c := *t
+		c.Shape = slices.Clone(t.Shape)
+		for i, d := range c.Shape {
+			for _, s := range d.Symbols() {
+				if _, ok := sizes[s]; !ok {
+					c.Shape[i] = ir.Unknown
+				}
+			}
+			c.Shape[i] = c.Shape[i].Subst(sizes)
+		}
+		return &c
+	}
+	return t
+}

@@ -41,6 +41,8 @@ func TestRefused(t *testing.T) {
 			t = Transpose <perm: ints = [0, 2, 1]> (x)
 			y = MatMul (x, t)
 		}`, "needs the whole sequence at once"},
+		{`g (float[B,L,2] x, float[5,1] k) => (float[B,L,2] y) { y = PRelu (x, k) }`, "PRelu -> y: needs the whole sequence at once"},
+		{`g (float[B,L,2] x, float[B,1] k) => (float[B,L,2] y) { y = PRelu (x, k) }`, "PRelu -> y: needs the whole sequence at once"},
 		{`g (float[B,L,2] x, float[2,L] k) => (float[B,L,2] y) { y = essm.LongConv (x, k) }`, "essm.LongConv -> y"},
 		{`g (float[B,2*L,2] x) => (float[B,2*L,2] y) { y = Relu (x) }`, "input x: expected a tensor with dimension L"},
 		{`g (float[B,4] x) => (float[B,4] y) { y = Relu (x) }`, "no input has the time dimension L"},

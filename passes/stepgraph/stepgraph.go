@@ -461,12 +461,15 @@ func (s *stepper) move(n *ir.Node) error {
 	return s.keep(n, args, flows)
 }
 
-// changesLength reports whether a node that computes each step separately adds or removes steps at the end. In a chunk,
-// which is not the whole sequence, that is wrong.
+// changesLength reports whether a node that computes each step separately adds or removes steps at the end, or takes
+// elements for each step from a value of its own length. In a chunk, which is not the whole sequence, that is wrong.
 func (s *stepper) changesLength(n *ir.Node, facts []ir.Fact) bool {
 	if len(n.Subgraphs()) > 0 || !slices.ContainsFunc(facts,
 		func(f ir.Fact) bool { return f.Axis >= 0 && !f.Constant() }) {
 		return false
+	}
+	if s.perStep(n, facts[0]) {
+		return true
 	}
 	args := make([]*ir.Value, len(n.Inputs))
 	for i, v := range n.Inputs {
@@ -488,6 +491,27 @@ func (s *stepper) changesLength(n *ir.Node, facts []ir.Fact) bool {
 		want := ir.Sym(s.symbol).Mul(ir.Const(s.out.Multiple)).FloorDiv(ir.Const(f.Stride))
 		if d := t.Shape[f.Axis]; !d.Equal(want) && (!d.IsUnknown() || handlers[n.Op.FullName()] != nil) {
 			return true
+		}
+	}
+	return false
+}
+
+// perStep reports whether an operand of an elementwise node that does not vary has several elements along time: a number of
+// them, or one for each sample.
+func (s *stepper) perStep(n *ir.Node, f ir.Fact) bool {
+	if n.Op.Element == nil || f.Axis < 0 || f.Constant() {
+		return false
+	}
+	rank := len(n.Outputs[0].Shape())
+	for _, v := range n.Inputs {
+		if v == nil || s.flowOf(v).kind != Fixed {
+			continue
+		}
+		shape := s.get(v).Shape()
+		if a := f.Axis - rank + len(shape); a >= 0 && a < len(shape) {
+			if k, known := shape[a].Known(); known && k != 1 || !known && shape[a].Equal(s.samples()) {
+				return true
+			}
 		}
 	}
 	return false

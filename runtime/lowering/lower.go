@@ -180,7 +180,7 @@ func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 	if depth >= maxExpansion {
 		return f.unsupported(s.Source, "blocks are nested deeper than %d", maxExpansion)
 	}
-	body := n.Attrs.Graph("body")
+	body := inTermsOf(s.In, n.Attrs.Graph("body"))
 	for i, v := range body.Inputs {
 		f.vals[v] = s.In[i]
 	}
@@ -200,6 +200,38 @@ func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 		}
 	}
 	return err
+}
+
+// inTermsOf returns a body whose values have the types that follow from given inputs: the symbols of its own types may stand
+// for other sizes around it.
+func inTermsOf(in []*Value, body *ir.Graph) *ir.Graph {
+	same := func(i int, v *ir.Value) bool { return in[i] == nil || ir.EqualTypes(in[i].Type, v.Type) }
+	differs := false
+	for i, v := range body.Inputs {
+		differs = differs || !same(i, v)
+	}
+	if !differs {
+		return body
+	}
+	body = body.Clone()
+	for i, v := range body.Inputs {
+		if !same(i, v) {
+			v.Type = in[i].Type
+		}
+	}
+	for _, n := range body.Nodes {
+		if err := ir.InferNode(n); err != nil { // sizes that contradict each other: the run tells
+			for _, v := range n.Outputs {
+				if v == nil {
+					continue
+				}
+				if t, ok := v.TensorType(); ok {
+					v.Type = &ir.TensorType{Elem: t.Elem, NoRank: true}
+				}
+			}
+		}
+	}
+	return body
 }
 
 // withConstants returns n, or a copy with those inputs as constants that were folded.
