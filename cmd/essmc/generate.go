@@ -62,6 +62,9 @@ directory states (eos_token_id), at one given by --stop, or after --max-new-toke
 			if changed(cmd, "tokenizer") && !changed(cmd, "prompt") {
 				return usagef("%s: --tokenizer needs --prompt", cmd.CommandPath())
 			}
+			if f.count.value > generate.MaxTokens {
+				return usagef("%s: --max-new-tokens: expected 1 to %d, found %d", cmd.CommandPath(), generate.MaxTokens, f.count.value)
+			}
 			f.o.MaxNewTokens, f.o.TopK, f.o.Stop = f.count.value, f.topK.value, append(endTokens(args[0]), f.stop...)
 			return f.run(cmd, args[0])
 		},

@@ -81,7 +81,7 @@ func TestGenerateRefused(t *testing.T) {
 		"generate lm --prompt-ids 1,300":                       "--prompt-ids: token 1 is 300, which is outside of the vocabulary, 0 to 299",
 		"generate lm --prompt-ids 1 --temperature -1":          "temperature: expected a number of at least 0, found -1",
 		"generate lm --prompt-ids 1 --top-p 0.5":               "--temperature: expected a number above 0",
-		"generate lm --prompt-ids 1 --max-new-tokens 99999999": "--max-new-tokens: expected 0 to 16777216, found 99999999",
+		"generate lm --prompt-ids 1 --max-new-tokens 99999999": "--max-new-tokens: expected 1 to 16777216, found 99999999",
 		"generate lm --prompt-ids 1 --max-new-tokens 0":        "expected an integer of at least 1",
 	} {
 		code, stdout, stderr := essmc(strings.Fields(line)...)

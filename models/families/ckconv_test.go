@@ -188,7 +188,8 @@ func convolveCK(e *evaluation, x [][]float64, name string) [][]float64 {
 	return y
 }
 
-// TestCKConvSizes holds the numbers of parameters that the paper states: 98 thousand for MNIST, and a million.
+// TestCKConvSizes holds the sizes of the presets, in thousands: those networks that tables of results name CKCNN (100k) and
+// CKCNN (1M).
 func TestCKConvSizes(t *testing.T) {
 	for id, want := range map[string]int{"ckconv-smnist": 98, "ckconv-cifar": 1038} {
 		n, err := models.Parameters(preset(t, id).Config, nil)

@@ -78,7 +78,7 @@ func evalFNet(e *evaluation) []float64 {
 	return out
 }
 
-// TestFNetSizes holds the numbers of parameters that the paper states: 83 and 238 million, with the pooler.
+// TestFNetSizes holds the sizes of the presets, with the pooler, in millions.
 func TestFNetSizes(t *testing.T) {
 	for id, want := range map[string]int{"fnet-base": 83, "fnet-large": 238} {
 		c := preset(t, id).Config

@@ -70,6 +70,7 @@ var variants = []struct{ preset, common, changes string }{
 		model.layer.bidirectional=false model.layer.liquid_degree=3 model.layer.lcontract=tanh
 		model.layer.allcombs=false model.layer.liquid_degree=4 model.layer.lcontract=lecun decoder.use_lengths=true
 		model.layer.liquid_kernel=null model.layer.bidirectional=false model.layer.n_ssm=3 model.layer.l_max=5
+		model.layer.bidirectional=false model.layer.liquid_kernel=kb model.layer.liquid_degree=3 model.layer.l_max=6
 		model.layer.mode=dplr model.layer.measure=fout model.layer.n_ssm=1 model.layer.postact=null
 		model.layer.measure=legt model.layer.rank=2 model.layer.bidirectional=false`},
 	{"s4d-example", "d_model=6 n_layers=2 d_state=8", `

@@ -49,7 +49,7 @@ var table = &config.Table[Layer]{
 	Ignored: []string{"dropout", "learn_h0", "return_output"},
 	Refused: map[string]string{
 		"bidirectional": "the released code gives twice the features that follow, so no such model can run",
-		"proj_size":     "projections of the state are not supported",
+		"proj_size":     "the released code expects d_hidden features after the layer, which a projection does not give",
 	},
 	Fields: []config.Field[Layer]{
 		{Key: "d_model", Ref: func(l *Layer) any { return &l.DModel }, Lo: 1, Hi: backbone.MaxSize, Null: true, Omit: true},

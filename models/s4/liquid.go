@@ -2,10 +2,12 @@ package s4
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/models/backbone"
 	"github.com/essmc/essmc/models/config"
@@ -62,9 +64,8 @@ func newLiquid() *Liquid {
 // Check checks the values against each other.
 func (l *Liquid) Check(d int) error {
 	switch {
-	case l.Kernel == "kb":
-		return fmt.Errorf("liquid_kernel: kb multiplies transforms of different lengths in the released code, which is no " +
-			"convolution, and is not supported; expected polyb or null")
+	case l.Kernel == "kb" && l.Layer.Bidirectional:
+		return fmt.Errorf("bidirectional: expected false with liquid_kernel kb, which the released code has for causal kernels only")
 	case l.Kernel != "" && l.Layer.Channels > 1:
 		return fmt.Errorf("channels: expected 1 with liquid_kernel %s, found %d", l.Kernel, l.Layer.Channels)
 	}
@@ -188,7 +189,13 @@ func (l *Liquid) Build(n *backbone.Network, x, lengths, state *ir.Value, prefix 
 		kept := func(name string) *ir.Value { return n.Double(n.Weight(prefix + "liquid." + name)) }
 		dt := n.Do("Mul", []*ir.Value{steps(kept("log_dt")), n.Scalar("rate", n.Rate)})
 		g := s.gains(s.eachComplex(n.Complex(kept("w")), systems), s.eachComplex(n.Complex(kept("B")), systems), dt)
-		y = n.Do("Add", []*ir.Value{y, l.liquid(n, x, g, func(i int) backbone.Complex { return half(kept("C"), i) })})
+		var term *ir.Value
+		if l.Kernel == "kb" {
+			term = l.correlation(n, s, x, g, half(stored("C"), 0))
+		} else {
+			term = l.liquid(n, x, g, func(i int) backbone.Complex { return half(kept("C"), i) })
+		}
+		y = n.Do("Add", []*ir.Value{y, term})
 	}
 	y = n.Activation(y, l.Layer.Activation)
 	if l.Layer.FinalAct != "" {
@@ -210,45 +217,108 @@ func (s *lowRank) gains(lambda, b backbone.Complex, dt *ir.Value) backbone.Compl
 // liquid returns the terms of all degrees: for each feature a factor times products of the input, reversed in time.
 func (l *Liquid) liquid(n *backbone.Network, x *ir.Value, g backbone.Complex, c func(half int) backbone.Complex) (y *ir.Value) {
 	do := func(op string, v ...*ir.Value) *ir.Value { return n.Do(op, v) }
-	two, last := n.Scalar("two", 2), n.Ints("last", -1)
-	sum := func(v *ir.Value) *ir.Value { return do("Mul", do("ReduceSum", v, last), two) } // over conjugates, too; keeps the axis
-	reverse := func(v *ir.Value) *ir.Value {
-		return do("Slice", v, n.Ints("end", -1), n.Ints("begin", math.MinInt64), n.Ints("time", 1), n.Ints("back", -1))
-	}
-	add := func(term *ir.Value) {
-		if y == nil {
-			y = term
-		} else {
-			y = do("Add", y, term)
-		}
-	}
-	products := x // of the degree before
-	for degree := 2; degree <= l.Degree; degree++ {
-		g = g.Scale(n, sum(g.Re))
-		var early, late *ir.Value // products in the order of time, and reversed
-		if l.AllCombs {
-			late = n.Op("essm", "SubsetProducts", []*ir.Value{x}, ir.A("size", degree))
-			late = l.contract(n, late)
-			if l.Layer.Bidirectional {
-				early = reverse(late)
-			}
-		} else {
-			before := do("Slice", do("Pad", products, n.Ints("pads", 0, 1, 0, 0, 0, 0)), n.Ints("from", 0), n.Ints("to", -1),
-				n.Ints("time", 1))
-			products = do("Mul", products, before)
-			early = l.contract(n, products)
-			late = reverse(early)
-		}
+	last := n.Ints("last", -1)
+	for early, late := range l.degrees(n, x) {
+		g = g.Scale(n, l.sum(n, g.Re))
 		for half, v := range []*ir.Value{late, early} {
 			if half == 1 && !l.Layer.Bidirectional {
 				break
 			}
-			factor := do("Squeeze", sum(c(half).Mul(n, g).Re), last) // (1, features)
-			factor = do("CastLike", factor, v)
-			add(do("Mul", v, factor))
+			factor := do("Squeeze", l.sum(n, c(half).Mul(n, g).Re), last) // (1, features)
+			y = plus(n, y, do("Mul", v, do("CastLike", factor, v)))
 		}
 	}
 	return y
+}
+
+// correlation returns the terms of all degrees that liquid_kernel kb adds: the products of the input, reversed in time, and the
+// kernel K, times a power of ΣG, are multiplied as spectra. The released code takes the whole spectrum of the kernel at half
+// the length, so this is no convolution: with n = L + lags of K and m = ⌊n/2⌋+1, it is the inverse transform of n numbers, the
+// first m of which are those of the transform of n products times those of the transform of m lags.
+func (l *Liquid) correlation(n *backbone.Network, s *lowRank, x *ir.Value, g, c backbone.Complex) *ir.Value {
+	do := func(op string, v ...*ir.Value) *ir.Value { return n.Do(op, v) }
+	number := func(name string, k int64) *ir.Value { return n.Const(name, tensor.Scalar(k)) }
+	zero, one, two := number("zero", 0), number("one", 1), number("two", 2)
+	time, parts := n.Ints("time", 1), n.Ints("parts", 3)
+	steps := do("Squeeze", do("Slice", do("Shape", x), n.Ints("from", 1), n.Ints("to", 2)))
+	lags := steps
+	if l.Layer.LMax > 0 {
+		lags = do("Min", steps, number("l_max", int64(l.Layer.LMax)))
+	}
+	size := do("Add", steps, lags)
+	bins := do("Add", do("Div", size, two), one)
+	// The kernel is the response to an impulse.
+	impulse := do("CastLike", do("Equal", do("Range", zero, steps, one), zero), x)
+	impulse = do("Expand", do("Unsqueeze", impulse, n.Ints("around", 0, 2)), n.Ints("features", 1, 1, int64(s.features)))
+	kernel, _ := s.apply(impulse, c, backbone.Complex{}, nil)
+	factor := do("CastLike", do("Squeeze", l.sum(n, g.Re), n.Ints("last", -1)), x)
+	transform := func(v, length *ir.Value, attrs ...ir.Attr) backbone.Complex {
+		z := n.Op("", "DFT", []*ir.Value{do("Unsqueeze", v, parts), length, number("axis", 1)}, attrs...)
+		return backbone.Complex{Re: component(n, z, zero), Im: component(n, z, one)}
+	}
+	var re, im *ir.Value
+	for _, late := range l.degrees(n, x) {
+		kernel = do("Mul", kernel, factor)
+		z := transform(late, size, ir.A("onesided", 1)).Mul(n, transform(kernel, bins))
+		re, im = plus(n, re, z.Re), plus(n, im, z.Im)
+	}
+	// Of real numbers, the other half of the spectrum is the conjugate: all but the first and the middle number count twice.
+	at := do("Range", zero, bins, one)
+	single := do("Or", do("Equal", at, zero), do("Equal", do("Mul", at, two), size))
+	weight := do("CastLike", do("Where", single, one, two), x)
+	weight = do("Unsqueeze", weight, n.Ints("after", 1))
+	join := func(v *ir.Value) *ir.Value { return do("Unsqueeze", do("Mul", v, weight), parts) }
+	z := n.Op("", "Concat", []*ir.Value{join(re), join(im)}, ir.A("axis", 3))
+	z = n.Op("", "DFT", []*ir.Value{z, size, number("axis", 1)}, ir.A("inverse", 1))
+	return do("Slice", component(n, z, zero), n.Ints("begin", 0), do("Unsqueeze", steps, n.Ints("vector", 0)), time)
+}
+
+// component is the real part of a transform, or the imaginary one.
+func component(n *backbone.Network, z, i *ir.Value) *ir.Value {
+	return n.Op("", "Gather", []*ir.Value{z, i}, ir.A("axis", 3))
+}
+
+// plus adds v to a sum; nil is an empty one.
+func plus(n *backbone.Network, sum, v *ir.Value) *ir.Value {
+	if sum == nil {
+		return v
+	}
+	return n.Do("Add", []*ir.Value{sum, v})
+}
+
+// sum adds the states and their conjugates; it keeps the axis.
+func (l *Liquid) sum(n *backbone.Network, v *ir.Value) *ir.Value {
+	return n.Do("Mul", []*ir.Value{n.Do("ReduceSum", []*ir.Value{v, n.Ints("last", -1)}), n.Scalar("two", 2)})
+}
+
+// degrees yields the products of the input of each degree, in the order of time (nil where nobody needs it) and reversed.
+func (l *Liquid) degrees(n *backbone.Network, x *ir.Value) iter.Seq2[*ir.Value, *ir.Value] {
+	do := func(op string, v ...*ir.Value) *ir.Value { return n.Do(op, v) }
+	reverse := func(v *ir.Value) *ir.Value {
+		return do("Slice", v, n.Ints("end", -1), n.Ints("begin", math.MinInt64), n.Ints("time", 1), n.Ints("back", -1))
+	}
+	return func(yield func(early, late *ir.Value) bool) {
+		products := x // of the degree before
+		for degree := 2; degree <= l.Degree; degree++ {
+			var early, late *ir.Value
+			if l.AllCombs {
+				late = n.Op("essm", "SubsetProducts", []*ir.Value{x}, ir.A("size", degree))
+				late = l.contract(n, late)
+				if l.Layer.Bidirectional {
+					early = reverse(late)
+				}
+			} else {
+				before := do("Slice", do("Pad", products, n.Ints("pads", 0, 1, 0, 0, 0, 0)), n.Ints("from", 0), n.Ints("to", -1),
+					n.Ints("time", 1))
+				products = do("Mul", products, before)
+				early = l.contract(n, products)
+				late = reverse(early)
+			}
+			if !yield(early, late) {
+				return
+			}
+		}
+	}
 }
 
 // contract applies lcontract.
