@@ -14,7 +14,7 @@ func init() {
 		New: func() models.Config { return newConfig() }, Presets: presets})
 }
 
-// presets has the model of the paper for the task Image of the Long Range Arena.
+// presets has a model for the task Image of the Long Range Arena.
 func presets() []models.Preset {
 	return []models.Preset{backbone.Preset("dss-image", "CIFAR-10 in grey, pixel by pixel, with DSS", 1024, newConfig(), `{
 			"encoder": {"_name_": "linear", "d_input": 1},
