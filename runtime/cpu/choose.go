@@ -25,16 +25,13 @@ const powerNanos = 60
 // blockScan is the time of a step of a state of a head in blocks, with B and C, relative to Costs.Scan.
 const blockScan = 0.42
 
-// Transforms of several features beside each other take a part of the time of those of single sequences, by which Costs
-// counts: besideFFT, and a group of besideGroup features one Costs.Call.
-const besideGroup = 8
-
-func besideFFT() float64 {
-	if kernel.Variant() == kernel.Generic {
-		return 1
-	}
-	return 0.25
-}
+// Transforms of several features beside each other take the part besideFFT of the time of those of single sequences, by
+// which Costs counts, and a group of besideGroup features one Costs.Call. With portable kernels they gain less, which is
+// left out, so that all variants choose alike.
+const (
+	besideFFT   = 0.25
+	besideGroup = 8
+)
 
 // problem is a recurrence with its shapes.
 type problem struct {
@@ -197,7 +194,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 		nanos = rows*n*parts*per*c.Pass + calls*c.Call
 		if i.Beside {
 			groups := math.Ceil(n / besideGroup)
-			transforms *= groups * besideGroup / n * besideFFT()
+			transforms *= groups * besideGroup / n * besideFFT
 			nanos = rows*n*c.Pass + float64(p.batch)*groups*c.Call
 		}
 		nanos += transforms * size * math.Log2(size) * c.FFT

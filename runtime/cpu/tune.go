@@ -82,7 +82,7 @@ func solveCosts(t map[string]float64) Costs {
 	passes := func(steps float64) float64 { return convolutionSize * (steps*c.Pass + c.Call) }
 	const size = 2 * fftSteps
 	groups := convolutionSize * (fftSteps*c.Pass + c.Call/besideGroup)
-	c.FFT = (t["fft"] - groups) / (2 * convolutionSize * size * math.Log2(size) * besideFFT())
+	c.FFT = (t["fft"] - groups) / (2 * convolutionSize * size * math.Log2(size) * besideFFT)
 	// Nanoseconds per output of both correlations: 2·taps/Direct + Output, with half of the taps if there is no window.
 	long := (t["direct"] - passes(directSteps)) / (convolutionSize * directSteps)
 	short := (t["short direct"] - passes(shortSteps)) / (convolutionSize * shortSteps)

@@ -480,9 +480,7 @@ func besidePass(x []float32, lanes int, l *besideLevel, from int, up bool) {
 	}
 	r := l.radix
 	for j := range l.run {
-		for lane := range lanes {
-			besideButterfly(x[j*2*lanes+lane:], lanes, l.stride, r, w[2*(r-1)*j:2*(r-1)*(j+1)], up)
-		}
+		besideButterfly(x[j*2*lanes:], lanes, l.stride, r, w[2*(r-1)*j:2*(r-1)*(j+1)], up)
 	}
 }
 
@@ -491,43 +489,53 @@ func besideFlat(x []float32, lanes, radix, count int, up bool) {
 	if besideFlatWide(x, lanes, radix, count, up) {
 		return
 	}
+	var ones [2 * largestRadix]float32
+	for k := 0; k < len(ones); k += 2 {
+		ones[k] = 1
+	}
 	for j := range count {
-		for lane := range lanes {
-			besideButterfly(x[j*radix*2*lanes+lane:], lanes, 2*lanes, radix, nil, up)
-		}
+		besideButterfly(x[j*radix*2*lanes:], lanes, 2*lanes, radix, ones[:2*(radix-1)], up)
 	}
 }
 
-// besideButterfly computes a butterfly of one lane.
+// besideButterfly computes a butterfly of each lane.
 func besideButterfly(x []float32, lanes, stride, r int, w []float32, up bool) {
 	var v [largestRadix + 3]complex64
-	for k := range r {
-		re, im := x[k*stride], x[k*stride+lanes]
-		if up {
-			re, im = im, re
-		}
-		if up && k > 0 && w != nil {
-			re, im = re*w[2*k-2]-im*w[2*k-1], re*w[2*k-1]+im*w[2*k-2]
-		}
-		v[k] = complex(re, im)
+	re, im := x, x[lanes:]
+	if up {
+		re, im = im, re
 	}
-	switch r {
-	case 4:
-		v[0], v[1], v[2], v[3] = four(v[0], v[1], v[2], v[3])
-	case 8:
-		eight(&v)
-	default:
-		odd(&v, r)
-	}
-	for k := range r {
-		re, im := real(v[k]), imag(v[k])
-		if !up && k > 0 && w != nil {
-			re, im = re*w[2*k-2]-im*w[2*k-1], re*w[2*k-1]+im*w[2*k-2]
+	for lane := range lanes {
+		at := lane
+		v[0] = complex(re[at], im[at])
+		for k := 1; k < r; k++ {
+			at += stride
+			a, b := re[at], im[at]
+			if up {
+				wr, wi := w[2*k-2], w[2*k-1]
+				a, b = a*wr-b*wi, a*wi+b*wr
+			}
+			v[k] = complex(a, b)
 		}
-		if up {
-			re, im = im, re
+		switch r {
+		case 4:
+			v[0], v[1], v[2], v[3] = four(v[0], v[1], v[2], v[3])
+		case 8:
+			eight(&v)
+		default:
+			odd(&v, r)
 		}
-		x[k*stride], x[k*stride+lanes] = re, im
+		at = lane
+		re[at], im[at] = real(v[0]), imag(v[0])
+		for k := 1; k < r; k++ {
+			at += stride
+			a, b := real(v[k]), imag(v[k])
+			if !up {
+				wr, wi := w[2*k-2], w[2*k-1]
+				a, b = a*wr-b*wi, a*wi+b*wr
+			}
+			re[at], im[at] = a, b
+		}
 	}
 }
 
