@@ -18,6 +18,10 @@ def linear(x, w, name):
     return F.linear(x, weight.reshape(weight.shape[:2]), None if bias is None else bias.reshape(-1))
 
 
+def gelu_tanh(x):
+    return F.gelu(x, approximate="tanh")
+
+
 def act(kind, x):
     """An activation; glu-f halves the last axis."""
     if kind in (None, "id", "identity", "linear", "none"):

@@ -28,6 +28,9 @@ import (
 func main() {
 	addr := flag.String("addr", "localhost:8080", "where to listen")
 	flag.Parse()
+	if flag.NArg() != 1 {
+		log.Fatal("usage: service [-addr HOST:PORT] PLAN")
+	}
 	model, err := runtime.Load(flag.Arg(0), runtime.Untrusted(cpu.New()))
 	if err != nil {
 		log.Fatal(err)
