@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/frontend/checkpoint/flaxfile"
@@ -318,6 +320,10 @@ var forms = []form{
 			x := v.(*tensor.Tensor)
 			return fmt.Sprintf("%v %x", x, x.Bytes()), nil
 		}},
+	{name: "checkpoint with a configuration in YAML", file: "m", several: true, read: converted("w.yaml"),
+		make: func(t testing.TB, path string, version int) { makeCheckpoint(t, path, "w.yaml", version) }},
+	{name: "checkpoint with a configuration in JSON", file: "m", several: true, read: converted("w.json"),
+		make: func(t testing.TB, path string, version int) { makeCheckpoint(t, path, "w.json", version) }},
 	{name: "flax file", file: "checkpoint_1", make: makeFlax,
 		read: func(path string) (string, error) {
 			v, err := flaxfile.ReadFile(path)
@@ -439,6 +445,43 @@ func makeTorch(t testing.TB, path string, version int) {
 		t.Fatal(err)
 	}
 	store(t, path, b.Bytes())
+}
+
+// makeCheckpoint writes a folder with a state dict of the authors' code and its configuration. Versions differ in the latter.
+func makeCheckpoint(t testing.TB, path, config string, version int) {
+	t.Helper()
+	from := filepath.Join("..", "..", "frontend", "checkpoint", "testdata", "options-concat-retrieval")
+	weights, err := os.ReadFile(from + ".pt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(from + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("max_real_Lambda: 0.0001"), fmt.Appendf(nil, "max_real_Lambda: 0.000%d", version), 1)
+	if filepath.Ext(config) == ".json" {
+		if text, err = yaml.YAMLToJSON(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	store(t, filepath.Join(path, "w.pt"), weights)
+	store(t, filepath.Join(path, config), text)
+}
+
+// converted reads such a folder.
+func converted(config string) func(path string) (string, error) {
+	return func(path string) (string, error) {
+		c, w, _, err := checkpoint.Convert(filepath.Join(path, "w.pt"), filepath.Join(path, config))
+		if err != nil {
+			return "", err
+		}
+		text, err := tensors(w, nil)
+		return string(c.Settings().JSON()) + text, err
+	}
 }
 
 // makeWav writes a recording of 16 bits.

@@ -113,12 +113,33 @@ func pixelBytes(m color.Model) int64 {
 type parts struct {
 	c    *ir.EvalCtx
 	file *bytes.Reader
+	size int
 }
 
 func (p *parts) Read(b []byte) (int, error) {
-	const bytes, operations = 32, ir.Pace
-	p.c.Step(operations)
-	return p.file.Read(b[:min(len(b), bytes)])
+	p.c.Step(ir.Pace)
+	return p.file.Read(b[:min(len(b), p.size)])
+}
+
+// maxScans bounds the scans of a JPEG file. Each goes over the whole picture, and a progressive one may be a few bytes
+// long; programs that write such files make some ten.
+const maxScans = 256
+
+// readerOf returns a reader for the decoder of the format. Two bytes of a progressive JPEG file may stand for 32,767
+// blocks of 64 samples.
+func readerOf(ec *ir.EvalCtx, data []byte, format string) (*parts, error) {
+	p := &parts{ec, bytes.NewReader(data), 32}
+	if format != "jpeg" {
+		return p, nil
+	}
+	// No other part of the file may have these bytes, but metadata and thumbnails.
+	if n := bytes.Count(data, []byte{0xff, 0xda}); n > maxScans {
+		return nil, fmt.Errorf("expected at most %d scans, found %d", maxScans, n)
+	}
+	if bytes.Contains(data, []byte{0xff, 0xc2}) { // the head of a progressive picture
+		p.size = 2
+	}
+	return p, nil
 }
 
 func decodeImage(ec *ir.EvalCtx, data []byte) (picture, error) {
@@ -133,7 +154,11 @@ func decodeImage(ec *ir.EvalCtx, data []byte) (picture, error) {
 		return picture{}, err
 	}
 	ec.Charge(pixelBytes(conf.ColorModel) * int64(conf.Width) * int64(conf.Height))
-	img, _, err := image.Decode(&parts{ec, bytes.NewReader(data)})
+	file, err := readerOf(ec, data, format)
+	if err != nil {
+		return picture{}, err
+	}
+	img, _, err := image.Decode(file)
 	if err != nil {
 		return picture{}, err
 	}
