@@ -1332,3 +1332,22 @@ butterfly:
 	JNZ          butterfly
 	VZEROUPPER
 	RET
+
+// func besideRowsAVX512(dst *float32, to int, src *float32, from int, count int)
+// Requires: AVX, AVX512F
+TEXT ·besideRowsAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ to+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ from+24(FP), BX
+	MOVQ count+32(FP), SI
+
+row:
+	VMOVUPS (DX), Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    BX, DX
+	ADDQ    CX, AX
+	DECQ    SI
+	JNZ     row
+	VZEROUPPER
+	RET

@@ -82,3 +82,8 @@ func besideLast8AVX2(re *float32, im *float32, stride int, count int, w *float32
 //
 //go:noescape
 func besideProductAVX2(x *float32, count int, at *int32, u *float32, spec *float32)
+
+// besideRowsAVX2 copies count ≥ 1 vectors, which lie from bytes apart in src and to bytes apart in dst.
+//
+//go:noescape
+func besideRowsAVX2(dst *float32, to int, src *float32, from int, count int)

@@ -309,12 +309,15 @@ func (r *besideRun) convolve(level, a, b, residue, step int) {
 // Place adds the kernel of a feature of a group to the points in tmp, which must be zero before the first: after[j] is the
 // factor of the input j steps ago, and before[j] that of the input j+1 steps ahead.
 func (c *Convolution) Place(tmp []float32, feature int, after, before []float32) {
-	c.steps(tmp, nil, func(t int, row []float32) {
-		if t < len(after) {
-			row[feature] += after[t]
-		}
-		if j := 2*c.n - 1 - t; j < len(before) {
-			row[feature] += before[j]
+	c.runs(tmp, nil, func(t int, rows []float32) {
+		for at := feature; at < len(rows); at += c.lanes {
+			if t < len(after) {
+				rows[at] += after[t]
+			}
+			if j := 2*c.n - 1 - t; j < len(before) {
+				rows[at] += before[j]
+			}
+			t++
 		}
 	})
 }
@@ -355,19 +358,16 @@ func (r *besideRun) leafWhole(level, at int) {
 	}
 }
 
-// steps calls f for each step of a sequence, with its numbers in x.
-func (c *Convolution) steps(x []float32, stop Stop, f func(t int, row []float32)) {
+// runs calls f for each run of steps of a sequence whose numbers follow each other in x, with the first step and the
+// numbers.
+func (c *Convolution) runs(x []float32, stop Stop, f func(t int, rows []float32)) {
 	l := &c.levels[0]
 	for k := range l.radix {
 		for i, run := range l.at {
 			if stopped(i, stop) {
 				return
 			}
-			rows, t := x[k*l.stride+run:][:l.run*2*c.lanes], 2*(k*l.m+i*l.run)
-			for at := 0; at < len(rows); at += c.lanes {
-				f(t, rows[at:at+c.lanes])
-				t++
-			}
+			f(2*(k*l.m+i*l.run), x[k*l.stride+run:][:l.run*2*c.lanes])
 		}
 	}
 }
@@ -413,37 +413,49 @@ func (c *Convolution) Run(f *Features, spec, tmp []float32, stop Stop) {
 	r.store(f)
 }
 
+// within returns which of count steps, from step t on, are among the steps of f: from lo to hi-1.
+func (f *Features) within(t, count int) (lo, hi int) {
+	lo = min(max(f.Old-t, 0), count)
+	return lo, min(max(f.Old+f.Steps-t, lo), count)
+}
+
 // load copies the inputs to points.
 func (r *besideRun) load(f *Features) {
-	r.c.steps(r.x, r.stop, func(t int, row []float32) {
-		switch now := t - f.Old; {
-		case now >= f.Steps:
-			clear(row)
-		case now >= 0 && f.Count == 16:
-			*(*[16]float32)(row) = [16]float32(f.V[now*f.Stride:])
-		case now >= 0 && f.Count == 8 && len(row) == 8:
-			*(*[8]float32)(row) = [8]float32(f.V[now*f.Stride:])
-		case now >= 0:
-			clear(row[copy(row[:f.Count], f.V[now*f.Stride:]):])
-		default:
-			clear(row[copy(row[:f.Count], f.Past[t*f.PastStride:]):])
+	lanes := r.c.lanes
+	r.c.runs(r.x, r.stop, func(t int, rows []float32) {
+		lo, hi := f.within(t, len(rows)/lanes)
+		for i := range lo {
+			row := rows[i*lanes : (i+1)*lanes]
+			clear(row[copy(row[:f.Count], f.Past[(t+i)*f.PastStride:]):])
 		}
+		if lo < hi {
+			if f.Count < lanes {
+				clear(rows[lo*lanes : hi*lanes])
+			}
+			besideRows(rows[lo*lanes:], lanes, f.V[(t+lo-f.Old)*f.Stride:], f.Stride, f.Count, hi-lo)
+		}
+		clear(rows[hi*lanes:])
 	})
 }
 
 // store copies the outputs from points.
 func (r *besideRun) store(f *Features) {
-	r.c.steps(r.x, r.stop, func(t int, row []float32) {
-		switch now := t - f.Old; {
-		case now < 0 || now >= f.Steps:
-		case f.Count == 16:
-			*(*[16]float32)(f.X[now*f.Stride:]) = [16]float32(row)
-		case f.Count == 8:
-			*(*[8]float32)(f.X[now*f.Stride:]) = [8]float32(row)
-		default:
-			copy(f.X[now*f.Stride:now*f.Stride+f.Count], row)
+	lanes := r.c.lanes
+	r.c.runs(r.x, r.stop, func(t int, rows []float32) {
+		if lo, hi := f.within(t, len(rows)/lanes); lo < hi {
+			besideRows(f.X[(t+lo-f.Old)*f.Stride:], f.Stride, rows[lo*lanes:], lanes, f.Count, hi-lo)
 		}
 	})
+}
+
+// besideRows copies count rows of n numbers between places of which rows lie to and from numbers apart.
+func besideRows(dst []float32, to int, src []float32, from, n, count int) {
+	if besideRowsWide(dst, to, src, from, n, count) {
+		return
+	}
+	for i := range count {
+		copy(dst[i*to:i*to+n], src[i*from:])
+	}
 }
 
 // first runs the first pass from rows, as many as there are points. It reports whether it has.

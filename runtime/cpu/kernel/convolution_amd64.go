@@ -125,3 +125,17 @@ func besideProductWide(x []float32, lanes int, at []int32, u, spec []float32) bo
 	}
 	return true
 }
+
+// besideRowsWide copies rows of a vector. It reports whether it has.
+func besideRowsWide(dst []float32, to int, src []float32, from, n, count int) bool {
+	if n != 8 && n != 16 || !wide() || n == 16 && !avx512() {
+		return false
+	}
+	_, _ = dst[(count-1)*to+n-1], src[(count-1)*from+n-1]
+	if n == 16 {
+		besideRowsAVX512(&dst[0], 4*to, &src[0], 4*from, count)
+	} else {
+		besideRowsAVX2(&dst[0], 4*to, &src[0], 4*from, count)
+	}
+	return true
+}

@@ -11,3 +11,5 @@ func besideFirstWide([]float32, int, *besideLevel, int, *Features) bool { return
 func besideLastWide([]float32, int, *besideLevel, int, *Features) {}
 
 func besideProductWide([]float32, int, []int32, []float32, []float32) bool { return false }
+
+func besideRowsWide([]float32, int, []float32, int, int, int) bool { return false }

@@ -367,6 +367,27 @@ func besideProduct() {
 	besideEnd(count, 2*pointBytes(), spec)
 }
 
+// besideRows generates a copy of vectors.
+func besideRows() {
+	name := "besideRows" + target.name
+	TEXT(name, NOSPLIT, "func(dst *float32, to int, src *float32, from, count int)")
+	Pragma("noescape")
+	describe(name + " copies count ≥ 1 vectors, which lie from bytes apart in src and to bytes apart in dst.")
+	dst, to := Load(Param("dst"), GP64()), Load(Param("to"), GP64())
+	src, from := Load(Param("src"), GP64()), Load(Param("from"), GP64())
+	count := Load(Param("count"), GP64())
+	Label("row")
+	v := target.vector()
+	VMOVUPS(Mem{Base: src}, v)
+	VMOVUPS(v, Mem{Base: dst})
+	ADDQ(from, src)
+	ADDQ(to, dst)
+	DECQ(count)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
 // besides generates the group.
 func besides() {
 	for _, r := range []int{3, 4, 5, 8} {
@@ -378,4 +399,5 @@ func besides() {
 	besideFirst()
 	besideLast()
 	besideProduct()
+	besideRows()
 }
