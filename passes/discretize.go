@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 )
 
@@ -19,10 +20,15 @@ var Discretize = &Pass{
 	},
 	Run: func(c *Context, g *ir.Graph) (int, error) {
 		complete(g)
+		if slices.ContainsFunc(g.Nodes, continuous) && g.Opsets[""] < ops.Opsets()[""] {
+			if err := ops.Upgrade(g); err != nil { // systems are discretized by the newest operators
+				return 0, err
+			}
+		}
 		changes := 0
 		var b *ir.Builder
 		for _, n := range slices.Clone(g.Nodes) {
-			if !isStateSpace(n) && n.Op != essm.DPLR {
+			if !continuous(n) {
 				continue
 			}
 			if b == nil {
@@ -63,6 +69,9 @@ var Discretize = &Pass{
 		return changes, nil
 	},
 }
+
+// continuous reports whether a node is a system that Discretize converts.
+func continuous(n *ir.Node) bool { return isStateSpace(n) || n.Op == essm.DPLR }
 
 // describeDPLR returns a line about a discrete diagonal plus low-rank system.
 func describeDPLR(n *ir.Node) string {

@@ -362,7 +362,7 @@ func simpler(c *Case, ok func(*Case) bool) *Case {
 			if t := changed(v.Const, f); t != nil {
 				k := copyOf(c)
 				k.Graph.Constants()[i].Const = t
-				if ok(k) {
+				if reinfer(k.Graph) && ok(k) { // types may follow from elements
 					return k
 				}
 			}

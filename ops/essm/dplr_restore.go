@@ -16,8 +16,8 @@ const maxPrepared = 1 << 40
 var RestoreDPLR = ops.Register(&ir.Op{
 	Domain: "essm", Name: "RestoreDPLR",
 	Doc: `The output factors C of a diagonal plus low-rank system from C̃ = C(I - Āˡ), which checkpoints of S4 hold, with
-ℓ = prepared; 0: C̃ is C. There are K of them for each feature. Ā is that of DiscretizeDPLR at the step sizes dt. Āˡ is computed by squaring, N³ log ℓ operations
-for the N = 2n real states of a feature.`,
+ℓ = prepared; 0: C̃ is C. There are K of them for each feature. Ā is that of DiscretizeDPLR at the step sizes dt. Āˡ is
+computed by squaring, N³ log ℓ operations for the N = 2n real states of a feature.`,
 	In: ops.Sig("dt:float64[N,_]", "re:float64[N,n]", "im:float64[N,n]", "p_re:float64[N,R,n]", "p_im:float64[N,R,n]",
 		"c_re:float64[K,N,n]", "c_im:float64[K,N,n]", "prepared:int64[]"),
 	Out: ops.Sig("c_out_re:float64[K,N,n]", "c_out_im:float64[K,N,n]"),
@@ -31,7 +31,7 @@ for the N = 2n real states of a feature.`,
 		}
 		shape := ops.Tensor(in, 5).Shape()
 		re, im := ops.Clone(c, ops.F64(c, in, 5)), ops.Clone(c, ops.F64(c, in, 6))
-		if prepared[0] > 0 {
+		if prepared[0] > 0 && len(re) > 0 {
 			d, err := newDPLR(c, in, 1)
 			if err != nil {
 				return nil, err

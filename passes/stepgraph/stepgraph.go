@@ -536,11 +536,11 @@ func globals(n *ir.Node, symbol string) []ir.Fact {
 	return out
 }
 
-// captures reports whether a subgraph of the node reads a value that varies along time.
+// captures reports whether a subgraph of the node reads a value that varies along time, or cannot be computed in chunks.
 func (s *stepper) captures(n *ir.Node) bool {
 	for _, sub := range n.Subgraphs() {
 		for _, v := range sub.Captures() {
-			if s.flowOf(v).kind != Fixed {
+			if f := s.flowOf(v); f.kind != Fixed || f.blocked != nil {
 				return true
 			}
 		}

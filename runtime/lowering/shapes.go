@@ -53,16 +53,16 @@ func (d *Binding) resolve() {
 		if !d.distinct && b.fits.certain() {
 			continue
 		}
-		n := d.concrete(b.node, b.in)
-		if d.distinct && n == nil {
-			b.fits.note(false)
-		}
+		n, whole := d.concrete(b.node, b.in)
 		if n == nil {
+			if d.distinct {
+				b.fits.note(false)
+			}
 			continue
 		}
 		_, err := inferKnown(n)
 		if d.distinct {
-			b.fits.note(err == nil)
+			b.fits.note(whole && err == nil)
 		}
 		if err != nil {
 			d.refuseNode(b.node, b.source, b.in, err)
@@ -116,25 +116,42 @@ func (d *Binding) Constant(v *Value) *tensor.Tensor {
 }
 
 // Concrete returns a copy of the step's node whose inputs have the types that are bound; nil if one is not known.
-func (d *Binding) Concrete(s *Step) *ir.Node { return d.concrete(s.Node, s.Args()) }
+func (d *Binding) Concrete(s *Step) *ir.Node {
+	if n, whole := d.concrete(s.Node, s.Args()); whole {
+		return n
+	}
+	return nil
+}
 
-// concrete returns a copy of a node whose inputs have the types of args.
-func (d *Binding) concrete(node *ir.Node, args []*Value) *ir.Node {
-	axes := 0
+// concrete returns a copy of a node whose inputs have the types of args, and whether all of them are bound. Tensors that are
+// not have their declared types; with other inputs that are not, there is no copy.
+func (d *Binding) concrete(node *ir.Node, args []*Value) (c *ir.Node, whole bool) {
+	axes, known, open := 0, false, false
 	for _, v := range args {
-		if v == nil {
-			continue
+		switch {
+		case v == nil:
+		case d.Shape(v) != nil:
+			axes += len(d.Shape(v))
+			known = true
+		default: // an absent optional as well: it may be a sequence
+			if _, ok := v.Type.(*ir.TensorType); !ok {
+				return nil, false
+			}
+			open = true
 		}
-		if d.Shape(v) == nil { // an absent optional as well: it may be a sequence
-			return nil
-		}
-		axes += len(d.Shape(v))
+	}
+	if open && !known {
+		return nil, false
 	}
 	n := *node
 	n.Inputs = make([]*ir.Value, len(args))
 	values, types, dims := make([]ir.Value, len(args)), make([]ir.TensorType, len(args)), make(ir.Shape, 0, axes)
 	for i, v := range args {
 		if v == nil {
+			continue
+		}
+		if d.Shape(v) == nil {
+			n.Inputs[i] = &ir.Value{Name: v.Name, Type: v.Type}
 			continue
 		}
 		from := len(dims)
@@ -145,7 +162,7 @@ func (d *Binding) concrete(node *ir.Node, args []*Value) *ir.Node {
 		values[i] = ir.Value{Name: v.Name, Type: &types[i], Const: d.Constant(v)}
 		n.Inputs[i] = &values[i]
 	}
-	return &n
+	return &n, !open
 }
 
 // shapeOf returns a tensor's shape, never nil.
