@@ -1,26 +1,17 @@
 package graphfuzz
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/essmc/essmc/frontend/onnx"
-	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/opstest"
-	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
-	"github.com/essmc/essmc/runtime/plan"
 )
 
 // runTime bounds one run. Cases are small: one that takes longer hangs.
@@ -279,69 +270,6 @@ func (k *check) plain() *Finding {
 	return nil
 }
 
-// owner runs the cases again after the first answers were overwritten, in another order, and into given tensors.
-func (k *check) owner() *Finding {
-	if !k.way.Owner {
-		return nil
-	}
-	m, f := k.model("owner", k.cs.Graph, runtime.Options{})
-	if m == nil {
-		return f
-	}
-	defer m.Close()
-	s := m.NewSession()
-	for round := range 2 {
-		for j := range k.cs.Runs {
-			i := len(k.cs.Runs) - 1 - j
-			if k.got[i] == nil {
-				continue
-			}
-			in := copyData(k.cs.Runs[i])
-			into := Data{}
-			if round == 1 {
-				for name, d := range k.got[i] {
-					if t, ok := d.(*tensor.Tensor); ok && t.DType() != tensor.String {
-						c := t.Clone()
-						opstest.Spoil(c)
-						into[name] = c
-					}
-				}
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), runTime)
-			err := s.RunInto(ctx, in, into)
-			cancel()
-			if err != nil {
-				return &Finding{"owner", fmt.Sprintf("run %d, round %d: %v%s", i, round, err, stack(err))}
-			}
-			if name := sameData(k.got[i], into); name != "" {
-				return &Finding{"owner", fmt.Sprintf("run %d, round %d: output %s is another one than in the first run: %s",
-					i, round, name, describe(k.got[i][name], into[name]))}
-			}
-			if name := sameData(k.cs.Runs[i], in); name != "" {
-				return &Finding{"owner", fmt.Sprintf("run %d: input %s is written to", i, name)}
-			}
-			for _, d := range into {
-				opstest.Spoil(d)
-			}
-			if name := sameData(k.cs.Runs[i], in); name != "" {
-				return &Finding{"owner", fmt.Sprintf("run %d: an output shares storage with input %s", i, name)}
-			}
-		}
-	}
-	return nil
-}
-
-func (k *check) threads() *Finding {
-	if !k.way.Threads {
-		return nil
-	}
-	got, f := k.answers("threads", k.cs.Graph, runtime.Options{Threads: 2})
-	if f != nil {
-		return f
-	}
-	return k.equal("threads", got)
-}
-
 func (k *check) kernel() *Finding {
 	if k.way.Kernel == "" {
 		return nil
@@ -376,224 +304,6 @@ func (k *check) precision() *Finding {
 	})
 }
 
-// text prints the graph, parses it, and demands the same text and answers.
-func (k *check) text() *Finding {
-	if !k.way.Text {
-		return nil
-	}
-	first := irtext.String(k.cs.Graph)
-	g, err := irtext.Parse([]byte(first), "text", ops.Default, irtext.Options{})
-	if err != nil {
-		return &Finding{"text", err.Error()}
-	}
-	if second := irtext.String(g); second != first {
-		return &Finding{"text", "the text of the parsed graph is another one:\n" + second}
-	}
-	got, f := k.answers("text", g, runtime.Options{})
-	if f != nil {
-		return f
-	}
-	return k.equal("text", got)
-}
-
-// plan saves the graph, loads it, and demands the same answers.
-func (k *check) plan() *Finding {
-	if !k.way.Plan {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := plan.Write(&b, k.cs.Graph); err != nil {
-		return &Finding{"plan", err.Error()}
-	}
-	g, err := plan.Read(bytes.NewReader(b.Bytes()), int64(b.Len()), "plan", ops.Default, plan.Limits{})
-	if err != nil {
-		return &Finding{"plan", err.Error()}
-	}
-	if a, b := irtext.String(k.cs.Graph), irtext.String(g); a != b {
-		return &Finding{"plan", "the graph of the plan is another one:\n" + b}
-	}
-	got, f := k.answers("plan", g, runtime.Options{})
-	if f != nil {
-		return f
-	}
-	return k.equal("plan", got)
-}
-
-// onnx writes the graph as an ONNX model, reads it, and compares the answers.
-func (k *check) onnx() *Finding {
-	if !k.way.ONNX {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := onnx.Write(&b, k.cs.Graph, onnx.WriteOptions{}); err != nil {
-		k.Coverage.note("ONNX has no form: " + generalized(err))
-		return nil
-	}
-	g, _, err := onnx.Parse(b.Bytes(), "model.onnx", onnx.Options{})
-	if err != nil {
-		return &Finding{"onnx", err.Error()}
-	}
-	var c bytes.Buffer
-	if err := onnx.Write(&c, g, onnx.WriteOptions{}); err != nil {
-		return &Finding{"onnx", "again: " + err.Error()}
-	}
-	got, f := k.answers("onnx", g, runtime.Options{})
-	if f != nil {
-		return f
-	}
-	return k.judge("onnx", got, nil)
-}
-
-// passes optimizes the graph, and compares the answers.
-func (k *check) passes() *Finding {
-	if !k.way.Passes {
-		return nil
-	}
-	before := irtext.String(k.cs.Graph)
-	for _, name := range []string{"optimize", "raise"} {
-		var err error
-		var g *ir.Graph
-		if name == "optimize" {
-			g = k.cs.Graph.Clone()
-			err = passes.Optimize(g)
-		} else {
-			var m *open.Model
-			if m, err = open.Graph(k.cs.Graph, "graph", open.Options{}); err == nil {
-				g, err = m.Graph()
-			}
-		}
-		if err != nil {
-			return &Finding{name, err.Error()}
-		}
-		if err := ir.Verify(g); err != nil {
-			return &Finding{name, err.Error()}
-		}
-		if irtext.String(k.cs.Graph) != before {
-			return &Finding{name, "the passes change the graph that was given"}
-		}
-		if a, b := ports(k.cs.Graph), ports(g); a != b {
-			return &Finding{name, fmt.Sprintf("inputs and outputs are %s, were %s", b, a)}
-		}
-		got, f := k.answers(name, g, runtime.Options{})
-		if f != nil {
-			f.Msg += "\nafter the passes:\n" + irtext.ViewString(g)
-			return f
-		}
-		if f := k.judge(name, got, nil); f != nil {
-			f.Msg += "\nafter the passes:\n" + irtext.ViewString(g)
-			return f
-		}
-	}
-	return nil
-}
-
-func ports(g *ir.Graph) string {
-	var b strings.Builder
-	for _, v := range g.Inputs {
-		fmt.Fprintf(&b, "%s ", v.Name)
-	}
-	b.WriteString("=>")
-	for _, v := range g.Outputs {
-		fmt.Fprintf(&b, " %s", v.Name)
-	}
-	return b.String()
-}
-
-// memory runs with little memory: the answer, or a MemoryError.
-func (k *check) memory() *Finding {
-	if !k.way.Memory {
-		return nil
-	}
-	limit := int64(64) << (k.way.Seed % 14)
-	m, err := runtime.New(k.cs.Graph, runtime.Options{Backend: cpu.New(), Threads: 1, MaxMemory: limit})
-	if errors.Is(err, runtime.ErrMemory) {
-		return nil
-	}
-	if err != nil {
-		return &Finding{"memory", fmt.Sprintf("limit %d: compile: %v", limit, err)}
-	}
-	defer m.Close()
-	s := m.NewSession()
-	for i, in := range k.cs.Runs {
-		if k.got[i] == nil {
-			continue
-		}
-		got, err := s.Run(context.Background(), in)
-		if errors.Is(err, runtime.ErrMemory) {
-			var over *runtime.MemoryError
-			if !errors.As(err, &over) || over.Limit != limit || over.Need <= limit || over.What == "" {
-				return &Finding{"memory", fmt.Sprintf("limit %d: run %d: the error tells other numbers: %v", limit, i, err)}
-			}
-			continue
-		}
-		if err != nil {
-			return &Finding{"memory", fmt.Sprintf("limit %d: run %d: %v%s", limit, i, err, stack(err))}
-		}
-		if name := sameData(k.got[i], got); name != "" {
-			return &Finding{"memory", fmt.Sprintf("limit %d: run %d: output %s is another one", limit, i, name)}
-		}
-	}
-	return nil
-}
-
-// cancel ends runs at a random time. The session works afterwards.
-func (k *check) cancel() *Finding {
-	if !k.way.Cancel {
-		return nil
-	}
-	m, f := k.model("cancel", k.cs.Graph, runtime.Options{Threads: 1 + int(k.way.Seed%2)})
-	if m == nil {
-		return f
-	}
-	defer m.Close()
-	s := m.NewSession()
-	for i, in := range k.cs.Runs {
-		if k.got[i] == nil {
-			continue
-		}
-		ctx := &doneAfter{Context: context.Background(), checks: int(k.way.Seed % 23), done: make(chan struct{})}
-		got, err := s.Run(ctx, in)
-		if err == nil {
-			if name := sameData(k.got[i], got); name != "" {
-				return &Finding{"cancel", fmt.Sprintf("run %d: output %s is another one", i, name)}
-			}
-		} else if !errors.Is(err, context.Canceled) {
-			return &Finding{"cancel", fmt.Sprintf("run %d: %v%s", i, err, stack(err))}
-		}
-		if got, err = s.Run(context.Background(), in); err != nil {
-			return &Finding{"cancel", fmt.Sprintf("run %d, after one that was cancelled: %v%s", i, err, stack(err))}
-		}
-		if name := sameData(k.got[i], got); name != "" {
-			return &Finding{"cancel", fmt.Sprintf("run %d, after one that was cancelled: output %s is another one", i, name)}
-		}
-	}
-	return nil
-}
-
-// doneAfter is a context that is cancelled when it has been asked a number of times.
-type doneAfter struct {
-	context.Context
-	mu     sync.Mutex
-	checks int
-	done   chan struct{}
-	closed bool
-}
-
-func (c *doneAfter) Done() <-chan struct{} { return c.done }
-
-func (c *doneAfter) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.checks--; c.checks >= 0 {
-		return nil
-	}
-	if !c.closed {
-		c.closed = true
-		close(c.done)
-	}
-	return context.Canceled
-}
-
 func (k *check) other() *Finding {
 	if k.Other == nil {
 		return nil
@@ -607,10 +317,4 @@ func (k *check) other() *Finding {
 		}
 	}
 	return nil
-}
-
-// generalized returns an error without the names of values.
-func generalized(err error) string {
-	words := strings.Fields(err.Error())
-	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return strings.ContainsAny(w, "_0123456789\"") }), " ")
 }

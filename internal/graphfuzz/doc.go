@@ -76,10 +76,13 @@
 // Resize with a crop in mode nearest; a ring that was too short for a second reader; a Reshape to an unknown rank that was
 // dropped; classes below 0; selective scans that were shared by bindings of different numbers of states.
 //
-// Known and not mended: an operand with elements along time makes a stream of another length answer; a Scan without steps
-// stacks nothing of a size that only its body tells, which the backend refuses; windows of systems that are not stable lose
-// digits in float32; bodies that the interpreter follows (DenseSSM) may take sizes that their operator refuses. Gelu has
-// few digits below -2, and is judged by its argument.
+// Later runs showed dimensions that were computed in integers which wrap around, windows longer than their input, empty
+// batches and dimensions, a mean whose rounding was as large as the differences from it, operands with an element for each
+// step and captures of blocked values in streams, symbols of bodies, and sizes that bodies took and their operators refuse.
+//
+// Known and not mended: a slope of PRelu that is NaN or infinite reaches -0. Gelu has few digits below -2, and is judged by
+// its argument; windows over systems that are not stable are judged by the growth of their powers. CastMap, ZipMap and
+// DictVectorizer are not reached: maps are refused.
 //
 // The package may import everything. It holds no state between cases but counts.
 package graphfuzz

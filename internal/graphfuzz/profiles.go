@@ -13,8 +13,24 @@ import (
 const attempts = 12
 
 // any adds nodes of all operators alike.
-func (g *generator) any() {
-	if g.one(6) {
+func (g *generator) any() { g.all(operatorNames()) }
+
+// systems adds nodes of the operators of systems, and some others.
+func (g *generator) systems() {
+	names := operatorNames()
+	own := slices.DeleteFunc(slices.Clone(names), func(n [2]string) bool { return n[0] != "essm" })
+	for range len(names) / len(own) { // as many of either
+		names = append(names, own...)
+	}
+	g.all(names)
+}
+
+// all adds nodes of given operators.
+func (g *generator) all(names [][2]string) {
+	switch g.IntN(12) {
+	case 10:
+		g.opsets[""] = newest("")
+	case 11:
 		g.opsets[""] = 7 + g.IntN(21)
 	}
 	for _, n := range operatorNames() { // those of other domains, in their newest versions
@@ -22,7 +38,6 @@ func (g *generator) any() {
 			g.opsets[n[0]] = newest(n[0])
 		}
 	}
-	names := operatorNames()
 	for range attempts * (g.nodes + 1) {
 		if g.nodes <= 0 || g.fault != nil {
 			return
