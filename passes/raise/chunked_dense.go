@@ -27,13 +27,9 @@ func (f *chunks) denseNumbers() (*headSystem, string) {
 	if err != nil {
 		return nil, "the matrix between chunks varies: " + err.Error()
 	}
-	enter, es, err := constantFloats(f.run, f.enter)
-	if err != nil {
-		return nil, "the table from a chunk's inputs to the next chunk is no constant: " + err.Error()
-	}
-	leave, ls, err := constantFloats(f.run, f.leave)
-	if err != nil {
-		return nil, "the table from the state before a chunk to its outputs is no constant: " + err.Error()
+	enter, es, leave, ls, why := f.outerTables()
+	if why != "" {
+		return nil, why
 	}
 	within, ws, err := constantFloats(f.run, f.within)
 	if err != nil {

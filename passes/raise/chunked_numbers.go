@@ -23,6 +23,18 @@ func (f *chunks) start() (*headSystem, string) {
 	return s, ""
 }
 
+// outerTables reads the tables from a chunk's inputs to the next chunk, and from there to its outputs, with their shapes.
+func (f *chunks) outerTables() (enter []float64, es []int, leave []float64, ls []int, why string) {
+	enter, es, err := constantFloats(f.run, f.enter)
+	if err != nil {
+		return nil, nil, nil, nil, "the table from a chunk's inputs to the next chunk is no constant: " + err.Error()
+	}
+	if leave, ls, err = constantFloats(f.run, f.leave); err != nil {
+		return nil, nil, nil, nil, "the table from the state before a chunk to its outputs is no constant: " + err.Error()
+	}
+	return enter, es, leave, ls, ""
+}
+
 // numbers reads the system from the tables: exponents from their powers over a chunk, which are float64, the matrices B
 // and C from the first lags.
 func (f *chunks) numbers() (*headSystem, string) {
@@ -33,13 +45,9 @@ func (f *chunks) numbers() (*headSystem, string) {
 	if why != "" {
 		return nil, why
 	}
-	enter, es, err := constantFloats(f.run, f.enter)
-	if err != nil {
-		return nil, "the table from a chunk's inputs to the next chunk is no constant: " + err.Error()
-	}
-	leave, ls, err := constantFloats(f.run, f.leave)
-	if err != nil {
-		return nil, "the table from the state before a chunk to its outputs is no constant: " + err.Error()
+	enter, es, leave, ls, why := f.outerTables()
+	if why != "" {
+		return nil, why
 	}
 	s, why := f.start()
 	if why != "" {

@@ -555,17 +555,21 @@ func (l *layout) in(b *ir.Builder, v *ir.Value) *ir.Value {
 	if l.merge != nil {
 		return b.Op("", "Reshape", []*ir.Value{v, b.Ints(l.merge...)})
 	}
-	var axes []int64
+	if axes := l.absent(); axes != nil {
+		v = b.Op("", "Unsqueeze", []*ir.Value{v, b.Ints(axes...)})
+	}
+	return v
+}
+
+// absent returns the axes of samples and channels that the value does not have.
+func (l *layout) absent() (axes []int64) {
 	if l.noBatch {
 		axes = append(axes, 0)
 	}
 	if l.noChan {
 		axes = append(axes, 2)
 	}
-	if axes != nil {
-		v = b.Op("", "Unsqueeze", []*ir.Value{v, b.Ints(axes...)})
-	}
-	return v
+	return axes
 }
 
 func (l *layout) out(b *ir.Builder, v *ir.Value) *ir.Value {
@@ -574,14 +578,7 @@ func (l *layout) out(b *ir.Builder, v *ir.Value) *ir.Value {
 	} else if l.merge != nil {
 		v = b.Op("", "Reshape", []*ir.Value{v, b.Ints(l.part...)})
 	} else {
-		var axes []int64
-		if l.noBatch {
-			axes = append(axes, 0)
-		}
-		if l.noChan {
-			axes = append(axes, 2)
-		}
-		if axes != nil {
+		if axes := l.absent(); axes != nil {
 			v = b.Op("", "Squeeze", []*ir.Value{v, b.Ints(axes...)})
 		}
 	}

@@ -18,14 +18,13 @@ var Conv = &passes.Pass{
 	Doc: "A depthwise Conv with a long kernel, with its pads, slices and reversals, alone or one per direction → " +
 		"essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "it adds operators of the newest versions"},
-		{Pass: "raise-shapes",
-			Why: "with pads and slices of unknown sizes, the number of steps after them is not known"},
+		afterUpgrade,
+		afterShapes,
 		{Pass: "raise-windowed", Why: "its Conv is one too, but the taps alone do not show the state"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "the computation of a kernel shows its exponentials; once folded, they must be fitted"},
-		{Pass: "canonicalize", Why: "transposes around the new operators cancel then"},
+		beforeFoldKernels,
+		beforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "convolution", isLongConv)

@@ -12,13 +12,12 @@ var DFT = &passes.Pass{
 		"com.microsoft Rfft and Irfft), with pads and slices → essm.SSM if the kernel is a sum of exponentials, else " +
 		"essm.LongConv.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "it adds operators of the newest versions"},
-		{Pass: "raise-shapes",
-			Why: "with pads and slices of unknown sizes, the number of steps after them is not known"},
+		afterUpgrade,
+		afterShapes,
 	},
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "the computation of a kernel shows its exponentials; once folded, they must be fitted"},
-		{Pass: "canonicalize", Why: "transposes around the new operators cancel then"},
+		beforeFoldKernels,
+		beforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "convolution by transform", func(s *surroundings, n *ir.Node) (bool, string) {

@@ -17,8 +17,8 @@ var Expanded = &passes.Pass{
 		"essm.ContinuousConv, essm.DPLRScan, essm.FourierMix, essm.GatedScan, essm.SelectiveScan, essm.SoftmaxConv, " +
 		"essm.SubsetProducts. The result is lowered again and compared with the graph.",
 	Before: []passes.Reason{
-		{Pass: "upgrade", Why: "it reads operators of the versions that the file has"},
-		{Pass: "canonicalize", Why: "it reads the nodes as they were written"},
+		beforeUpgrade,
+		beforeCanonical,
 	},
 	Run: raiseExpanded,
 }

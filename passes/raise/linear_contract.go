@@ -20,16 +20,21 @@ func oneVaries(n *ir.Node, forms []*form) error {
 	return nil
 }
 
+// factors returns the two factors of a product, of which one varies.
+func (l *linearizer) factors(n *ir.Node, forms []*form, in []tensor.Datum) (x, y *form, err error) {
+	if err := oneVaries(n, forms); err != nil {
+		return nil, nil, err
+	}
+	if x, err = l.operand(forms, in, 0); err != nil {
+		return nil, nil, err
+	}
+	y, err = l.operand(forms, in, 1)
+	return x, y, err
+}
+
 // matmul computes a product with one factor that varies.
 func (l *linearizer) matmul(n *ir.Node, forms []*form, in []tensor.Datum) error {
-	if err := oneVaries(n, forms); err != nil {
-		return err
-	}
-	x, err := l.operand(forms, in, 0)
-	if err != nil {
-		return err
-	}
-	y, err := l.operand(forms, in, 1)
+	x, y, err := l.factors(n, forms, in)
 	if err != nil {
 		return err
 	}
@@ -80,14 +85,7 @@ func (l *linearizer) matmul(n *ir.Node, forms []*form, in []tensor.Datum) error 
 
 // gemm computes alpha·A·B + beta·C.
 func (l *linearizer) gemm(n *ir.Node, forms []*form, in []tensor.Datum) error {
-	if err := oneVaries(n, forms); err != nil {
-		return err
-	}
-	x, err := l.operand(forms, in, 0)
-	if err != nil {
-		return err
-	}
-	y, err := l.operand(forms, in, 1)
+	x, y, err := l.factors(n, forms, in)
 	if err != nil {
 		return err
 	}

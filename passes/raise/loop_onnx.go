@@ -18,11 +18,11 @@ var RaiseLoop = &passes.Pass{
 		"SequenceInsert and ConcatFromSequence or as scan outputs) whose body is linear → essm.Scan or " +
 		"essm.DenseScan with projections.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "it reads bodies of operators of the newest versions"},
+		afterUpgradeBodies,
 	},
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "it computes parameters of a recurrence in float64; folding rounds them"},
-		{Pass: "fuse", Why: "the scans and projections that it makes become one system"},
+		beforeFoldRecurrences,
+		beforeFuse,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return eachDraft(c, g, "loop", draftLoop)

@@ -16,8 +16,8 @@ var Masked = &passes.Pass{
 		"or the last step alone → essm.Pick. In files of `essmc export` alone: the operators refuse lengths beyond the " +
 		"sequence.",
 	Before: []passes.Reason{
-		{Pass: "upgrade", Why: "it reads operators of the versions that the file has"},
-		{Pass: "canonicalize", Why: "it reads the nodes as they were written"},
+		beforeUpgrade,
+		beforeCanonical,
 	},
 	Run: raiseMasked,
 }

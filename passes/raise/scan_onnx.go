@@ -15,10 +15,10 @@ var RaiseScan = &passes.Pass{
 		"projections. The matrices are computed from the body, for any choice of operators.",
 	After: []passes.Reason{
 		{Pass: "raise-chunked", Why: "the recurrence between chunks is only a part of the layer"},
-		{Pass: "upgrade", Why: "it reads bodies of operators of the newest versions"},
+		afterUpgradeBodies,
 	},
 	Before: []passes.Reason{
-		{Pass: "fuse", Why: "the scans and projections that it makes become one system"},
+		beforeFuse,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return eachDraft(c, g, "scan", draftScan)

@@ -11,10 +11,10 @@ var Toeplitz = &passes.Pass{
 	Doc: "A MatMul along time with a Toeplitz matrix → essm.SSM if the kernel is a sum of exponentials, else " +
 		"essm.LongConv.",
 	After: []passes.Reason{
-		{Pass: "upgrade", Why: "it adds operators of the newest versions"},
+		afterUpgrade,
 	},
 	Before: []passes.Reason{
-		{Pass: "canonicalize", Why: "transposes around the new operators cancel then"},
+		beforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "Toeplitz product", func(s *surroundings, n *ir.Node) (bool, string) {

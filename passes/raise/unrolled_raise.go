@@ -20,9 +20,9 @@ var RaiseUnrolled = &passes.Pass{
 		{Pass: "upgrade", Why: "it reads steps of operators of the newest versions"},
 	},
 	Before: []passes.Reason{
-		{Pass: "fold", Why: "it computes parameters of a recurrence in float64; folding rounds them"},
+		beforeFoldRecurrences,
 		{Pass: "cse", Why: "merging equal values of the first step would make it differ from the others"},
-		{Pass: "fuse", Why: "the scans and projections that it makes become one system"},
+		beforeFuse,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
