@@ -130,6 +130,10 @@ func (k *check) model(kind string, g *ir.Graph, o runtime.Options) (*runtime.Mod
 		k.Coverage.refused(err)
 		return nil, nil
 	}
+	if o.Kernel != "" && errors.Is(err, runtime.ErrOption) {
+		k.Coverage.note("a form that a system does not have")
+		return nil, nil
+	}
 	if err != nil {
 		return nil, &Finding{kind, fmt.Sprintf("compile: %v", err)}
 	}
