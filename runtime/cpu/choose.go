@@ -221,8 +221,8 @@ func (p problem) estimate(form string) runtime.Estimate {
 		if i.StateOut >= 0 { // a scan computes it
 			flops, nanos = flops+work, nanos+scanning
 		}
-		if i.State >= 0 {
-			nanos += float64(p.batch) * n * float64(max(1, i.States)) * (2*powerNanos + float64(p.length)*c.ComplexScan)
+		if i.State >= 0 && i.States == 0 { // that of a head at the begin is zero, most of the time, or one at the end is wanted
+			nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan)
 		}
 	}
 	return runtime.Estimate{Time: time.Duration(nanos),

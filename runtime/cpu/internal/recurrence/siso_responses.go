@@ -3,7 +3,6 @@ package recurrence
 import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
-	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 func (c *Siso) Sequence(form string, length int, history bool) record.SequenceKernel {
@@ -20,15 +19,14 @@ const responseSteps = 64
 func (c *Siso) kernels(i int, taps [2][]float32, w *record.Workspace) {
 	n := c.States
 	a := c.a[i*n : (i+1)*n]
-	powers, at, sum := make([]float64, responseSteps*2*n), make([]float64, 2*n), make([]float64, responseSteps)
+	powers, at := make([]float64, responseSteps*2*n), make([]float64, 2*n)
 	z, step := make([]complex128, n), make([]complex128, n)
-	for j := range responseSteps {
-		for s, v := range a {
-			p := essm.Pow(v, float64(j))
-			powers[j*2*n+s], powers[j*2*n+n+s] = real(p), -imag(p)
-		}
-	}
 	for s, v := range a {
+		p := complex(1, 0)
+		for j := range responseSteps {
+			powers[j*2*n+s], powers[j*2*n+n+s] = real(p), -imag(p)
+			p *= c.step[i*n+s]
+		}
 		step[s] = essm.Pow(v, responseSteps)
 	}
 	all := taps[0]
@@ -43,11 +41,11 @@ func (c *Siso) kernels(i int, taps [2][]float32, w *record.Workspace) {
 			at[s], at[n+s] = real(z[s]), imag(z[s])
 			z[s] *= step[s]
 		}
-		part := all[lo:min(lo+responseSteps, len(all))]
-		clear(sum)
-		kernel.MatVec(sum[:len(part)], powers, at)
-		for k := range part {
-			part[k] = float32(sum[k])
+		for k := 0; k < min(responseSteps, len(all)-lo); k += 4 {
+			sums := fourDots(powers[k*2*n:(k+4)*2*n], at)
+			for j := range sums[:min(4, len(all)-lo-k)] {
+				all[lo+k+j] = float32(sums[j])
+			}
 		}
 	}
 	if taps[1] != nil {
@@ -56,6 +54,20 @@ func (c *Siso) kernels(i int, taps [2][]float32, w *record.Workspace) {
 	if c.direct != nil {
 		taps[0][0] += c.direct[i]
 	}
+}
+
+// fourDots returns the products of four rows with x.
+func fourDots(rows, x []float64) (sums [4]float64) {
+	n := len(x)
+	r0, r1, r2, r3 := rows[:n], rows[n:2*n], rows[2*n:3*n], rows[3*n:4*n]
+	var s0, s1, s2, s3 float64 // in registers
+	for i, v := range x {
+		s0 += r0[i] * v
+		s1 += r1[i] * v
+		s2 += r2[i] * v
+		s3 += r3[i] * v
+	}
+	return [4]float64{s0, s1, s2, s3}
 }
 
 func (c *Siso) free(i int, s *record.Sequence, y []float32, state []float64) bool {
