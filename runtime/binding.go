@@ -171,12 +171,35 @@ func (sg *signature) bindDims(dims map[string]int64) (*Binding, error) {
 	return b, sg.checkDims(b.Dims, nil)
 }
 
+// optional returns an error unless all names are optional inputs.
+func (sg *signature) optional(names []string) error {
+	for _, name := range names {
+		if i, ok := sg.inputIndex[name]; !ok || !sg.inputs[i].Optional {
+			return &InputError{Name: name, Msg: "the model has no such optional input"}
+		}
+	}
+	return nil
+}
+
+// bindWithout is bindDims without some optional inputs.
+func (sg *signature) bindWithout(dims map[string]int64, absent []string) (*Binding, error) {
+	if err := sg.optional(absent); err != nil {
+		return nil, err
+	}
+	b, err := sg.bindDims(dims)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range absent {
+		b.Inputs[sg.inputIndex[name]] = nil
+	}
+	return b, nil
+}
+
 // bindShape makes the Binding for given symbols, with the named optional inputs.
 func (sg *signature) bindShape(dims map[string]int64, optional []string) (*Binding, error) {
-	for _, name := range optional {
-		if i, ok := sg.inputIndex[name]; !ok || !sg.inputs[i].Optional {
-			return nil, &InputError{Name: name, Msg: "the model has no such optional input"}
-		}
+	if err := sg.optional(optional); err != nil {
+		return nil, err
 	}
 	b, err := sg.bindDims(dims)
 	if err != nil {

@@ -238,8 +238,8 @@ func (m *Model) Graph() *ir.Graph { return m.graph }
 func (m *Model) Backend() string { return m.backend.Name() }
 
 // Explain returns the form that each node with several forms takes, and the reason, for given values of the symbols and
-// with all optional inputs.
-func (m *Model) Explain(dims map[string]int64) (_ []Choice, err error) {
+// with all optional inputs but those that are named as absent.
+func (m *Model) Explain(dims map[string]int64, absent ...string) (_ []Choice, err error) {
 	if !m.gate.enter() {
 		return nil, ErrClosed
 	}
@@ -249,7 +249,7 @@ func (m *Model) Explain(dims map[string]int64) (_ []Choice, err error) {
 			err = Recovered(nil, v)
 		}
 	}()
-	b, err := m.bindDims(dims)
+	b, err := m.bindWithout(dims, absent)
 	if err != nil {
 		return nil, err
 	}
@@ -257,9 +257,9 @@ func (m *Model) Explain(dims map[string]int64) (_ []Choice, err error) {
 }
 
 // Lowered returns what the backend has made of the graph, as text for people: the steps, or, where dims is not nil, the
-// plan for these values of the symbols and with all optional inputs. The error is an *OptionError where the backend
-// shows none.
-func (m *Model) Lowered(dims map[string]int64) (_ string, err error) {
+// plan for these values of the symbols and with all optional inputs but those that are named as absent. The error is an
+// *OptionError where the backend shows none.
+func (m *Model) Lowered(dims map[string]int64, absent ...string) (_ string, err error) {
 	if !m.gate.enter() {
 		return "", ErrClosed
 	}
@@ -277,7 +277,7 @@ func (m *Model) Lowered(dims map[string]int64) (_ string, err error) {
 	if dims == nil {
 		return p.Lowered(nil)
 	}
-	b, err := m.bindDims(dims)
+	b, err := m.bindWithout(dims, absent)
 	if err != nil {
 		return "", err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irview"
+	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -40,8 +41,9 @@ of all forms. For a plan it shows the stored history of the passes. With --preci
 shows which dense products run in that precision, and why the others stay in float32.
 --html writes a page with the graph before and after each pass, side by side.
 
---outputs explains runs that compute only some outputs: if it need not give its state
-after the last step, a layer may take another form.
+Sequences begin without a state (state_in). --outputs explains runs that compute only
+some outputs: if it need not give its state after the last step, a layer may take
+another form.
 
 --why lists near misses: parts of the graph that a pass almost recognized, such as
 state-space layers that an exporter has expanded, with the condition that failed.
@@ -254,6 +256,16 @@ func cpuBackend(measured *tune.File) runtime.Backend {
 	return cpu.New(cpu.WithCosts(measured.Costs))
 }
 
+// noState names the input for the state before the first step, which most runs of whole sequences do without.
+func noState(model *runtime.Model) []string {
+	for _, p := range model.Inputs() {
+		if p.Name == models.StateIn && p.Optional {
+			return []string{p.Name}
+		}
+	}
+	return nil
+}
+
 // printLowered prints the steps of the model, or the plan for a shape.
 func printLowered(w io.Writer, m *open.Model, model *runtime.Model, s shape) (err error) {
 	var dims map[string]int64
@@ -262,7 +274,7 @@ func printLowered(w io.Writer, m *open.Model, model *runtime.Model, s shape) (er
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
-	text, err := model.Lowered(dims)
+	text, err := model.Lowered(dims, noState(model)...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
@@ -282,7 +294,7 @@ func explainForms(w io.Writer, m *open.Model, model *runtime.Model, s shape, mea
 	dims, err := s.dims(model.Graph(), m.Dims)
 	if err == nil {
 		var choices []runtime.Choice
-		if choices, err = model.Explain(dims); err == nil {
+		if choices, err = model.Explain(dims, noState(model)...); err == nil {
 			return printForms(w, choices, s, given, constants)
 		}
 	}

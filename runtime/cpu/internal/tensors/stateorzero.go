@@ -10,7 +10,7 @@ import (
 
 func init() {
 	record.Register(record.Record{Op: "essm.StateOrZero",
-		Tensor: record.TensorKind{Make: record.Shaped(stateOrZeroKernel), Float32: true}})
+		Tensor: record.TensorKind{Make: record.Shaped(stateOrZeroKernel), Float32: true}, OrZero: 1})
 }
 
 // stateOrZeroKernel copies a state, or clears one.
