@@ -214,9 +214,11 @@ func (p problem) estimate(form string) runtime.Estimate {
 	}
 	// what the state gives, for each sample
 	switch whole := form == essm.FormFFT || form == essm.FormDirect; {
-	case whole && i.Rank > 0 && i.StateOut >= 0: // the state at the end; that at the begin is zero, most of the time
-		last := 4 * rows * n * float64(i.States)
-		flops, nanos = flops+last, nanos+last/c.Direct
+	case whole && i.Rank > 0: // the state at the end; that at the begin is zero, most of the time
+		if i.StateOut >= 0 {
+			last := 4 * rows * n * float64(i.States)
+			flops, nanos = flops+last, nanos+last/c.Direct
+		}
 	case whole && per == 1 && !i.Stateless:
 		if i.StateOut >= 0 { // a scan computes it
 			flops, nanos = flops+work, nanos+scanning
