@@ -133,9 +133,20 @@ func (l *lowRank) diagonal() (y, state *ir.Value, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	kept := out[0].Dim(2)
+	if kept > l.states && kept > wholeStates { // real eigenvalues have no partner that could be left out
+		kept = (kept + wholeStates - 1) / wholeStates * wholeStates
+	}
 	k := make([]*ir.Value, len(out))
 	for i, t := range out {
-		k[i] = b.Const(strings.TrimPrefix(n.Scope+"."+sys[i].Def.Op.Out[i].Name, "."), t)
+		axis, fill := 2, 0.0
+		switch i {
+		case 0:
+			fill = -1
+		case 4, 5, 8, 9: // C and from have states in columns
+			axis = 3
+		}
+		k[i] = b.Const(strings.TrimPrefix(n.Scope+"."+sys[i].Def.Op.Out[i].Name, "."), widened(t, axis, kept, fill))
 	}
 	steps := make([]float64, l.features) // their logarithms; 0 where A contains them
 	if len(l.dt) == l.features {
@@ -152,7 +163,6 @@ func (l *lowRank) diagonal() (y, state *ir.Value, err error) {
 	bRe, bIm := factor(k[2]), factor(k[3])
 	inRe := b.Op("", "Sub", []*ir.Value{times(disc[2], bRe), times(disc[3], bIm)})
 	inIm := b.Op("", "Add", []*ir.Value{times(disc[2], bIm), times(disc[3], bRe)})
-	kept := out[0].Dim(2)
 	ones := constant("one", slices.Repeat([]float64{1}, l.features*kept), 1, l.features, kept, 1)
 	// half is the system of one direction, with row i of the outputs' factors.
 	half := func(direction string, i, outs int, state *ir.Value) []*ir.Value {
@@ -186,6 +196,31 @@ func (l *lowRank) diagonal() (y, state *ir.Value, err error) {
 		b.Op("essm", "HeadLinear", []*ir.Value{part(1), k[9]})})
 	state = l.swap(b.Op("", "Reshape", []*ir.Value{x, b.Ints(0, int64(l.features), 2, int64(l.states))}), 0)
 	return made[0], state, b.Err()
+}
+
+// wholeStates is the number that more states than there were are rounded up to a multiple of, with states of λ = -1 that B and
+// C leave out, as Diagonalize pads heads. Kernels take states by vectors, and a few more cost less than a rest.
+const wholeStates = 8
+
+// widened returns t with the axis widened to size, and fill in the new elements.
+func widened(t *tensor.Tensor, axis, size int, fill float64) *tensor.Tensor {
+	shape := slices.Clone(t.Shape())
+	if shape[axis] == size {
+		return t
+	}
+	inner := 1
+	for _, d := range shape[axis+1:] {
+		inner *= d
+	}
+	from, to := shape[axis]*inner, size*inner
+	shape[axis] = size
+	x := tensor.Data[float64](t)
+	var out []float64
+	for ; len(x) > 0; x = x[from:] {
+		out = append(out, x[:from]...)
+		out = append(out, slices.Repeat([]float64{fill}, to-from)...)
+	}
+	return tensor.FromSlice(out, shape...)
 }
 
 // swap exchanges the parts and the features of states (B, ., ., states), and flattens them, with so many axes between.
