@@ -68,7 +68,7 @@ func load(t *testing.T, g *ir.Graph, o runtime.Options) *runtime.Model {
 func serve(t *testing.T, bidirectional bool) *httptest.Server {
 	t.Helper()
 	o := runtime.Untrusted(cpu.New())
-	o.MaxMemory = 1 << 17
+	o.MaxMemory = 1 << 15
 	return start(t, small(t, bidirectional, o), defaults())
 }
 

@@ -14,7 +14,7 @@ import (
 type program struct {
 	*lowering.Program
 	costs       Costs
-	stretchRows int               // rows that a stretch computes at once, over all samples
+	stretchRows int               // rows that a stretch computes at once, over all samples; 0: by threads and weights
 	plain       bool              // regions share neither memory nor passes; tests compare other programs with such ones
 	leave       goruntime.Cleanup // leaves the crew, where the program may hire helpers
 }
@@ -31,7 +31,7 @@ func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &program{Program: l, costs: b.costs, stretchRows: stretchRows}
+	p := &program{Program: l, costs: b.costs}
 	p.columns()
 	if c.Threads > 1 {
 		helpers.join()

@@ -12,6 +12,13 @@ import (
 // enough that the values between units stay in that cache.
 const stretchRows = 4096
 
+// soleRows takes the place of stretchRows on one thread, if the weights of the stretch are few: values between units then
+// stay in the second-level cache, and so do most weights. With more weights, reading them would cost more than that gains.
+const (
+	soleRows    = 960
+	soleWeights = 1 << 20 // numbers
+)
+
 // stretch is a sequence of units that look back only and run in time chunks: all of them compute one chunk before the
 // next. Values that only they read have buffers of one chunk. The tiles are those of the whole sequence, so answers do
 // not depend on the length of chunks.
@@ -135,7 +142,29 @@ func (d *binding) stretchFrom(units []*unit, i int) (st stretch, next int) {
 			}
 		}
 	}
-	return stretch{from: i, to: next, length: length, chunk: chunkSteps(d.p.stretchRows, batch, length)}, next
+	rows := d.p.stretchRows
+	switch {
+	case rows > 0:
+	case d.p.Config.Threads <= 1 && weights(units[i:next]) <= soleWeights:
+		rows = soleRows
+	default:
+		rows = stretchRows
+	}
+	return stretch{from: i, to: next, length: length, chunk: chunkSteps(rows, batch, length)}, next
+}
+
+// weights returns the numbers in the constants of units.
+func weights(units []*unit) (n int) {
+	for _, u := range units {
+		for _, s := range u.steps {
+			for _, v := range s.In {
+				if v != nil && v.Const != nil {
+					n += v.Const.Len()
+				}
+			}
+		}
+	}
+	return n
 }
 
 // reads reports whether the unit reads one of the values.

@@ -13,6 +13,9 @@ const (
 	chunkHeadsMost = 8
 )
 
+// Time chunks are whole numbers of the largest tiles, and so of chunks of the scan: answers do not depend on them.
+const _ = -uint(record.LargestTile % kernel.SelectiveChunk)
+
 // Forms estimates the scan, and products of chunks.
 func (k *selective) Forms() []record.FormWork {
 	rows, n, per := float64(k.Batch*k.Length), float64(k.scan.N), k.features/k.heads
