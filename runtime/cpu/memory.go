@@ -178,7 +178,7 @@ func (g *region) locals(set map[int]bool) {
 // lies reports whether a result of the unit has memory of its own. What is not float32 has it where a kernel writes it:
 // an evaluation makes its tensor anyhow.
 func (d *binding) lies(u *unit, v *lowering.Value) bool {
-	return d.IsFloat32(v) || d.Placed(v) && (u.kernel != nil || u.region != nil)
+	return d.IsFloat32(v) || d.Placed(v) && (u.kernel != nil || u.stage() != nil)
 }
 
 // bufferSize returns the size of a value's buffer, in float32.
