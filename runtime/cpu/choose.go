@@ -12,7 +12,6 @@ import (
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/internal/recurrence"
-	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -22,7 +21,8 @@ const memoryBudget = 1 << 30
 // powerNanos is the time of a power of an eigenvalue, a complex exponential in float64, in nanoseconds.
 const powerNanos = 60
 
-// blockScan is the time of a step of a state of a head in blocks, with B and C, relative to Costs.Scan.
+// blockScan is the time of a step of a state of a head in blocks, with B and C, relative to Costs.Scan. Portable kernels
+// have no blocks, which is left out, so that all variants choose alike.
 const blockScan = 0.42
 
 // Transforms of several features beside each other take the part besideFFT of the time of those of single sequences, by
@@ -154,7 +154,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 		scanning = work / c.Dense
 	}
 	if i.States > 0 && i.Rank == 0 {
-		if blocked := i.States%recurrence.SisoLeast == 0; blocked && kernel.Variant() != kernel.Generic {
+		if i.States%recurrence.SisoLeast == 0 {
 			scanning *= blockScan
 		}
 		n = float64(i.N) // sequences of the other forms
