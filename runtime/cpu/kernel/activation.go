@@ -4,7 +4,7 @@ import "math"
 
 // Activations, and rounding to integers. y may be x.
 
-// Expm1 computes y = eˣ - 1 with an error of at most two units in the last place. The portable variant rounds once.
+// Expm1 computes y = eˣ - 1 with an error of at most 2.1 units in the last place. The portable variant rounds once.
 func Expm1(y, x []float32) {
 	y = y[:len(x)]
 	for i := expm1Wide(y, x); i < len(x); i++ {
@@ -12,7 +12,7 @@ func Expm1(y, x []float32) {
 	}
 }
 
-// Elu computes y = above·x, or below·(eˣ - 1) for x below zero, with an error of at most two units in the last place.
+// Elu computes y = above·x, or below·(eˣ - 1) for x below zero, with an error of at most 2.1 units in the last place.
 // The portable variant rounds once.
 func Elu(y, x []float32, below, above float32) {
 	y = y[:len(x)]
@@ -25,7 +25,7 @@ func Elu(y, x []float32, below, above float32) {
 	}
 }
 
-// Softplus computes y = ln(1 + eˣ) with an error of at most two units in the last place, and 0 for eˣ below the normal
+// Softplus computes y = ln(1 + eˣ) with an error of at most 2.1 units in the last place, and 0 for eˣ below the normal
 // numbers. The portable variant rounds once.
 func Softplus(y, x []float32) {
 	y = y[:len(x)]

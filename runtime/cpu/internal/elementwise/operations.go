@@ -42,7 +42,7 @@ var functions = []struct {
 	{scalar.OpAbs, kernel.FusedAbs, kernel.Abs, bound{}},
 	{scalar.OpSqrt, kernel.FusedSqrt, kernel.Sqrt, bound{0.5, 0}},
 	{scalar.OpExp, kernel.FusedExp, kernel.Exp, bound{2, 0}},
-	{scalar.OpExpm1, record.NoStep, kernel.Expm1, bound{2, 0}},
+	{scalar.OpExpm1, record.NoStep, kernel.Expm1, bound{2.1, 0}},
 	{scalar.OpLog, record.NoStep, kernel.Log, bound{0.5, 0}},
 	{scalar.OpErf, kernel.FusedErf, kernel.Erf, bound{6, 0}},
 	{scalar.OpTanh, kernel.FusedTanh, kernel.Tanh, bound{8, 0}},
