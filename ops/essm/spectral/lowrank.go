@@ -30,10 +30,10 @@ func LowRank(ctx context.Context, budget *ir.Budget, re, im, pRe, pIm *tensor.Te
 	if len(v[0]) != heads*n || len(v[1]) != heads*n || len(v[3]) != len(v[2]) || scale != nil && len(scale) != heads*n {
 		return nil, fmt.Errorf("expected systems of the same sizes, found λ %v and %v, p %v and %v", re, im, pRe, pIm)
 	}
-	size := 4 * n * n
-	if n > 1<<20 || heads > math.MaxInt64/(8*size*(1+rank)) {
+	if 32*float64(heads)*float64(n)*float64(n)*float64(1+rank) > math.MaxInt {
 		return nil, fmt.Errorf("%d × %d states are too many", heads, n)
 	}
+	size := 4 * n * n
 	if err := budget.Spend(int64(heads * size * (1 + rank))); err != nil {
 		return nil, err
 	}
