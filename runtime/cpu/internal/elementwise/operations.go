@@ -53,10 +53,10 @@ var functions = []struct {
 	{scalar.OpRelu, kernel.FusedRelu, kernel.Relu, bound{}},
 	{scalar.OpSigmoid, kernel.FusedSigmoid, kernel.Sigmoid, bound{5, 0}},
 	{scalar.OpHardSwish, kernel.FusedHardSwish, kernel.HardSwish, bound{3, 6e-8}},
-	{scalar.OpGelu, kernel.FusedGelu, kernel.Gelu, bound{1, 2e-7}},
+	{scalar.OpGelu, kernel.FusedGelu, kernel.Gelu, bound{1, 2.2e-7}},
 	{scalar.OpGeluTanh, kernel.FusedGeluTanh, kernel.GeluTanh, bound{4, 1e-7}},
 	{scalar.OpSoftplus, kernel.FusedSoftplus, kernel.Softplus, bound{2, 0}},
-	{scalar.OpMish, kernel.FusedMish, kernel.Mish, bound{4, 0}},
+	{scalar.OpMish, kernel.FusedMish, kernel.Mish, bound{4.1, 0}},
 }
 
 // functions1 and functions2 are functions with one and two constant parameters.
