@@ -1,0 +1,89 @@
+package ptx
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Products of matrices by the tensor cores. A warp holds each matrix in the registers of its threads ("fragments"). With
+// g = lane/4 and t = lane%4, of matrices of 16 × k and k × 8:
+//
+//	                 a                                            b                          c and d
+//	TF32, k = 8      (g,t) (g+8,t) (g,t+4) (g+8,t+4)              (t,g) (t+4,g)              (g,2t) (g,2t+1) (g+8,2t) (g+8,2t+1)
+//	BF16, F16, k=16  (g,2t‥) (g+8,2t‥) (g,2t+8‥) (g+8,2t+8‥)      (2t‥,g) (2t+8‥,g)          as above
+//
+// "2t‥" stands for the two elements 2t and 2t+1 in one register, the first in its lower half. Bits of a TF32 operand are those
+// of a float32, of which the lower 13 do not count (see F32.TF32).
+
+func (k *Kernel) mma(shape, types string, d [4]F32, a, b []U32, c [4]F32) {
+	list := func(n int, at func(i int) value) string {
+		s := make([]string, n)
+		for i := range s {
+			s[i] = at(i).String()
+		}
+		return "{" + strings.Join(s, ", ") + "}"
+	}
+	k.emit("mma.sync.aligned."+shape+".row.col."+types, list(4, func(i int) value { return d[i].v }),
+		list(len(a), func(i int) value { return a[i].v }), list(len(b), func(i int) value { return b[i].v }),
+		list(4, func(i int) value { return c[i].v }))
+}
+
+// MMATF32 computes d = a·b + d for matrices of 16 × 8 and 8 × 8 numbers of type TF32. The numbers of d are of VarF32.
+func (k *Kernel) MMATF32(d [4]F32, a [4]U32, b [2]U32) {
+	k.mma("m16n8k8", "f32.tf32.tf32.f32", d, a[:], b[:], d)
+}
+
+// MMABF16 computes d = a·b + d for matrices of 16 × 16 and 16 × 8 numbers of type bfloat16. The numbers of d are of VarF32.
+func (k *Kernel) MMABF16(d [4]F32, a [4]U32, b [2]U32) {
+	k.mma("m16n8k16", "f32.bf16.bf16.f32", d, a[:], b[:], d)
+}
+
+// MMAF16 computes d = a·b + d for matrices of 16 × 16 and 16 × 8 numbers of type float16. The numbers of d are of VarF32.
+func (k *Kernel) MMAF16(d [4]F32, a [4]U32, b [2]U32) {
+	k.mma("m16n8k16", "f32.f16.f16.f32", d, a[:], b[:], d)
+}
+
+// LoadMatrix reads n (1, 2 or 4) matrices of 8 × 8 elements of 16 bits from shared memory. Threads 8i to 8i+7 hold the
+// addresses of the rows of matrix i, of 16 bytes each and aligned to them. Thread t gets of each matrix the elements 2(t%4)
+// and 2(t%4)+1 of row t/4; of the transposed matrix if transpose is set. Rows of float32 are read as pairs of elements: thread
+// t gets element t%4 of row t/4.
+func (a Shared) LoadMatrix(n int, transpose bool) []U32 {
+	k := a.v.k
+	out, text := make([]U32, n), make([]string, n)
+	for i := range out {
+		out[i] = U32{k.register(b32Class)}
+		text[i] = out[i].v.String()
+	}
+	op := fmt.Sprintf("ldmatrix.sync.aligned.m8n8.x%d", n)
+	if transpose {
+		op += ".trans"
+	}
+	k.emit(op+".shared.b16", "{"+strings.Join(text, ", ")+"}", at(a.v, 0))
+	return out
+}
+
+// CopyAsync begins to copy bytes (4, 8 or 16) from global memory to shared memory. The addresses must be aligned to them.
+// Of 16 bytes, the first-level cache is passed by.
+func (a Shared) CopyAsync(from Addr, bytes int) {
+	a.v.k.emit("cp.async."+cacheOf(bytes)+".shared.global", at(a.v, 0), at(from.v, 0), bytes)
+}
+
+// CopyAsyncPart is CopyAsync of the first present bytes; the others are set to 0. from must be an address that may be read
+// even if present is 0.
+func (a Shared) CopyAsyncPart(from Addr, bytes int, present U32) {
+	a.v.k.emit("cp.async."+cacheOf(bytes)+".shared.global", at(a.v, 0), at(from.v, 0), bytes, present.v)
+}
+
+func cacheOf(bytes int) string {
+	if bytes == 16 {
+		return "cg"
+	}
+	return "ca"
+}
+
+// CommitCopies makes a group of the copies that this thread has begun since the last group.
+func (k *Kernel) CommitCopies() { k.emit("cp.async.commit_group") }
+
+// WaitCopies waits until at most pending of the groups of this thread are not done. Other threads see what was copied after
+// a Barrier.
+func (k *Kernel) WaitCopies(pending int) { k.emit("cp.async.wait_group", pending) }
