@@ -21,6 +21,7 @@ type views struct {
 	factor    float64
 	counts    bool    // shapes may depend on whether numbers are equal
 	floor     float64 // least scale of errors
+	poles     bool    // numbers may be quotients: near a pole, their reciprocals are compared
 }
 
 func (v views) item(i int) views {
@@ -30,7 +31,7 @@ func (v views) item(i int) views {
 		}
 		return nil
 	}
-	w := views{wide: at(v.wide), narrow: at(v.narrow), factor: v.factor, counts: v.counts, floor: v.floor}
+	w := views{wide: at(v.wide), narrow: at(v.narrow), factor: v.factor, counts: v.counts, floor: v.floor, poles: v.poles}
 	for _, p := range v.perturbed {
 		w.perturbed = append(w.perturbed, at(p))
 	}
@@ -216,6 +217,9 @@ func compareFloats(d tensor.DType, x, y, n []float64, others [][]float64, v view
 			return odd(o[i]) != odd(want) || odd(want) && !(o[i] == want || math.IsNaN(o[i]) && math.IsNaN(want))
 		}):
 		case math.IsInf(x[i], 0) && slices.ContainsFunc(others, func(o []float64) bool { return o[i]*want < 0 }): // a pole
+		case v.poles && slices.ContainsFunc(others, func(o []float64) bool {
+			return math.Abs(1/x[i]-1/want) <= v.factor*math.Abs(1/o[i]-1/want)
+		}):
 		case others != nil && odd(n[i]) != odd(want):
 		case math.Abs(y[i]) > largest*(1-1e-2) && (odd(x[i]) || math.Abs(x[i]) > largest*(1-1e-2)):
 		default:

@@ -41,7 +41,7 @@ func (w *noise) largest(v *ir.Value) float64 {
 // subtract there, with all digits that have grown, what the window has left behind.
 func (w *noise) growth(n *ir.Node) float64 {
 	if n.Op.Domain != "essm" || n.Attrs.Int("window", 0) == 0 ||
-		!slices.Contains([]string{"Scan", "SSM", "DenseScan", "DenseSSM"}, n.Op.Name) {
+		!slices.Contains([]string{"Scan", "SSM", "DenseScan", "DenseSSM", "DPLRScan"}, n.Op.Name) {
 		return 1
 	}
 	x, ok := w.datum(n.In(0)).(*tensor.Tensor)
@@ -124,6 +124,11 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 		least := 0.0
 		if slices.Contains(spreading, at.Node.Op.Name) && at.Node.Op.Domain != "" {
 			least = 1e-3 // transforms and states that cancel leave digits of what has cancelled
+		}
+		if at.Node.Attrs.Int("window", 0) > 0 && at.Node.Op.Domain == "essm" { // what has left the window is subtracted, in float64
+			for _, in := range at.Node.Inputs {
+				least = max(least, w.largest(in)*opstest.Unit(tensor.Float64)/opstest.Unit(v.Elem()))
+			}
 		}
 		rel := ulps * w.growth(at.Node) * opstest.Unit(v.Elem())
 		if at.Node.Op.Tol == ir.Cancelling { // 1 + erf x has the digits of 1: errors are relative to the argument as well

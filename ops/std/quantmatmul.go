@@ -32,13 +32,14 @@ func given(in []*ir.Value, i int) *ir.Value {
 	return nil
 }
 
-// perRow converts a vector of one number per row of a matrix to a column, and a vector of one number to a scalar.
-func perRow(b *ir.Builder, v *ir.Value) *ir.Value {
+// perRow converts a vector of one number per row of the matrix m to a column, and a vector of one number to a scalar: the
+// only one that an m of one axis, which is a row, has.
+func perRow(b *ir.Builder, v, m *ir.Value) *ir.Value {
 	if v == nil { // after an error
 		return nil
 	}
 	if s := v.Shape(); len(s) == 1 {
-		if k, ok := s[0].Known(); ok && k == 1 {
+		if k, ok := s[0].Known(); ok && k == 1 || vector(m) {
 			return op(b, "Reshape", v, b.Ints())
 		}
 		return op(b, "Unsqueeze", v, b.Ints(-1))
@@ -46,16 +47,23 @@ func perRow(b *ir.Builder, v *ir.Value) *ir.Value {
 	return v
 }
 
-func perColumn(b *ir.Builder, v *ir.Value) *ir.Value {
+// perColumn converts a vector of one number to a scalar: the only one that an m of one axis, which is a column, has.
+func perColumn(b *ir.Builder, v, m *ir.Value) *ir.Value {
 	if v == nil { // after an error
 		return nil
 	}
 	if s := v.Shape(); len(s) == 1 {
-		if k, ok := s[0].Known(); ok && k == 1 {
+		if k, ok := s[0].Known(); ok && k == 1 || vector(m) {
 			return op(b, "Reshape", v, b.Ints())
 		}
 	}
 	return v
+}
+
+// vector reports whether a matrix has one axis.
+func vector(m *ir.Value) bool {
+	t, ok := m.TensorType()
+	return ok && !t.NoRank && len(t.Shape) == 1
 }
 
 // noScalars refuses factors that are scalars, before zero points lend them axes.
@@ -79,10 +87,10 @@ var MatMulInteger = ops.Register(ops.ByBody(&ir.Op{
 		noScalars(b, n.In(0), n.In(1))
 		x, y := castOp(b, in[0], tensor.Int32), castOp(b, in[1], tensor.Int32)
 		if n.In(2) != nil {
-			x = op(b, "Sub", x, perRow(b, castOp(b, in[2], tensor.Int32)))
+			x = op(b, "Sub", x, perRow(b, castOp(b, in[2], tensor.Int32), in[0]))
 		}
 		if n.In(3) != nil {
-			y = op(b, "Sub", y, perColumn(b, castOp(b, in[3], tensor.Int32)))
+			y = op(b, "Sub", y, perColumn(b, castOp(b, in[3], tensor.Int32), in[1]))
 		}
 		return []*ir.Value{op(b, "MatMul", x, y)}
 	},
@@ -125,10 +133,10 @@ var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
 		if in[0].Elem().IsFloat() || in[3].Elem().IsFloat() {
 			work = tensor.Float32
 		}
-		x := op(b, "Sub", castOp(b, in[0], work), perRow(b, castOp(b, in[2], work)))
-		y := op(b, "Sub", castOp(b, in[3], work), perColumn(b, castOp(b, in[5], work)))
+		x := op(b, "Sub", castOp(b, in[0], work), perRow(b, castOp(b, in[2], work), in[0]))
+		y := op(b, "Sub", castOp(b, in[3], work), perColumn(b, castOp(b, in[5], work), in[3]))
 		f := tensor.Float32 // the type of the scales may be too small for products
-		scale := op(b, "Mul", perRow(b, castOp(b, in[1], f)), perColumn(b, castOp(b, in[4], f)))
+		scale := op(b, "Mul", perRow(b, castOp(b, in[1], f), in[0]), perColumn(b, castOp(b, in[4], f), in[3]))
 		scale, to := requantized(b, scale, castOp(b, in[6], f))
 		z := op(b, "Mul", castOp(b, op(b, "MatMul", x, y), f), scale)
 		return []*ir.Value{op(b, "QuantizeLinear", z, to, in[7])}
@@ -169,7 +177,7 @@ func integerConv(b *ir.Builder, n *ir.Node, x, xZero, w, wZero *ir.Value) *ir.Va
 	f := tensor.Float64
 	u, v := castOp(b, x, f), castOp(b, w, f)
 	if xZero != nil {
-		u = op(b, "Sub", u, perColumn(b, castOp(b, xZero, f)))
+		u = op(b, "Sub", u, perColumn(b, castOp(b, xZero, f), x))
 	}
 	if wZero != nil {
 		v = op(b, "Sub", v, perFilter(b, castOp(b, wZero, f), w))
@@ -214,7 +222,7 @@ var QLinearConv = ops.Register(ops.ByBody(&ir.Op{
 		if n.In(8) != nil {
 			y = op(b, "Add", y, channels(castOp(b, in[8], f)))
 		}
-		scale, to := requantized(b, op(b, "Mul", perColumn(b, in[1]), channels(in[4])), in[6])
+		scale, to := requantized(b, op(b, "Mul", perColumn(b, in[1], in[0]), channels(in[4])), in[6])
 		y = castOp(b, op(b, "Mul", y, castOp(b, scale, f)), tensor.Float32)
 		return []*ir.Value{op(b, "QuantizeLinear", y, to, in[7])}
 	},

@@ -294,7 +294,10 @@ var ConcatFromSequence = ops.Register(&ir.Op{
 		if t.NoRank {
 			return one(t)
 		}
-		fresh := int(min(max(getInt(n, "new_axis"), 0), 1))
+		fresh := 0
+		if getInt(n, "new_axis") != 0 {
+			fresh = 1
+		}
 		a, err := ops.Axis(getInt(n, "axis"), len(t.Shape)+fresh)
 		if err != nil {
 			return nil, err
