@@ -96,6 +96,8 @@ var rooms = []struct {
 	{"runtime/cuda/driver", nil},
 	{"runtime/cuda/ptx", nil},
 	{"runtime/cuda/kernel", []string{"ir/scalar", "runtime/cuda/driver", "runtime/cuda/ptx"}},
+	{"runtime/cuda", []string{"ir", "ir/scalar", "ir/tensor", "ops", "ops/essm", "ops/std", "runtime", "runtime/lowering",
+		"runtime/cuda/driver", "runtime/cuda/ptx", "runtime/cuda/kernel"}},
 	{"runtime/backendtest", []string{"internal/shared", "internal/worktime", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest",
 		"ops/opstest/samples", "ops/std", "ops/ml", "ops/training", "ops/microsoft", "ops/essm", "passes", "models",
 		"models/families", "frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime",
