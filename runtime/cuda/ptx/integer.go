@@ -340,6 +340,11 @@ func (x S32) ToF32() F32 {
 	return F32{kernel(x.v).compute(f32Class, "cvt.rn.f32.s32", x.v)}
 }
 
+// SignedF64 is the float64 nearest to x as a number with sign.
+func (x U64) SignedF64() F64 {
+	return F64{kernel(x.v).compute(f64Class, "cvt.rn.f64.s64", x.v)}
+}
+
 // ToF64 is x as float64.
 func (x S32) ToF64() F64 {
 	return F64{kernel(x.v).compute(f64Class, "cvt.rn.f64.s32", x.v)}
