@@ -244,3 +244,14 @@ func (b *Builder) Work(w ir.Work) {
 	b.unit.Cost.Flops += w.Flops
 	b.unit.Cost.Bytes += w.Bytes
 }
+
+// String names the data of a key, for messages.
+func (k Key) String() string {
+	switch of := k.Of.(type) {
+	case *tensor.Tensor:
+		return fmt.Sprintf("%v %s", of, k.Name)
+	case *ir.Node:
+		return fmt.Sprintf("%s of node %v", k.Name, of)
+	}
+	return k.Name
+}

@@ -1,0 +1,226 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/essmc/essmc/runtime/cuda/driver"
+)
+
+// device is a card while programs use it: its context, its pool of memory, and the threads that call the driver.
+type device struct {
+	drv  driver.Driver
+	num  driver.Device
+	name string // for messages: "device 0 (NVIDIA H100)"
+
+	ctx    driver.Context
+	pool   driver.Pool
+	stream driver.Stream // on which constants are uploaded
+	buffer []byte        // through which they are
+
+	issue   *worker // launches and copies
+	loading sync.Mutex
+
+	mu      sync.Mutex
+	waiting []*worker // idle ones
+	modules map[textHash]*module
+	lost    error
+}
+
+const (
+	// keepBytes is how much free memory the pool keeps for the next executable.
+	keepBytes = 64 << 20
+	// uploadBytes is the size of the buffer through which constants go.
+	uploadBytes = 1 << 20
+)
+
+// openDevice makes a context, and what all programs share.
+func openDevice(drv driver.Driver, num driver.Device, name string) (_ *device, err error) {
+	v := &device{drv: drv, num: num, name: name, issue: newWorker(), modules: map[textHash]*module{}}
+	defer func() {
+		if err != nil {
+			_ = v.close()
+		}
+	}()
+	return v, v.do(func() (err error) {
+		if v.ctx, err = drv.RetainContext(num); err != nil {
+			return err
+		}
+		if err = drv.SetContext(v.ctx); err != nil {
+			return err
+		}
+		if v.pool, err = drv.CreatePool(num, 0); err != nil {
+			return err
+		}
+		if err = drv.KeepPool(v.pool, keepBytes); err != nil {
+			return err
+		}
+		if v.stream, err = drv.CreateStream(); err != nil {
+			return err
+		}
+		v.buffer, err = drv.AllocHost(uploadBytes)
+		return err
+	})
+}
+
+// close gives everything back. After a sticky error the driver refuses that; what it holds goes with the process then.
+func (v *device) close() error {
+	err := v.release(func(note func(error)) {
+		for _, m := range v.modules {
+			note(v.drv.UnloadModule(m.handle))
+		}
+		if v.buffer != nil {
+			note(v.drv.FreeHost(v.buffer))
+		}
+		if v.stream != 0 {
+			note(v.drv.DestroyStream(v.stream))
+		}
+		if v.pool != 0 {
+			note(v.drv.DestroyPool(v.pool))
+		}
+		if v.ctx != 0 {
+			note(v.drv.ReleaseContext(v.num))
+		}
+	})
+	v.issue.stop()
+	for _, w := range v.waiting {
+		w.stop()
+	}
+	return err
+}
+
+// deviceError names the device in the error of a call.
+type deviceError struct {
+	device string
+	err    error
+}
+
+func (e *deviceError) Error() string { return fmt.Sprintf("cuda: %s: %v", e.device, e.err) }
+func (e *deviceError) Unwrap() error { return e.err }
+
+// LostError is the error of every call on a device after one that its driver does not recover from.
+type LostError struct {
+	Device string // "device 0 (NVIDIA H100)"
+	Err    error  // the first such error
+}
+
+// Error names the device and the cause.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("cuda: %s: an earlier error has stopped it (%v); close the model, and load it again", e.Device, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// Lost returns the error of calls on a device that is lost; nil: it works.
+func (v *device) Lost() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.lost
+}
+
+// note names the device in an error of the driver, and keeps one that ends it.
+func (v *device) note(err error) error {
+	var of *driver.Error
+	var named *deviceError
+	if !errors.As(err, &of) || errors.As(err, &named) {
+		return err
+	}
+	if driver.Sticky(err) {
+		v.mu.Lock()
+		if v.lost == nil {
+			v.lost = &LostError{v.name, err}
+		}
+		v.mu.Unlock()
+	}
+	return &deviceError{v.name, err}
+}
+
+// do calls f on the thread that issues work. f does not wait for the device.
+func (v *device) do(f func() error) error {
+	if err := v.Lost(); err != nil {
+		return err
+	}
+	return v.note(v.issue.do(f))
+}
+
+// wait calls f, which may wait for the device, on a thread of its own.
+func (v *device) wait(f func() error) error {
+	if err := v.Lost(); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	var w *worker
+	if n := len(v.waiting); n > 0 {
+		w, v.waiting = v.waiting[n-1], v.waiting[:n-1]
+	}
+	v.mu.Unlock()
+	if w == nil {
+		w = newWorker()
+		if err := w.do(func() error { return v.drv.SetContext(v.ctx) }); err != nil {
+			w.stop()
+			return v.note(err)
+		}
+	}
+	err := v.note(w.do(f))
+	v.mu.Lock()
+	v.waiting = append(v.waiting, w)
+	v.mu.Unlock()
+	return err
+}
+
+// synchronize waits until all work of s is done.
+func (v *device) synchronize(s driver.Stream) error {
+	return v.wait(func() error { return v.drv.Synchronize(s) })
+}
+
+// release calls f, which gives back what the device has given, and notes errors. It returns the first of them; none once the
+// device is lost, since what it holds goes with the process then.
+func (v *device) release(f func(note func(error))) error {
+	lost := v.Lost() != nil
+	var first error
+	err := v.issue.do(func() error {
+		f(func(err error) {
+			if first == nil {
+				first = err
+			}
+		})
+		return first
+	})
+	if lost {
+		return nil
+	}
+	return v.note(err)
+}
+
+// allocate returns memory of the device. The error of a device that is full is an *outOfMemory.
+func (v *device) allocate(bytes int, s driver.Stream) (a driver.Ptr, err error) {
+	err = v.do(func() error {
+		if a, err = v.drv.AllocFromPool(v.pool, uint64(bytes), s); !driver.Is(err, driver.OutOfMemory) {
+			return err
+		}
+		// What other executables have freed may still be kept.
+		if err := v.drv.TrimPool(v.pool, 0); err != nil {
+			return err
+		}
+		if a, err = v.drv.AllocFromPool(v.pool, uint64(bytes), s); driver.Is(err, driver.OutOfMemory) {
+			free, _, infoErr := v.drv.MemoryInfo()
+			if infoErr != nil {
+				free = 0
+			}
+			return &outOfMemory{int64(free), err}
+		}
+		return err
+	})
+	return a, err
+}
+
+// outOfMemory is a device that is full.
+type outOfMemory struct {
+	free int64
+	err  error
+}
+
+func (e *outOfMemory) Error() string { return e.err.Error() }
+func (e *outOfMemory) Unwrap() error { return e.err }

@@ -1,0 +1,79 @@
+package cuda_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cuda"
+	"github.com/essmc/essmc/runtime/cuda/driver"
+)
+
+// TestFailing lets each call of the driver fail in turn, by an error that passes and by one that stays: each run has the right
+// answer or an error, nothing hangs, and everything is given back, if the device still works.
+func TestFailing(t *testing.T) {
+	g := chain(t, "a = Double x; b = None a; s = Shift b; o = Odd s; y = Sum o c", "y", "b")
+	in := []data{{"x": numbers(6, 1), "z": numbers(6, 2)}, {"x": numbers(6, 3), "z": numbers(6, 4)}}
+	want := []data{answers(t, g, in[0]), answers(t, g, in[1])}
+	for _, profile := range []bool{false, true} {
+		for _, code := range []driver.Code{driver.OutOfMemory, driver.NotSupported, driver.LaunchFailed} {
+			calls := 0
+			for at := 0; at <= calls; at++ {
+				n := tested()
+				n.failAt, n.failWith = at, code
+				errs := scenario(t, n, profile, in, want)
+				if calls == 0 {
+					calls = len(n.calls)
+				}
+				if at == 0 && errs != nil {
+					t.Fatalf("without a failure: %v", errs)
+				}
+				if at == 0 {
+					continue
+				}
+				name := n.calls[at-1]
+				if errs == nil && name != "AllocFromPool" { // asked for again
+					t.Errorf("call %d (%s) fails by %v, and nobody is told", at, name, code)
+				}
+				for _, err := range errs {
+					if s := err.Error(); !strings.Contains(s, "cuda") && !strings.Contains(s, "memory") {
+						t.Errorf("call %d (%s): %v", at, name, err)
+					}
+				}
+				if l := n.leaks(); l != nil && n.lost == nil {
+					t.Errorf("call %d (%s) fails by %v: not given back: %v", at, name, code, l)
+				}
+			}
+		}
+	}
+}
+
+// scenario loads a model, runs it in two sessions and closes it. It returns the errors.
+func scenario(t *testing.T, n *null, profile bool, in, want []data) (errs []error) {
+	t.Helper()
+	b, err := cuda.New(n, cuda.Options{Fallback: "cpu"})
+	if err != nil {
+		return []error{err}
+	}
+	g := chain(t, "a = Double x; b = None a; s = Shift b; o = Odd s; y = Sum o c", "y", "b")
+	m, err := runtime.New(g, runtime.Options{Backend: b, Profile: profile})
+	if err != nil {
+		return []error{err}
+	}
+	for range 2 {
+		s := m.NewSession()
+		for k := range 4 {
+			got, err := s.Run(context.Background(), in[k%2])
+			if err != nil {
+				errs = append(errs, err)
+			} else if !equal(got, want[k%2]) {
+				t.Errorf("call %d (%s) fails: found %v, expected %v", n.failAt, n.calls[n.failAt-1], got, want[k%2])
+			}
+		}
+	}
+	if err := m.Close(); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}

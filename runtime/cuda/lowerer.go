@@ -1,0 +1,112 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// lowerer answers the lowering of one graph: which steps have kernels.
+type lowerer struct {
+	fallback bool
+	bare     bool
+	refused  *runtime.UnsupportedError // the first
+	sized    map[*lowering.Value]bool
+	seen     map[*lowering.Program]int // steps that sized knows
+}
+
+func (*lowerer) Name() string { return "cuda" }
+
+// kernels is Step.Impl of a step with a record.
+type kernels struct{ *record.Record }
+
+func (kernels) String() string { return "kernel" }
+
+// onHost is Step.Impl of a step that the host computes: its inputs follow from shapes, so that no data cross.
+type onHost struct{}
+
+func (onHost) String() string { return "on the host" }
+
+// Implement looks for a record.
+func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
+	n := s.Node
+	if r := record.For(s); r != nil && !l.bare {
+		s.Impl = kernels{r}
+		return lowering.Implemented
+	}
+	if len(n.Subgraphs()) > 0 && n.Op.Body == nil { // its programs run under the host's control
+		return lowering.Evaluate
+	}
+	if n.Op.Eval != nil && l.follows(c.Program(), s) {
+		s.Impl = onHost{}
+		return lowering.Implemented
+	}
+	if n.Op.Body != nil {
+		return lowering.Expand
+	}
+	if !l.fallback && l.refused == nil {
+		why := "has no kernel, and no other operators that it stands for"
+		if s.Source != n {
+			why += fmt.Sprintf(" (it is part of the body of %s)", s.Source.Op.FullName())
+		}
+		l.refused = unsupported(s, "operator %s %s", n.Op.FullName(), why)
+	}
+	return lowering.Evaluate
+}
+
+// unsupported refuses the node of a step.
+func unsupported(s *lowering.Step, format string, args ...any) *runtime.UnsupportedError {
+	return &runtime.UnsupportedError{Backend: "cuda", Node: s.Source,
+		Why: fmt.Sprintf(format, args...) + "; Fallback lets the processor compute it"}
+}
+
+func (l *lowerer) refusal() error {
+	if l.refused == nil {
+		return nil
+	}
+	return l.refused
+}
+
+// follows reports whether the results of a step follow from shapes, as far as its inputs tell: they are constants, or
+// follow from shapes themselves. Those of Shape and Size always do.
+func (l *lowerer) follows(p *lowering.Program, s *lowering.Step) bool {
+	if s.Node.Op.Random {
+		return false
+	}
+	if ofShapes(s.Node.Op) {
+		return true
+	}
+	if l.sized == nil {
+		l.sized, l.seen = map[*lowering.Value]bool{}, map[*lowering.Program]int{}
+	}
+	if l.seen[p] > len(p.Steps) { // the steps of a body were dropped again
+		l.seen[p] = 0
+	}
+	for _, r := range p.Steps[l.seen[p]:] {
+		if ofShapes(r.Node.Op) || l.ofSized(r) {
+			for _, v := range r.Out {
+				l.sized[v] = true
+			}
+		}
+	}
+	l.seen[p] = len(p.Steps)
+	return l.ofSized(s)
+}
+
+func (l *lowerer) ofSized(s *lowering.Step) bool {
+	if s.Node.Op.Random || len(s.Node.Subgraphs()) > 0 {
+		return false
+	}
+	for _, v := range s.In {
+		if v != nil && v.Const == nil && !l.sized[v] {
+			return false
+		}
+	}
+	return true
+}
+
+// ofShapes reports whether an operator reads the shape of its input alone.
+func ofShapes(op *ir.Op) bool { return op.Domain == "" && (op.Name == "Shape" || op.Name == "Size") }

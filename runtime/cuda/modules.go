@@ -1,0 +1,91 @@
+package cuda
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/essmc/essmc/runtime/cuda/driver"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+)
+
+type textHash [sha256.Size]byte
+
+// module is a kernel that the driver has compiled.
+type module struct {
+	hash   textHash
+	handle driver.Module
+	f      driver.Function
+	users  int // programs; under device.loading
+}
+
+// modules are those that a program uses. Equal texts are compiled once for all programs of a device, and unloaded with the
+// last one that uses them.
+type modules struct {
+	v     *device
+	users map[textHash]*module // under device.loading
+}
+
+// function returns a compiled kernel.
+func (u *modules) function(c *kernel.Code) (driver.Function, error) {
+	v := u.v
+	v.loading.Lock()
+	defer v.loading.Unlock()
+	hash := textHash(sha256.Sum256([]byte(c.Text)))
+	if m := u.users[hash]; m != nil {
+		return m.f, nil
+	}
+	m := v.modules[hash]
+	if m == nil {
+		m = &module{hash: hash}
+		if err := v.wait(func() error { return m.load(v.drv, c) }); err != nil {
+			return 0, err
+		}
+		v.modules[hash] = m
+	}
+	m.users++
+	u.users[hash] = m
+	return m.f, nil
+}
+
+// load compiles c. It may take long, and does not run where work is issued.
+func (m *module) load(drv driver.Driver, c *kernel.Code) error {
+	handle, log, err := drv.LoadModule(append([]byte(c.Text), 0))
+	if err != nil {
+		if log != "" {
+			return fmt.Errorf("kernel %s: %w: %s", c.Name, err, log)
+		}
+		return fmt.Errorf("kernel %s: %w", c.Name, err)
+	}
+	m.handle = handle
+	if m.f, err = drv.GetFunction(handle, c.Name); err == nil && c.Dynamic > 0 {
+		err = drv.SetFunctionAttribute(m.f, driver.SharedBytes, c.Dynamic)
+	}
+	if err != nil {
+		_ = drv.UnloadModule(handle)
+		return fmt.Errorf("kernel %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// close gives up the modules of a program, none of whose executables is left.
+func (u *modules) close() error {
+	v := u.v
+	v.loading.Lock()
+	defer v.loading.Unlock()
+	var unused []driver.Module
+	for hash, m := range u.users {
+		if m.users--; m.users == 0 {
+			delete(v.modules, hash)
+			unused = append(unused, m.handle)
+		}
+	}
+	u.users = nil
+	if len(unused) == 0 {
+		return nil
+	}
+	return v.release(func(note func(error)) {
+		for _, m := range unused {
+			note(v.drv.UnloadModule(m))
+		}
+	})
+}

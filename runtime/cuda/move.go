@@ -1,0 +1,190 @@
+package cuda
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// segment is work that a stream does in order, without the host in between.
+type segment struct {
+	// enter are the values that are copied from where the host has them to where the device reads them (pinned memory)
+	// before the segment, and leave those that are copied back behind it. Values with a place of their own lie there
+	// already.
+	enter, leave []*lowering.Value
+	items        []item
+}
+
+// item is one thing that a stream does.
+type item struct {
+	unit *unit
+	work *record.Work // of the unit; nil: a copy between host and device
+	crossing
+}
+
+// mover follows the values of a plan, unit by unit: where they are, and how long.
+type mover struct {
+	*plan
+	device map[*lowering.Value]bool // by root: it is in the memory of the device
+	host   map[*lowering.Value]bool // the host has it
+	made   map[*lowering.Value]int  // the unit of the host that evaluates it
+	open   *segment
+	now    int // the unit
+}
+
+// move finds the copies between host and device, divides the units among segments, and finds out how long values live on
+// each side.
+func (p *plan) move() {
+	m := &mover{plan: p, device: map[*lowering.Value]bool{}, host: map[*lowering.Value]bool{},
+		made: map[*lowering.Value]int{}, open: &segment{}}
+	p.memory.init()
+	for _, v := range p.d.Program.Inputs {
+		m.host[v] = true
+	}
+	for i, u := range p.units {
+		if m.now = i; u.work != nil {
+			m.onDevice(u)
+		} else {
+			m.onHost(u)
+		}
+	}
+	m.now = len(p.units)
+	for i, v := range p.d.Program.Outputs {
+		if direct(p.d, i) && !m.host[v] {
+			m.toHost(v, nil)
+			m.host[v] = true
+		}
+	}
+	p.segments = append(p.segments, m.open)
+}
+
+// onDevice adds a unit of the device.
+func (m *mover) onDevice(u *unit) {
+	own := map[*lowering.Value]bool{}
+	for _, s := range u.steps {
+		for _, v := range s.Out {
+			own[v] = v != nil
+		}
+	}
+	used := map[*lowering.Value]bool{} // by root
+	u.uses(func(x kernel.Buffer) {
+		if x == 0 {
+			return
+		}
+		switch k := m.b.Memory(x); {
+		case k.Value != nil:
+			used[k.Value] = true
+		case k.Scratch > 0:
+			m.memory.scratch(x, k.Scratch, m.now)
+		}
+	})
+	views := map[*lowering.Value]bool{}
+	for v := range own {
+		if root := m.b.Root(v); root != v && !own[root] {
+			views[root] = true
+		}
+	}
+	for _, s := range u.steps {
+		for _, v := range s.In {
+			if v == nil || own[v] || m.d.Constant(v) != nil {
+				continue
+			}
+			if root := m.b.Root(v); (used[root] || views[root]) && !m.device[root] {
+				m.toDevice(v, root, u)
+			}
+		}
+	}
+	for v := range used {
+		if m.d.Constant(v) == nil {
+			m.device[v] = true
+			m.memory.touch(v, m.now)
+		}
+	}
+	for v := range views {
+		m.memory.touch(v, m.now)
+	}
+	for i := range u.work.Work {
+		m.open.items = append(m.open.items, item{unit: u, work: &u.work.Work[i]})
+	}
+}
+
+// toDevice adds the copy of a value that the host has.
+func (m *mover) toDevice(v, root *lowering.Value, u *unit) {
+	m.device[root] = true
+	m.b.Begin(nil)
+	if m.b.Buffer(root); m.b.Uses(root) == 0 { // without elements
+		m.b.Keep()
+		return
+	}
+	m.b.Keep()
+	m.memory.touch(root, m.now)
+	m.cross(v)
+	m.open.enter = append(m.open.enter, v)
+	m.open.items = append(m.open.items, item{unit: u, crossing: crossing{v, true}})
+}
+
+// toHost adds the copy of a value that the device has.
+func (m *mover) toHost(v *lowering.Value, u *unit) {
+	root := m.b.Root(v)
+	if m.bytes(v) == 0 {
+		return
+	}
+	if !m.device[root] { // a view of an input
+		m.toDevice(root, root, u)
+	}
+	m.memory.touch(root, m.now)
+	m.cross(v)
+	m.open.leave = append(m.open.leave, v)
+	m.open.items = append(m.open.items, item{unit: u, crossing: crossing{v, false}})
+}
+
+// cross gives the host a place for v that the device reaches.
+func (m *mover) cross(v *lowering.Value) {
+	if elsewhere(m.d, v) {
+		m.memory.stage(v, m.bytes(v))
+		return
+	}
+	if from, ok := m.made[v]; ok {
+		m.memory.hold(v, from)
+	}
+	m.memory.hold(v, m.now)
+}
+
+func (p *plan) bytes(v *lowering.Value) int {
+	n, _ := tensor.Size(p.d.Shape(v))
+	return tensor.ByteSize(p.d.DType(v), n)
+}
+
+// onHost adds a unit of the host, and ends the segment before it.
+func (m *mover) onHost(u *unit) {
+	s := u.steps[0]
+	for _, v := range reads(s) {
+		if m.d.Constant(v) != nil || !m.d.Placed(v) {
+			continue
+		}
+		if !m.host[v] {
+			m.toHost(v, u)
+			m.host[v] = true
+			u.crossings = append(u.crossings, crossing{v, false})
+		}
+		if m.memory.held[v] != nil {
+			m.memory.hold(v, m.now)
+		}
+	}
+	m.segments, m.hosts = append(m.segments, m.open), append(m.hosts, m.now)
+	m.open = &segment{}
+	for _, v := range s.Out {
+		if v == nil || m.d.Constant(v) != nil || !m.d.Placed(v) {
+			continue
+		}
+		m.host[v] = true
+		switch {
+		case elsewhere(m.d, v):
+		case u.control != nil: // writes where its results lie
+			m.memory.hold(v, m.now)
+		default:
+			m.made[v] = m.now
+		}
+	}
+}

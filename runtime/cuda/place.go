@@ -1,0 +1,142 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Addresses are multiples of it: of the device, and of the host for what it copies there.
+const align = 256
+
+// layout is where the values of a plan lie: in the arena of the device, and in memory of the host that the device reaches.
+type layout struct {
+	lives     map[*lowering.Value]*span // by root, in the arena
+	scratched map[kernel.Buffer]*span
+	held      map[*lowering.Value]*span // on the host
+	order     []*span                   // all of them, as they were found
+	control   []*span                   // of units that run subgraphs
+
+	// staged are inputs and outputs of the caller, whose elements are copied to and from memory that the device reaches.
+	staged map[*lowering.Value]int // the offset behind the places of the host
+
+	offsets map[kernel.Buffer]int // in the arena
+	arena   int                   // bytes of the device
+	places  int                   // bytes of the host
+	staging int                   // bytes of the host
+}
+
+// span is a request for memory from one unit to another.
+type span struct {
+	lowering.Interval
+	host   bool
+	value  *lowering.Value
+	buffer kernel.Buffer
+	unit   *unit // of the memory of a control
+	at     int
+}
+
+func (l *layout) init() {
+	*l = layout{lives: map[*lowering.Value]*span{}, scratched: map[kernel.Buffer]*span{},
+		held: map[*lowering.Value]*span{}, staged: map[*lowering.Value]int{}, offsets: map[kernel.Buffer]int{}}
+}
+
+func (l *layout) add(s *span, unit int) *span {
+	s.First, s.Last = unit, unit
+	l.order = append(l.order, s)
+	return s
+}
+
+// touch notes that the memory of a value on the device is in use.
+func (l *layout) touch(root *lowering.Value, unit int) {
+	if l.lives[root] == nil {
+		l.lives[root] = l.add(&span{value: root}, unit)
+	}
+	l.lives[root].Last = max(l.lives[root].Last, unit)
+}
+
+// scratch notes scratch memory of a unit.
+func (l *layout) scratch(x kernel.Buffer, bytes, unit int) {
+	if l.scratched[x] == nil {
+		l.scratched[x] = l.add(&span{buffer: x, Interval: lowering.Interval{Size: bytes}}, unit)
+	}
+	l.scratched[x].Last = unit
+}
+
+// hold notes that the place of a value on the host is in use.
+func (l *layout) hold(v *lowering.Value, unit int) {
+	if l.held[v] == nil {
+		l.held[v] = l.add(&span{value: v, host: true}, unit)
+	}
+	l.held[v].Last = max(l.held[v].Last, unit)
+}
+
+// stage gives an input or output memory that the device reaches.
+func (l *layout) stage(v *lowering.Value, bytes int) {
+	if _, ok := l.staged[v]; !ok {
+		l.staged[v] = l.staging
+		l.staging += (bytes + align - 1) / align * align
+	}
+}
+
+// place gives all spans their memory.
+func (p *plan) place() {
+	l := &p.memory
+	for i, u := range p.units {
+		if u.control != nil {
+			l.control = append(l.control, l.add(&span{host: true, unit: u,
+				Interval: lowering.Interval{Size: u.control.Memory()}}, i))
+		}
+	}
+	for _, host := range []bool{false, true} {
+		var spans []*span
+		var all []lowering.Interval
+		for _, s := range l.order {
+			if s.host != host {
+				continue
+			}
+			if s.value != nil {
+				s.Size = p.bytes(s.value)
+			}
+			spans, all = append(spans, s), append(all, s.Interval)
+		}
+		at, size := lowering.Place(all, align)
+		for i, s := range spans {
+			if s.at = at[i]; host {
+				continue
+			}
+			if x := s.buffer; x != 0 {
+				l.offsets[x] = s.at
+			} else {
+				l.offsets[p.b.Uses(s.value)] = s.at
+			}
+		}
+		if len(all) == 0 {
+			size = 0
+		}
+		if host {
+			l.places = size
+		} else {
+			l.arena = size
+		}
+	}
+}
+
+// direct reports whether output i is a tensor that the program computes to where the caller wants it, as lowering.Frame
+// tells of a run.
+func direct(d *lowering.Binding, i int) bool {
+	v := d.Program.Outputs[i]
+	return d.Placed(v) && d.Constant(v) == nil && !d.Given(v) && !slices.Contains(d.Program.Outputs[:i], v)
+}
+
+// elsewhere reports whether the host has v in memory of the caller: an input, or an output.
+func elsewhere(d *lowering.Binding, v *lowering.Value) bool {
+	return d.Given(v) || d.Leaves(v) && d.Placed(v) && d.Constant(v) == nil
+}
+
+// dtype and shape of a span's value.
+func (p *plan) tensorAt(s *span, memory []byte) (*tensor.Tensor, error) {
+	return tensor.FromBytes(p.d.DType(s.value), p.d.Shape(s.value), memory[s.at:s.at+s.Size])
+}

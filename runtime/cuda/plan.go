@@ -1,0 +1,316 @@
+package cuda
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// plan is what an executable will do and hold, for one set of shapes. Making it takes no memory of the device.
+type plan struct {
+	d     *lowering.Binding
+	b     *record.Builder
+	units []*unit
+	// segments and units of the host take turns: units[hosts[i]] runs behind segments[i].
+	segments []*segment
+	hosts    []int
+	memory   layout
+}
+
+// unit is a part of a program that runs as a whole: steps that the device computes, or one that the host does.
+type unit struct {
+	steps  []*lowering.Step
+	work   *record.Unit // of the device; nil: the host
+	fusion string       // of several steps
+	// control runs the subgraphs of a step of the host; nil: the step is evaluated.
+	control lowering.Control
+	subs    []*plan // of its programs; nil for one that does not run
+	why     string  // the host evaluates it
+	// crossings are the values that are copied for a unit of the host alone.
+	crossings []crossing
+}
+
+// crossing is a copy of a value between host and device.
+type crossing struct {
+	v        *lowering.Value
+	toDevice bool
+}
+
+// newPlan divides the steps among units, and plans their memory. The error is a *runtime.UnsupportedError for a step that
+// has no kernel for its shapes, unless fallback says that the host computes it.
+func newPlan(d *lowering.Binding, fallback bool) (*plan, error) {
+	p := &plan{d: d, b: record.NewBuilder(d)}
+	if err := p.divide(fallback); err != nil {
+		return nil, err
+	}
+	for _, u := range p.units {
+		if u.control == nil {
+			continue
+		}
+		for _, x := range u.control.Programs() {
+			var sub *plan
+			if x != nil {
+				if err := x.Err(); err != nil {
+					return nil, err
+				}
+				var err error
+				if sub, err = newPlan(x, fallback); err != nil {
+					return nil, err
+				}
+			}
+			u.subs = append(u.subs, sub)
+		}
+	}
+	p.move()
+	p.place()
+	return p, nil
+}
+
+// divide makes the units, in the order in which they run.
+func (p *plan) divide(fallback bool) error {
+	d := p.d
+	var live []*lowering.Step
+	record1 := map[*lowering.Step]*record.Record{} // of steps that a record may build
+	for _, s := range d.Program.Steps {
+		if d.Dead(s) {
+			continue
+		}
+		live = append(live, s)
+		if k, ok := s.Impl.(kernels); ok && p.fits(s) {
+			record1[s] = k.Record
+		}
+	}
+	at := make([]*unit, len(live)) // the unit that runs in the place of a step
+	in := map[*lowering.Step]int{} // the place of the unit that took a step
+	for i, s := range live {
+		if _, ok := in[s]; ok {
+			continue
+		}
+		if record1[s] != nil {
+			if u, place := p.fuse(live, i, record1, in); u != nil {
+				at[place] = u
+				continue
+			}
+			p.b.Begin(s.Node)
+			if record1[s].Build(p.b, s) {
+				work := p.b.Keep()
+				at[i], in[s] = &unit{steps: live[i : i+1 : i+1], work: &work}, i
+				continue
+			}
+			p.b.Drop()
+		}
+		u, err := p.hosted(s, fallback)
+		if err != nil {
+			return err
+		}
+		at[i], in[s] = u, i
+	}
+	for _, u := range at {
+		if u != nil {
+			p.units = append(p.units, u)
+		}
+	}
+	return nil
+}
+
+// fits reports whether records may look at a step: its tensors are of known shape, none is of strings, and its types are
+// those of its operator.
+func (p *plan) fits(s *lowering.Step) bool {
+	for _, list := range [][]*lowering.Value{s.In, s.Out} {
+		for _, v := range list {
+			if v != nil && !p.d.Placed(v) && !p.d.Missing(v) {
+				return false
+			}
+		}
+	}
+	return p.d.Fits(s)
+}
+
+// window is the number of steps that a fusion sees at once.
+const window = 256
+
+// fuse asks the fusions for a unit that begins with live[i]. It returns its place, too: that of its last step.
+func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]*record.Record,
+	in map[*lowering.Step]int) (*unit, int) {
+	all := record.Fusions()
+	if len(all) == 0 {
+		return nil, 0
+	}
+	var open []*lowering.Step
+	index := map[*lowering.Step]int{}
+	for j := i; j < len(live) && len(open) < window; j++ {
+		if _, taken := in[live[j]]; !taken && records[live[j]] != nil {
+			index[live[j]] = j
+			open = append(open, live[j])
+		}
+	}
+	for _, f := range all {
+		p.b.Begin(live[i].Node)
+		taken := f.Build(p.b, open)
+		if len(taken) == 0 || taken[0] != live[i] || !p.orderly(live, taken, index, in) {
+			p.b.Drop()
+			continue
+		}
+		work := p.b.Keep()
+		place := index[taken[len(taken)-1]]
+		for _, s := range taken {
+			in[s] = place
+		}
+		return &unit{steps: taken, work: &work, fusion: f.Name}, place
+	}
+	return nil, 0
+}
+
+// orderly reports whether the steps that a fusion takes can run in the place of the last one: no other step reads a result
+// of theirs before.
+func (p *plan) orderly(live, taken []*lowering.Step, index, in map[*lowering.Step]int) bool {
+	own := map[*lowering.Step]bool{}
+	results := map[*lowering.Value]bool{}
+	last := -1
+	for _, s := range taken {
+		j, ok := index[s]
+		if !ok || j <= last { // not of those that it was given, or not in their order
+			return false
+		}
+		last, own[s] = j, true
+		for _, v := range s.Out {
+			results[v] = v != nil
+		}
+	}
+	for j := index[taken[0]] + 1; j < last; j++ {
+		s := live[j]
+		place, other := in[s]
+		if !other {
+			place = j
+		}
+		if own[s] || place > last {
+			continue
+		}
+		for _, v := range reads(s) {
+			if results[v] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// reads returns the values that a step reads, with those of its subgraphs.
+func reads(s *lowering.Step) []*lowering.Value {
+	var all []*lowering.Value
+	for _, v := range s.In {
+		if v != nil {
+			all = append(all, v)
+		}
+	}
+	for _, c := range s.Captures {
+		all = append(all, c.Outer)
+	}
+	return all
+}
+
+// hosted makes the unit of a step that the host computes.
+func (p *plan) hosted(s *lowering.Step, fallback bool) (*unit, error) {
+	u := &unit{steps: []*lowering.Step{s}}
+	if u.control = p.d.Control(s, align); u.control != nil {
+		return u, nil
+	}
+	switch s.Impl.(type) {
+	case onHost:
+		u.why = "its inputs follow from shapes"
+		return u, nil
+	case kernels:
+		if u.why = "no kernel for its shapes or types"; !p.d.Fits(s) {
+			u.why = "its types or shapes are not known before the run"
+		}
+	default:
+		if u.why = "no kernel"; len(s.Node.Subgraphs()) > 0 {
+			u.why = "its subgraphs are no programs"
+		}
+	}
+	if !fallback && !p.d.Refused() { // what no backend computes fails with the error of the operator
+		return nil, unsupported(s, "operator %s: %s", s.Node.Op.FullName(), u.why)
+	}
+	return u, nil
+}
+
+// name is what the unit is called in profiles.
+func (u *unit) name() string {
+	if len(u.steps) == 1 {
+		return u.steps[0].Source.String()
+	}
+	return u.steps[0].Source.String() + " to " + u.steps[len(u.steps)-1].Source.String()
+}
+
+// op names the operators of the unit.
+func (u *unit) op() string {
+	if u.fusion != "" {
+		return u.fusion
+	}
+	return u.steps[0].Node.Op.FullName()
+}
+
+// form tells how the unit runs: by the names of its kernels, or on the host.
+func (u *unit) form() string {
+	switch {
+	case u.control != nil:
+		return "program"
+	case u.work == nil:
+		return "on the host: " + u.why
+	}
+	var names []string
+	for _, w := range u.work.Work {
+		name := "fill"
+		switch {
+		case w.Call != nil:
+			name = w.Call.Code.Name
+		case w.Kind == record.Copy:
+			name = "copy"
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return "view"
+	}
+	return strings.Join(names, ", ")
+}
+
+// total returns the number of launches of the units of a plan, without those of subgraphs, and the estimate of their work.
+func (p *plan) total() (launches int, cost ir.Work) {
+	for _, u := range p.units {
+		if u.work == nil {
+			continue
+		}
+		for _, w := range u.work.Work {
+			if w.Call != nil {
+				launches++
+			}
+		}
+		cost.Flops += u.work.Cost.Flops
+		cost.Bytes += u.work.Cost.Bytes
+	}
+	return launches, cost
+}
+
+// uses calls f for each buffer that the unit's work reads or writes.
+func (u *unit) uses(f func(kernel.Buffer)) {
+	if u.work == nil {
+		return
+	}
+	for _, w := range u.work.Work {
+		if w.Call == nil {
+			f(w.Dst)
+			f(w.Src)
+			continue
+		}
+		for _, a := range w.Call.Args {
+			f(a.Buffer)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package cuda
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// program is a lowered graph, with its compiled kernels and its constants in the memory of the device.
+type program struct {
+	*lowering.Program
+	b         *backend
+	v         *device
+	modules   *modules
+	constants *constants
+
+	mu   sync.Mutex
+	made map[*executable]bool // and not closed; those of subgraphs are not among them
+}
+
+func newProgram(p *lowering.Program, b *backend, v *device, shared *runtime.Constants) *program {
+	return &program{Program: p, b: b, v: v, modules: &modules{v: v, users: map[textHash]*module{}},
+		constants: &constants{v: v, shared: shared, used: map[record.Key]*constant{}},
+		made:      map[*executable]bool{}}
+}
+
+// Close gives back what the program holds on the device, with its executables.
+func (p *program) Close() error {
+	p.mu.Lock()
+	var errs []error
+	for e := range p.made {
+		errs = append(errs, e.close())
+	}
+	p.made = nil
+	p.mu.Unlock()
+	errs = append(errs, p.modules.close(), p.constants.close(), p.b.release())
+	return first(errs...)
+}
+
+// Bind returns an executable for the shapes of b. It chooses kernels, compiles those that are new, and allocates memory.
+func (p *program) Bind(b runtime.Binding) (_ runtime.Executable, err error) {
+	defer runtime.Ended(&err)
+	if err := p.v.Lost(); err != nil {
+		return nil, err
+	}
+	var e *executable
+	err = p.with(b, func(d *lowering.Binding) error {
+		return d.Build(func() error {
+			plan, err := newPlan(d, p.b.fallback)
+			if err == nil {
+				e, err = newExecutable(p, plan, nil)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.made[e] = true
+	p.mu.Unlock()
+	return e, nil
+}
+
+// with calls f with a binding.
+func (p *program) with(b runtime.Binding, f func(d *lowering.Binding) error) error {
+	if len(b.Inputs) != len(p.Inputs) {
+		return fmt.Errorf("binding: expected types of %d inputs, found %d", len(p.Inputs), len(b.Inputs))
+	}
+	d := p.Program.Bind(b, nil)
+	defer d.Bound()
+	if err := d.Err(); err != nil {
+		return err
+	}
+	return f(d)
+}

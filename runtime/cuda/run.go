@@ -1,0 +1,285 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cuda/driver"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// commands are a segment with its addresses.
+type commands struct {
+	*segment
+	list  []command
+	runs  int
+	graph driver.Exec // 0: none yet
+}
+
+// command is an item as the driver takes it.
+type command struct {
+	unit     *unit
+	launch   driver.Launch // of a kernel, where Func is set
+	work     *record.Work  // of Fill and Copy
+	dst, src driver.Ptr
+	memory   []byte // of a copy from or to the host
+	toDevice bool
+	what     string // of a copy, for messages
+}
+
+// compile makes the commands of a segment, with compiled kernels.
+func (e *executable) compile(s *segment) (*commands, error) {
+	c := &commands{segment: s}
+	for _, it := range s.items {
+		e.Binding.Steps().Pause()
+		x := command{unit: it.unit}
+		switch {
+		case it.work == nil:
+			x.memory, x.toDevice = e.reached(it.v), it.toDevice
+			x.dst = e.addressOf(e.plan.b.Uses(it.v))
+			x.what = "the copy of " + it.v.Name + " to the host"
+			if it.toDevice {
+				x.what = "the copy of " + it.v.Name + " to the device"
+			}
+		case it.work.Call != nil:
+			f, err := e.p.modules.function(it.work.Call.Code)
+			if err != nil {
+				return nil, e.failed(it.unit, err)
+			}
+			x.launch = it.work.Call.Launch(f, e.stream, e.addressOf)
+		default:
+			w := it.work
+			x.work = w
+			x.dst, x.src = e.addressOf(w.Dst)+driver.Ptr(w.DstAt), e.addressOf(w.Src)+driver.Ptr(w.SrcAt)
+		}
+		c.list = append(c.list, x)
+	}
+	return c, nil
+}
+
+func (e *executable) addressOf(x kernel.Buffer) driver.Ptr {
+	if x == 0 {
+		return 0
+	}
+	return e.address[x-1]
+}
+
+// failed names the node of a unit.
+func (e *executable) failed(u *unit, err error) error {
+	if u == nil {
+		return err
+	}
+	return &runtime.NodeError{Node: u.steps[0].Source, Err: err}
+}
+
+// reached returns where the device reads and writes a value in the memory of the host.
+func (e *executable) reached(v *lowering.Value) []byte {
+	l, n := &e.plan.memory, e.plan.bytes(v)
+	if at, ok := l.staged[v]; ok {
+		return e.pinned[l.places+at:][:n:n]
+	}
+	return e.pinned[l.held[v].at:][:n:n]
+}
+
+// Run computes the outputs. It checks ctx between launches, and returns when nothing of it runs on the device any more.
+func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error) {
+	defer runtime.Ended(&err)
+	defer e.End()
+	if err := e.p.v.Lost(); err != nil {
+		return err
+	}
+	if err := e.Begin(ctx, in, out); err != nil {
+		return err
+	}
+	for i, c := range e.segments {
+		if err := e.runSegment(ctx, c); err != nil {
+			return err
+		}
+		if i < len(e.plan.hosts) {
+			if err := e.runHost(ctx, e.plan.units[e.plan.hosts[i]]); err != nil {
+				return err
+			}
+		}
+	}
+	e.times.end()
+	return e.Finish(out)
+}
+
+// runHost runs a unit of the host.
+func (e *executable) runHost(ctx context.Context, u *unit) (err error) {
+	s := u.steps[0]
+	defer func() {
+		if v := recover(); v != nil {
+			err = s.Recovered(v)
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	start := time.Now()
+	if u.control != nil {
+		err = u.control.Run(ctx, &e.Frame)
+	} else {
+		err = e.Evaluate(ctx, s)
+	}
+	e.times.host(u, time.Since(start))
+	return s.Failure(ctx, err)
+}
+
+// runSegment lets the device do a segment, and waits for it.
+func (e *executable) runSegment(ctx context.Context, c *commands) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(c.list) == 0 {
+		return nil
+	}
+	steps := e.Binding.Steps()
+	for _, v := range c.enter {
+		if _, ok := e.plan.memory.staged[v]; !ok {
+			continue
+		}
+		t, ok := e.Datum(v).(*tensor.Tensor)
+		if to := e.reached(v); !ok || len(t.Bytes()) != len(to) {
+			return fmt.Errorf("cuda: value %s: expected %d bytes of %v%s, found %v", v.Name, len(to), e.Binding.DType(v),
+				tensor.ShapeString(e.Binding.Shape(v)), e.Datum(v))
+		}
+		ops.Put(steps, e.reached(v), t.Bytes())
+	}
+	c.runs++
+	var err error
+	switch {
+	case e.times != nil:
+		err = e.measured(ctx, c)
+	case c.graph != 0 || c.runs > 1 && len(c.list) > 1:
+		err = e.launchGraph(c)
+	default:
+		err = e.issue(ctx, c.list)
+	}
+	// Whatever was issued may still read and write memory that the next run uses.
+	if waited := e.p.v.synchronize(e.stream); err == nil && waited != nil {
+		err = e.asynchronous(c, waited)
+	}
+	if err != nil {
+		return err
+	}
+	if e.times != nil {
+		if err := e.times.read(e.p.v, c); err != nil {
+			return err
+		}
+	}
+	for _, v := range c.leave {
+		if _, ok := e.plan.memory.staged[v]; ok {
+			ops.Put(steps, e.Datum(v).(*tensor.Tensor).Bytes(), e.reached(v))
+		}
+	}
+	return nil
+}
+
+// asynchronous is the error of work that was issued before: it is of one of the segment's units.
+func (e *executable) asynchronous(c *commands, err error) error {
+	first, last := c.list[0].unit, c.list[len(c.list)-1].unit
+	if first == nil || first == last {
+		return e.failed(first, err)
+	}
+	if last == nil {
+		return fmt.Errorf("one of the nodes from %s on: %w", first.name(), err)
+	}
+	return fmt.Errorf("one of the nodes from %s to %s: %w", first.name(), last.name(), err)
+}
+
+// issue gives the stream its commands one by one.
+func (e *executable) issue(ctx context.Context, list []command) error {
+	v := e.p.v
+	return v.do(func() error {
+		for i := range list {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := e.command(&list[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// command gives the stream one command. It runs on the thread that issues work.
+func (e *executable) command(x *command) (err error) {
+	drv := e.p.v.drv
+	switch {
+	case x.launch.Func != 0:
+		err = drv.Launch(x.launch)
+	case x.work == nil && x.toDevice:
+		err = drv.CopyToDevice(x.dst, x.memory, e.stream)
+	case x.work == nil:
+		err = drv.CopyToHost(x.memory, x.dst, e.stream)
+	case x.work.Kind == record.Fill:
+		err = drv.Fill(x.dst, x.work.Byte, uint64(x.work.Bytes), e.stream)
+	default:
+		err = drv.CopyOnDevice(x.dst, x.src, uint64(x.work.Bytes), e.stream)
+	}
+	if err != nil && x.what != "" {
+		err = fmt.Errorf("%s: %w", x.what, err)
+	}
+	if err != nil {
+		return e.failed(x.unit, err)
+	}
+	return nil
+}
+
+// launchGraph launches a segment as a whole. The first time, it is recorded.
+func (e *executable) launchGraph(c *commands) error {
+	v := e.p.v
+	return v.do(func() error {
+		if c.graph == 0 {
+			if err := e.capture(c); err != nil {
+				return err
+			}
+		}
+		if err := v.drv.LaunchGraph(c.graph, e.stream); err != nil {
+			return e.failed(nil, err)
+		}
+		return nil
+	})
+}
+
+// capture records a segment.
+func (e *executable) capture(c *commands) error {
+	drv := e.p.v.drv
+	if err := drv.BeginCapture(e.stream); err != nil {
+		return e.failed(nil, err)
+	}
+	var failed error
+	for i := range c.list {
+		if failed = e.command(&c.list[i]); failed != nil {
+			break
+		}
+	}
+	g, err := drv.EndCapture(e.stream)
+	if failed != nil {
+		if err == nil {
+			_ = drv.DestroyGraph(g)
+		}
+		return failed
+	}
+	if err != nil {
+		return e.failed(nil, err)
+	}
+	x, err := drv.Instantiate(g)
+	if destroyed := drv.DestroyGraph(g); err == nil && destroyed != nil {
+		_ = drv.DestroyExec(x)
+		err = destroyed
+	}
+	if err != nil {
+		return e.failed(nil, err)
+	}
+	c.graph = x
+	return nil
+}
