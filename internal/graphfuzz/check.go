@@ -274,8 +274,21 @@ func (k *check) plain() *Finding {
 	return nil
 }
 
+// remembers reports whether a graph has a system with a window and a first state. That holds the past twice, as a state and as
+// inputs; forms read either, and random ones contradict each other.
+func remembers(g *ir.Graph) bool {
+	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
+		for i, p := range n.Op.In {
+			if n.Op.Domain == "essm" && n.Attrs.Int("window", 0) > 0 && strings.HasPrefix(p.Name, "state") && n.In(i) != nil {
+				return errFound
+			}
+		}
+		return nil
+	}) != nil
+}
+
 func (k *check) kernel() *Finding {
-	if k.way.Kernel == "" {
+	if k.way.Kernel == "" || remembers(k.cs.Graph) {
 		return nil
 	}
 	got, f := k.answers("kernel", k.cs.Graph, runtime.Options{Kernel: k.way.Kernel})

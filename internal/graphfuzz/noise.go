@@ -131,6 +131,20 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 			}
 		}
 		rel := ulps * w.growth(at.Node) * opstest.Unit(v.Elem())
+		if at.Node.Op.Name == "Affine" { // a product and a sum that cancel
+			for _, in := range at.Node.Inputs {
+				least = max(least, w.largest(in))
+			}
+			least = max(least, w.largest(at.Node.In(0))*w.largest(at.Node.In(1)))
+		}
+		if len(at.Node.Inputs) > 2 && strings.Contains(at.Node.Op.Name, "Attention") { // weights have errors of their exponents
+			q, k := at.Node.In(0), at.Node.In(1)
+			width, _ := w.datum(q).(*tensor.Tensor)
+			if width != nil && width.Rank() > 0 && k != nil {
+				e := float64(max(1, width.Dim(-1))) * w.largest(q) * w.largest(k) * opstest.Unit(v.Elem())
+				rel, least = max(rel, min(e, 2)), max(least, w.largest(at.Node.In(2)))
+			}
+		}
 		if at.Node.Op.Tol == ir.Cancelling { // 1 + erf x has the digits of 1: errors are relative to the argument as well
 			for _, v := range at.Node.Inputs {
 				least = max(least, w.largest(v)*8/ulps)
@@ -233,7 +247,7 @@ func (t *equals) settle(a, b, equal tensor.Datum) tensor.Datum {
 	}
 	z = z.Clone()
 	for i := range larger {
-		if larger[i] != t.first[k][i] {
+		if t.first[k][i] != 0 && larger[i] != t.first[k][i] {
 			tensor.Data[bool](z)[i] = true
 		}
 	}

@@ -77,6 +77,11 @@ func (k *check) onnx() *Finding {
 	if err := onnx.Write(&c, g, onnx.WriteOptions{}); err != nil {
 		return &Finding{"onnx", "again: " + err.Error()}
 	}
+	for _, key := range []string{ir.MetaBatch, ir.MetaTime} { // the names of dimensions make none a batch here
+		if delete(g.Meta, key); k.cs.Graph.Meta[key] != "" {
+			g.Meta[key] = k.cs.Graph.Meta[key]
+		}
+	}
 	got, f := k.answers("onnx", g, runtime.Options{})
 	if f != nil {
 		return f

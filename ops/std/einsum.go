@@ -100,6 +100,9 @@ var Einsum = ops.Register(&ir.Op{
 					facts[i].Axis = j
 				}
 			}
+			if meets(n, e, in, e.in[i][f.Axis]) {
+				return spread(n, ops.Global(n, in))
+			}
 			if facts[i].Axis < 0 || strings.Count(string(e.in[i]), string(e.in[i][f.Axis])) > 1 {
 				return spread(n, ops.Global(n, in))
 			}
@@ -108,6 +111,20 @@ var Einsum = ops.Register(&ir.Op{
 	},
 	Tol: ir.Summing,
 })
+
+// meets reports whether an axis that carries a dimension meets one of another input that does not, and may have more than
+// one element: of a part of the dimension, broadcasting would be another.
+func meets(n *ir.Node, e einsum, in []ir.Fact, letter rune) bool {
+	for i, letters := range e.in {
+		for axis, l := range letters {
+			if k, known := n.In(i).Shape()[axis].Known(); l == letter && !(known && k == 1) &&
+				(in[i].Constant() || in[i].Axis != axis) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // einsum is an equation with its ellipses expanded. Their axes get digits as letters, of which 0 is the last axis.
 type einsum struct {

@@ -75,6 +75,8 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 				return op(b, "Add", op(b, "Mul", y, perChannel(b, in[1], rank)), perChannel(b, in[2], rank))
 			}
 			if perGroup {
+				groups := getInt(n, "num_groups")
+				in = []*ir.Value{in[0], op(b, "Reshape", in[1], b.Ints(groups)), op(b, "Reshape", in[2], b.Ints(groups))}
 				return []*ir.Value{op(b, "Reshape", affine(y, 3), op(b, "Shape", in[0]))}
 			}
 			return []*ir.Value{affine(op(b, "Reshape", y, op(b, "Shape", in[0])), rank)}

@@ -1,6 +1,8 @@
 package elementwise
 
 import (
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/essmc/essmc/ir/scalar"
@@ -93,7 +95,7 @@ func defined(e scalar.Expr) scalar.Expr {
 		return e
 	}
 	o := operations[e.Op()]
-	if o != nil && (o.of1 != nil && parameters(e.Args()[1:]) || o.of2 != nil) {
+	if o != nil && (o.of1 != nil && parameters(e.Args()[1:]) || o.of2 != nil) && !odd(e) {
 		return e
 	}
 	return scalar.Rewrite(e.Define(), defined)
@@ -107,6 +109,17 @@ func parameters(list []scalar.Expr) bool {
 		}
 	}
 	return true
+}
+
+// odd reports whether a parameter of e is a constant that kernels do not take: NaN, or an infinity but as a bound.
+func odd(e scalar.Expr) bool {
+	return slices.ContainsFunc(e.Args()[1:], func(a scalar.Expr) bool {
+		if a.Op() != scalar.OpConst {
+			return false
+		}
+		v := a.Value()
+		return math.IsNaN(v) || math.IsInf(v, 0) && e.Op() != scalar.OpClip
+	})
 }
 
 // leaves reports whether all operands of e are inputs and constants.
