@@ -104,7 +104,8 @@ func code(name string, params int) *kernel.Code {
 // tested returns a null driver that knows the kernels of the test operators.
 func tested() *null {
 	n := newNull()
-	run := func(name string, f func(y, x, z []float32)) {
+	run := func(name string, f func(y, x, z []float32)) { // of parameters y, x, their length, z; Fused has one more
+
 		n.kernels["test_"+name] = func(n *null, params []byte, _ driver.Dim) error {
 			size := binary.LittleEndian.Uint64(params[16:])
 			floats := func(at driver.Ptr, size uint64) ([]float32, error) {
@@ -133,9 +134,17 @@ func tested() *null {
 				}
 			}
 			f(y, x, z)
+			if len(params) > 32 && pointer(params, 4) != 0 {
+				w, err := floats(pointer(params, 4), size)
+				each(w, func(i int) float32 { return 3 * x[i] })
+				return err
+			}
 			return nil
 		}
 	}
+	run("Triple", func(y, x, _ []float32) { each(y, func(i int) float32 { return 3 * x[i] }) })
+	run("Plus", func(y, x, z []float32) { each(y, func(i int) float32 { return x[i] + z[i] }) })
+	run("Fused", func(y, x, z []float32) { each(y, func(i int) float32 { return 3*x[i] + z[i] }) })
 	run("Double", func(y, x, _ []float32) { each(y, func(i int) float32 { return 2 * x[i] }) })
 	run("Odd", func(y, x, _ []float32) { each(y, func(i int) float32 { return -x[i] }) })
 	run("Sum", func(y, x, z []float32) { each(y, func(i int) float32 { return x[i] + z[i] }) })

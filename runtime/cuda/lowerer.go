@@ -30,6 +30,11 @@ type onHost struct{}
 
 func (onHost) String() string { return "on the host" }
 
+// counting is Step.Impl of a step without kernel, which the host computes where it is small.
+type counting struct{}
+
+func (counting) String() string { return "on the host, if it is small" }
+
 // Implement looks for a record.
 func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
 	n := s.Node
@@ -46,6 +51,10 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 	}
 	if n.Op.Body != nil {
 		return lowering.Expand
+	}
+	if counts(n) { // perhaps small
+		s.Impl = counting{}
+		return lowering.Implemented
 	}
 	if !l.fallback && l.refused == nil {
 		why := "has no kernel, and no other operators that it stands for"

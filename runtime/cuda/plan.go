@@ -74,29 +74,35 @@ func newPlan(d *lowering.Binding, fallback bool) (*plan, error) {
 func (p *plan) divide(fallback bool) error {
 	d := p.d
 	var live []*lowering.Step
-	record1 := map[*lowering.Step]*record.Record{} // of steps that a record may build
+	builds := map[*lowering.Step]*record.Record{} // of steps that a record may build
 	for _, s := range d.Program.Steps {
 		if d.Dead(s) {
 			continue
 		}
 		live = append(live, s)
 		if k, ok := s.Impl.(kernels); ok && p.fits(s) {
-			record1[s] = k.Record
+			builds[s] = k.Record
 		}
 	}
+	small := p.small(live)
 	at := make([]*unit, len(live)) // the unit that runs in the place of a step
 	in := map[*lowering.Step]int{} // the place of the unit that took a step
 	for i, s := range live {
 		if _, ok := in[s]; ok {
 			continue
 		}
-		if record1[s] != nil {
-			if u, place := p.fuse(live, i, record1, in); u != nil {
+		if small[s] { // in front of all others
+			p.units = append(p.units, &unit{steps: live[i : i+1 : i+1], why: "it is small, and all that it reads is there"})
+			in[s] = i
+			continue
+		}
+		if builds[s] != nil {
+			if u, place := p.fuse(live, i, builds, in); u != nil {
 				at[place] = u
 				continue
 			}
 			p.b.Begin(s.Node)
-			if record1[s].Build(p.b, s) {
+			if builds[s].Build(p.b, s) {
 				work := p.b.Keep()
 				at[i], in[s] = &unit{steps: live[i : i+1 : i+1], work: &work}, i
 				continue
@@ -140,7 +146,7 @@ func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]*re
 	if len(all) == 0 {
 		return nil, 0
 	}
-	var open []*lowering.Step
+	var open []*lowering.Step // small ones are taken
 	index := map[*lowering.Step]int{}
 	for j := i; j < len(live) && len(open) < window; j++ {
 		if _, taken := in[live[j]]; !taken && records[live[j]] != nil {

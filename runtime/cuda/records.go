@@ -1,0 +1,3 @@
+package cuda
+
+// The packages below internal that register records, by an import each:
