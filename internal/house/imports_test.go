@@ -95,7 +95,7 @@ var rooms = []struct {
 		"ops/std", "ops/essm", "runtime", "runtime/lowering", "runtime/cpu/kernel"}},
 	{"runtime/cuda/driver", nil},
 	{"runtime/cuda/ptx", nil},
-	{"runtime/cuda/kernel", []string{"ir/scalar", "runtime/cuda/driver", "runtime/cuda/ptx"}},
+	{"runtime/cuda/kernel", []string{"ir/scalar", "ir/tensor", "runtime/cuda/driver", "runtime/cuda/ptx"}},
 	{"runtime/cuda", []string{"ir", "ir/scalar", "ir/tensor", "ops", "ops/essm", "ops/std", "runtime", "runtime/lowering",
 		"runtime/cuda/driver", "runtime/cuda/ptx", "runtime/cuda/kernel"}},
 	{"runtime/backendtest", []string{"internal/shared", "internal/worktime", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest",

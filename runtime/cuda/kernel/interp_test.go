@@ -1,13 +1,16 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
 // mini runs one thread of a kernel that reads parameters x0, x1, … and stores one float32: enough for expressions.
@@ -15,7 +18,10 @@ type mini struct {
 	regs   []uint64
 	code   []func(m *mini) int // next pc, or -1
 	params map[string]uint64
-	out    uint64
+	shared []byte
+	mem    []byte // global memory: addresses are places in it
+	tid    uint64
+	block  uint64
 }
 
 func f32(x uint64) float32 { return math.Float32frombits(uint32(x)) }
@@ -192,7 +198,42 @@ func compileMini(text string) *mini {
 			"and.pred": ll(func(x, y uint64) uint64 { return x & y }), "or.pred": ll(func(x, y uint64) uint64 { return x | y }), "xor.pred": ll(func(x, y uint64) uint64 { return x ^ y }),
 			"not.pred": func(m *mini) uint64 { return a(m) ^ 1 },
 			"mov.f32":  func(m *mini) uint64 { return a(m) }, "mov.f64": func(m *mini) uint64 { return a(m) }, "mov.b32": func(m *mini) uint64 { return u32(a(m)) },
-			"ld.param.u64": func(m *mini) uint64 { return 0 }, "cvta.to.global.u64": func(m *mini) uint64 { return 0 },
+			"cvta.to.global.u64": func(m *mini) uint64 { return a(m) },
+			"mov.u32": func(m *mini) uint64 {
+				switch args[1] {
+				case "%tid.x":
+					return m.tid
+				case "%ctaid.x":
+					return m.block
+				case "shared0":
+					return 0
+				}
+				return u32(a(m))
+			},
+			"mul.lo.u32":   ii(func(x, y uint32) uint32 { return x * y }),
+			"mad.lo.u32":   func(m *mini) uint64 { return u32(a(m)*b(m) + c(m)) },
+			"mul.hi.u32":   func(m *mini) uint64 { return u32(a(m)) * u32(b(m)) >> 32 },
+			"mad.wide.u32": func(m *mini) uint64 { return u32(a(m))*u32(b(m)) + c(m) },
+			"mad.wide.s32": func(m *mini) uint64 { return uint64(int64(int32(a(m)))*int64(int32(b(m)))) + c(m) },
+			"mad.lo.u64":   func(m *mini) uint64 { return a(m)*b(m) + c(m) },
+			"mul.lo.u64":   ll(func(x, y uint64) uint64 { return x * y }),
+			"cvt.s64.s32":  func(m *mini) uint64 { return uint64(int64(int32(a(m)))) }, "cvt.u16.u32": func(m *mini) uint64 { return a(m) & 0xffff },
+			"cvt.rn.f32.s64": func(m *mini) uint64 { return b32(float32(int64(a(m)))) }, "cvt.rn.f32.u64": func(m *mini) uint64 { return b32(float32(a(m))) },
+			"cvt.rn.f64.u64":  func(m *mini) uint64 { return b64(float64(a(m))) },
+			"cvt.rzi.s64.f64": func(m *mini) uint64 { return uint64(int64(f64(a(m)))) }, "cvt.rzi.u64.f64": func(m *mini) uint64 { return uint64(f64(a(m))) },
+			"cvt.rz.f32.f64": func(m *mini) uint64 {
+				x := f64(a(m))
+				y := float32(x)
+				if math.Abs(float64(y)) > math.Abs(x) {
+					y = math.Nextafter32(y, 0)
+				}
+				return b32(y)
+			},
+			"min.s64": ll(func(x, y uint64) uint64 { return uint64(min(int64(x), int64(y))) }), "max.s64": ll(func(x, y uint64) uint64 { return uint64(max(int64(x), int64(y))) }),
+			"div.s64": ll(func(x, y uint64) uint64 { return uint64(int64(x) / int64(y)) }), "rem.s64": ll(func(x, y uint64) uint64 { return uint64(int64(x) % int64(y)) }),
+			"div.u64": ll(func(x, y uint64) uint64 { return x / y }), "shr.s64": ll(func(x, y uint64) uint64 { return uint64(int64(x) >> y) }),
+			"min.u64": ll(func(x, y uint64) uint64 { return min(x, y) }), "max.u64": ll(func(x, y uint64) uint64 { return max(x, y) }),
+			"min.f64": dd(math.Min), "max.f64": dd(math.Max), "cvt.rmi.f64.f64": d1(math.Floor), "cvt.rpi.f64.f64": d1(math.Ceil),
 			"cvt.rn.f16.f32": func(m *mini) uint64 { return uint64(tensor.ToF16(float64(f32(a(m))))) }, "cvt.f32.f16": func(m *mini) uint64 { return b32(tensor.F16(a(m)).Float32()) },
 			"cvt.rn.bf16.f32": func(m *mini) uint64 { return uint64(tensor.ToBF16(float64(f32(a(m))))) }, "cvt.u32.u16": func(m *mini) uint64 { return a(m) },
 		}
@@ -207,6 +248,8 @@ func compileMini(text string) *mini {
 				return bit(t(x < y, x == y, x > y, x != x || y != y))
 			}
 			table["setp."+cmp+".u32"] = func(m *mini) uint64 { x, y := uint32(a(m)), uint32(b(m)); return bit(t(x < y, x == y, x > y, false)) }
+			table["setp."+cmp+".u64"] = func(m *mini) uint64 { x, y := a(m), b(m); return bit(t(x < y, x == y, x > y, false)) }
+			table["setp."+cmp+".s64"] = func(m *mini) uint64 { x, y := int64(a(m)), int64(b(m)); return bit(t(x < y, x == y, x > y, false)) }
 			table["setp."+cmp+".s32"] = func(m *mini) uint64 { x, y := int32(a(m)), int32(b(m)); return bit(t(x < y, x == y, x > y, false)) }
 		}
 		for _, ty := range []string{"f32", "f64", "b32", "b64"} {
@@ -228,12 +271,66 @@ func compileMini(text string) *mini {
 				}
 				return labels[to]
 			})
-		case op == "st.global.f32":
-			v := get(1)
-			m.code = append(m.code, func(m *mini) int { m.out = v(m); return pc + 1 })
-		case op == "ld.param.f32":
+		case strings.HasPrefix(op, "ld.param."):
 			name := args[1]
 			m.code = append(m.code, do(func(m *mini) uint64 { return m.params[name] }))
+		case op == "bar.sync":
+			m.code = append(m.code, func(m *mini) int { return -pc - 2 })
+		case strings.HasPrefix(op, "ld.global."), strings.HasPrefix(op, "st.global."), strings.HasPrefix(op, "ld.shared."),
+			strings.HasPrefix(op, "st.shared."):
+			local := op[3] == 's'
+			parts := strings.Split(op, ".")
+			size := map[string]int{"u8": 1, "u16": 2, "u32": 4, "f32": 4, "u64": 8, "f64": 8}[parts[len(parts)-1]]
+			read := op[0] == 'l'
+			n := len(args) - 1
+			address, from := args[n], 0
+			if !read {
+				address, from = args[0], 1
+			}
+			address = strings.Trim(address, "[]")
+			offset := 0
+			if i := strings.IndexAny(address[1:], "+-"); i > 0 {
+				offset, _ = strconv.Atoi(address[i+1:])
+				address = address[:i+1]
+			}
+			base := reg(address)
+			var values []func(m *mini) uint64
+			var to []int
+			for i := range n {
+				values = append(values, get(i+from))
+				if read {
+					to = append(to, reg(args[i]))
+				}
+			}
+			m.code = append(m.code, func(m *mini) int {
+				if guard >= 0 && (m.regs[guard] == 1) == neg {
+					return pc + 1
+				}
+				at := int(m.regs[base]) + offset
+				if at%(size*n) != 0 {
+					panic(fmt.Sprint("misaligned ", l, at))
+				}
+				for i := range n {
+					cell := m.mem
+					if local {
+						cell = m.shared
+					}
+					cell = cell[at+size*i : at+size*(i+1)]
+					if read {
+						x := uint64(0)
+						for j := range cell {
+							x |= uint64(cell[j]) << (8 * j)
+						}
+						m.regs[to[i]] = x
+						continue
+					}
+					x := values[i](m)
+					for j := range cell {
+						cell[j] = byte(x >> (8 * j))
+					}
+				}
+				return pc + 1
+			})
 		case op == "mov.b64" && len(args) == 3 && strings.HasPrefix(args[0], "%r") && !strings.HasPrefix(args[0], "%rd"):
 			lo, hi, v := reg(args[0]), reg(args[1]), get(2)
 			m.code = append(m.code, func(m *mini) int { x := v(m); m.regs[lo], m.regs[hi] = x&0xffffffff, x>>32; return pc + 1 })
@@ -260,8 +357,49 @@ func (m *mini) run(x ...float32) float32 {
 	for i, v := range x {
 		m.params[fmt.Sprintf("[x%d]", i)] = b32(v)
 	}
+	m.mem = make([]byte, 4)
+	m.thread()
+	return f32(uint64(binary.LittleEndian.Uint32(m.mem)))
+}
+
+func (m *mini) thread() {
 	for pc := 0; pc >= 0; {
 		pc = m.code[pc](m)
 	}
-	return f32(m.out)
+}
+
+// launch runs calls of kernels thread by thread, from barrier to barrier; addresses of buffers are places in mem.
+func launch(mem []byte, address func(Buffer) int, calls ...Call) {
+	for _, c := range calls {
+		m := compileMini(c.Code.Text)
+		m.mem = mem
+		packed := c.Pack(func(b Buffer) driver.Ptr { return driver.Ptr(address(b)) })
+		for _, p := range c.Code.Params {
+			x := uint64(binary.LittleEndian.Uint32(packed[p.Offset:]))
+			if p.Size == 8 {
+				x = binary.LittleEndian.Uint64(packed[p.Offset:])
+			}
+			m.params["["+p.Name+"]"] = x
+		}
+		for b := range uint64(c.Grid.X) {
+			regs, pc := make([][]uint64, c.Code.Threads), make([]int, c.Code.Threads)
+			m.shared = make([]byte, 48<<10)
+			for turn := 0; turn == 0 || slices.ContainsFunc(pc, func(at int) bool { return at >= 0 }); turn++ {
+				for t := range pc {
+					if turn == 0 {
+						regs[t] = make([]uint64, len(m.regs))
+					}
+					m.block, m.tid, m.regs = b, uint64(t), regs[t]
+					at := pc[t]
+					for at >= 0 {
+						at = m.code[at](m)
+					}
+					pc[t] = -at - 1 // behind a barrier; 0 at the end
+					if at == -1 {
+						pc[t] = -1
+					}
+				}
+			}
+		}
+	}
 }

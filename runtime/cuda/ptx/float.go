@@ -290,6 +290,26 @@ func (x F32) F16() B16 {
 	return B16{kernel(x.v).compute(b16Class, "cvt.rn.f16.f32", x.v)}
 }
 
+// TruncS64 is x without its fraction as a number with sign, for numbers of its range.
+func (x F32) TruncS64() U64 {
+	return U64{kernel(x.v).compute(b64Class, "cvt.rzi.s64.f32", x.v)}
+}
+
+// TruncS64 is x without its fraction as a number with sign, for numbers of its range.
+func (x F64) TruncS64() U64 {
+	return U64{kernel(x.v).compute(b64Class, "cvt.rzi.s64.f64", x.v)}
+}
+
+// TruncU64 is x without its fraction, for numbers of its range.
+func (x F64) TruncU64() U64 {
+	return U64{kernel(x.v).compute(b64Class, "cvt.rzi.u64.f64", x.v)}
+}
+
+// F32Down is the float32 next to x on the side of 0.
+func (x F64) F32Down() F32 {
+	return F32{kernel(x.v).compute(f32Class, "cvt.rz.f32.f64", x.v)}
+}
+
 // Bits is the 32 bits of x.
 func (x F32) Bits() U32 {
 	return U32{kernel(x.v).compute(b32Class, "mov.b32", x.v)}

@@ -366,6 +366,68 @@ func (x U32) S32() S32 { return S32(x) }
 // U32 is x without regard for its sign.
 func (x S32) U32() U32 { return U32(x) }
 
+// MulWide is x·a as 64 bits.
+func (x S32) MulWide(a S32) U64 {
+	return U64{kernel(x.v, a.v).compute(b64Class, "mul.wide.s32", x.v, a.v)}
+}
+
+// MADWide is x·a + b, with a product of 64 bits.
+func (x S32) MADWide(a S32, b U64) U64 {
+	return U64{kernel(x.v, a.v, b.v).compute(b64Class, "mad.wide.s32", x.v, a.v, b.v)}
+}
+
+// Methods of U64 whose names begin with Signed take their operands as numbers with sign.
+
+// SignedMin is the lesser of both.
+func (x U64) SignedMin(a U64) U64 {
+	return U64{kernel(x.v, a.v).compute(b64Class, "min.s64", x.v, a.v)}
+}
+
+// SignedMax is the greater of both.
+func (x U64) SignedMax(a U64) U64 {
+	return U64{kernel(x.v, a.v).compute(b64Class, "max.s64", x.v, a.v)}
+}
+
+// SignedDiv is x/a without its fraction; slow.
+func (x U64) SignedDiv(a U64) U64 {
+	return U64{kernel(x.v, a.v).compute(b64Class, "div.s64", x.v, a.v)}
+}
+
+// SignedRem is the remainder of x/a, with the sign of x; slow.
+func (x U64) SignedRem(a U64) U64 {
+	return U64{kernel(x.v, a.v).compute(b64Class, "rem.s64", x.v, a.v)}
+}
+
+// SignedShr is x shifted down by a bits, with copies of its sign.
+func (x U64) SignedShr(a U32) U64 {
+	return U64{kernel(x.v, a.v).compute(b64Class, "shr.s64", x.v, a.v)}
+}
+
+// SignedLt is whether x < a.
+func (x U64) SignedLt(a U64) Pred {
+	return Pred{kernel(x.v, a.v).compute(predClass, "setp.lt.s64", x.v, a.v)}
+}
+
+// SignedLe is whether x ≤ a.
+func (x U64) SignedLe(a U64) Pred {
+	return Pred{kernel(x.v, a.v).compute(predClass, "setp.le.s64", x.v, a.v)}
+}
+
+// SignedF32 is the nearest float32.
+func (x U64) SignedF32() F32 {
+	return F32{kernel(x.v).compute(f32Class, "cvt.rn.f32.s64", x.v)}
+}
+
+// ToF32 is the nearest float32.
+func (x U64) ToF32() F32 {
+	return F32{kernel(x.v).compute(f32Class, "cvt.rn.f32.u64", x.v)}
+}
+
+// ToF64 is the nearest float64.
+func (x U64) ToF64() F64 {
+	return F64{kernel(x.v).compute(f64Class, "cvt.rn.f64.u64", x.v)}
+}
+
 // Set changes the value of x, which is of VarU32.
 func (x U32) Set(a U32) { x.v.k.emit("mov.b32", x.v, a.v) }
 
