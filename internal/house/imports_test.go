@@ -94,6 +94,7 @@ var rooms = []struct {
 	{"runtime/cpu", []string{"internal/ram", "internal/worktime", "ir", "ir/scalar", "ir/tensor", "ops", "ops/eval",
 		"ops/std", "ops/essm", "runtime", "runtime/lowering", "runtime/cpu/kernel"}},
 	{"runtime/cuda/driver", nil},
+	{"runtime/cuda/driver/libcuda", []string{"runtime/cuda/driver", purego, "golang.org/x/sys"}},
 	{"runtime/cuda/ptx", nil},
 	{"runtime/cuda/kernel", []string{"ir/scalar", "ir/tensor", "runtime/cuda/driver", "runtime/cuda/ptx"}},
 	{"runtime/cuda", []string{"ir", "ir/scalar", "ir/tensor", "ops", "ops/essm", "ops/std", "runtime", "runtime/lowering",
@@ -168,7 +169,7 @@ func TestImports(t *testing.T) {
 	for _, p := range list(t, "std") {
 		standard[p.ImportPath] = true
 	}
-	for _, p := range list(t, "./...") {
+	for _, p := range append(list(t, "./..."), list(t, "-tags", "cuda", "./...")...) {
 		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
 		if pkg == "internal/house" {
 			continue

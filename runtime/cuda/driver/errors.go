@@ -65,6 +65,9 @@ func (c Code) String() string {
 	return fmt.Sprintf("error %d", int32(c))
 }
 
+// Known reports whether c is one of the codes above.
+func (c Code) Known() bool { return c == Success || names[c] != "" }
+
 // Error is the failure of a call.
 type Error struct {
 	Call string // as the driver's API names it: "cuLaunchKernel"

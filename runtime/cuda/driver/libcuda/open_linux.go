@@ -1,0 +1,34 @@
+//go:build cuda && linux && (amd64 || arm64)
+
+package libcuda
+
+import (
+	"errors"
+
+	"github.com/ebitengine/purego"
+)
+
+// places are the names by which the library is looked for. The first one that loads is used; the second is that of
+// Linux below Windows where its folder is not in the linker's list.
+var places = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}
+
+func load(places []string) (handle uintptr, path string, err error) {
+	var first error
+	for _, p := range places {
+		if handle, err = purego.Dlopen(p, purego.RTLD_NOW|purego.RTLD_GLOBAL); err == nil {
+			return handle, p, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return 0, "", first
+}
+
+func find(handle uintptr, name string) (uintptr, error) {
+	a, err := purego.Dlsym(handle, name)
+	if err == nil && a == 0 {
+		err = errors.New("its address is 0")
+	}
+	return a, err
+}

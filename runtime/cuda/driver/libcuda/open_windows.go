@@ -1,0 +1,24 @@
+//go:build cuda && windows && amd64
+
+package libcuda
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/windows"
+)
+
+// places are the names by which the library is looked for, in the system's folder alone.
+var places = []string{"nvcuda.dll"}
+
+func load(places []string) (handle uintptr, path string, err error) {
+	h, err := windows.LoadLibraryEx(places[0], 0, windows.LOAD_LIBRARY_SEARCH_SYSTEM32)
+	if err != nil {
+		return 0, "", fmt.Errorf("%s: %w", places[0], err)
+	}
+	return uintptr(h), places[0], nil
+}
+
+func find(handle uintptr, name string) (uintptr, error) {
+	return windows.GetProcAddress(windows.Handle(handle), name)
+}
