@@ -24,27 +24,13 @@ type Options struct {
 	Fallback string
 }
 
-// Least is what a card and its driver must have.
-const (
-	leastMajor   = 8     // compute capability 8.0
-	leastVersion = 11020 // of CUDA: 11.2, for pools of memory
-)
-
 // New returns the backend for a card. It looks at the card, and uses none of it before the first program is compiled.
 func New(d driver.Driver, o Options) (runtime.Backend, error) {
 	if o.Fallback != "" && o.Fallback != "cpu" {
 		return nil, &runtime.OptionError{Option: "Fallback", Msg: fmt.Sprintf(`expected "" or "cpu", found %q`, o.Fallback)}
 	}
-	if err := d.Init(); err != nil {
+	if err := driver.Start(d); err != nil {
 		return nil, fmt.Errorf("cuda: %w", err)
-	}
-	version, err := d.Version()
-	if err != nil {
-		return nil, fmt.Errorf("cuda: %w", err)
-	}
-	if version < leastVersion {
-		return nil, fmt.Errorf("cuda: the driver is for CUDA %s: at least %s is needed, install a newer one",
-			versionText(version), versionText(leastVersion))
 	}
 	count, err := d.DeviceCount()
 	if err != nil {
@@ -54,29 +40,15 @@ func New(d driver.Driver, o Options) (runtime.Backend, error) {
 		return nil, &runtime.OptionError{Option: "Device", Msg: fmt.Sprintf("the driver has %d devices, from 0 on: found %d",
 			count, o.Device)}
 	}
-	b := &backend{drv: d, num: driver.Device(o.Device), fallback: o.Fallback != ""}
-	name, err := d.DeviceName(b.num)
+	card, err := driver.Describe(d, driver.Device(o.Device))
 	if err != nil {
-		return nil, fmt.Errorf("cuda: device %d: %w", o.Device, err)
+		return nil, fmt.Errorf("cuda: %v: %w", card, err)
 	}
-	b.device = fmt.Sprintf("device %d (%s)", o.Device, name)
-	var attributes [3]int
-	for i, a := range []driver.Attribute{driver.ComputeMajor, driver.ComputeMinor, driver.MemoryPools} {
-		if attributes[i], err = d.DeviceAttribute(b.num, a); err != nil {
-			return nil, fmt.Errorf("cuda: %s: %w", b.device, err)
-		}
+	if err := card.Check(); err != nil {
+		return nil, fmt.Errorf("cuda: %w", err)
 	}
-	if attributes[0] < leastMajor {
-		return nil, fmt.Errorf("cuda: %s has compute capability %d.%d: at least %d.0 is needed", b.device, attributes[0],
-			attributes[1], leastMajor)
-	}
-	if attributes[2] == 0 {
-		return nil, fmt.Errorf("cuda: %s has no pools of memory", b.device)
-	}
-	return b, nil
+	return &backend{drv: d, num: card.Device, device: card.String(), fallback: o.Fallback != ""}, nil
 }
-
-func versionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 type backend struct {
 	drv      driver.Driver

@@ -211,8 +211,8 @@ func TestCards(t *testing.T) {
 		change func(*null, *cuda.Options)
 		want   string
 	}{
-		{func(n *null, _ *cuda.Options) { n.major = 7 }, "device 0 (null) has compute capability 7.0: at least 8.0"},
-		{func(n *null, _ *cuda.Options) { n.version = 10020 }, "the driver is for CUDA 10.2: at least 11.2"},
+		{func(n *null, _ *cuda.Options) { n.major = 7 }, "device 0 (null) has compute capability 7.0: 8.0 or newer is needed"},
+		{func(n *null, _ *cuda.Options) { n.version = 10020 }, "the driver is for CUDA 10.2: CUDA 11.4 or newer is needed"},
 		{func(_ *null, o *cuda.Options) { o.Device = 3 }, "option Device: the driver has 1 devices"},
 		{func(_ *null, o *cuda.Options) { o.Fallback = "gpu" }, "option Fallback"},
 	} {
