@@ -67,6 +67,10 @@ func (s *Stream) Snapshot() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	states, err := s.past.read()
+	if err != nil {
+		return nil, err
+	}
 	b := []byte(snapshotMagic)
 	b = binary.LittleEndian.AppendUint32(b, snapshotVersion)
 	b = binary.LittleEndian.AppendUint64(b, 0) // the length, below
@@ -88,7 +92,7 @@ func (s *Stream) Snapshot() ([]byte, error) {
 		}
 		b = binary.LittleEndian.AppendUint64(b, uint64(st.bytes()))
 	}
-	b = append(b, s.state...)
+	b = append(b, states...)
 	binary.LittleEndian.PutUint64(b[12:], uint64(len(b)+sha256.Size))
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...), nil
@@ -165,7 +169,9 @@ func (s *Stream) Restore(snapshot []byte) error {
 		s.p.m.config.Logger.Info("snapshot was made with other kernels: it continues to tolerance, not bit by bit",
 			"made", found.Backend+" "+found.Variant, "here", want.Backend+" "+want.Variant)
 	}
-	copy(s.state, data)
+	if err := s.past.write(data); err != nil {
+		return err
+	}
 	s.steps.Store(found.Steps)
 	return nil
 }

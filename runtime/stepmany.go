@@ -266,10 +266,7 @@ func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []g
 				return err
 			}
 		}
-		rest := all[k].Stream.state
-		for _, d := range l.in {
-			rest = rest[copy(part(d, k, len(all)), rest):]
-		}
+		l.load(all[k].Stream, k, len(all))
 	}
 	copy(c.in, j.in)
 	copy(c.out, j.out)
@@ -277,10 +274,7 @@ func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []g
 		return err
 	}
 	for k := range all {
-		rest := all[k].Stream.state
-		for _, d := range l.out {
-			rest = rest[copy(rest, part(d, k, len(all))):]
-		}
+		l.store(all[k].Stream, k, len(all))
 		for i, o := range p.outputs {
 			t, ok := all[k].out[i].(*tensor.Tensor)
 			if !ok {

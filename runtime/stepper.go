@@ -49,7 +49,8 @@ type lease struct {
 	budget   *ir.Budget // of the step: its states, its working memory, and its runs; nil: none
 	outShape [][]int
 	steps    int64          // steps of time in the inputs; 1 for a model without a time dimension
-	in, out  []tensor.Datum // the states before and after the step
+	in, out  []tensor.Datum // the states before and after the step; of no meaning where the program keeps them
+	kept     []Kept         // of the streams that step, where the program keeps states
 	joint    *joint         // inputs and outputs of several streams; nil for one stream
 }
 
@@ -380,7 +381,37 @@ func (p *stepper) run(ctx context.Context, c *call, l *lease) (err error) {
 	}()
 	copy(c.in[len(p.inputs):], l.in)
 	copy(c.out[len(p.outputs):], l.out)
+	if len(l.kept) > 0 {
+		defer clear(l.kept)
+		return l.exe.(KeptRunner).RunKept(ctx, c.in, c.out, len(l.in), l.kept)
+	}
 	return l.exe.Run(ctx, c.in, c.out)
+}
+
+// load brings the states of a stream before the step, as part k of n along the first axis.
+func (l *lease) load(s *Stream, k, n int) {
+	if s.past.kept != nil {
+		if k == 0 {
+			l.kept = l.kept[:0]
+		}
+		l.kept = append(l.kept, s.past.kept)
+		return
+	}
+	rest := s.past.bytes
+	for _, d := range l.in {
+		rest = rest[copy(part(d, k, n), rest):]
+	}
+}
+
+// store gives a stream its states behind the step.
+func (l *lease) store(s *Stream, k, n int) {
+	if s.past.kept != nil {
+		return
+	}
+	rest := s.past.bytes
+	for _, d := range l.out {
+		rest = rest[copy(rest, part(d, k, n)):]
+	}
 }
 
 // settle releases a lease after a run with the result err.

@@ -25,7 +25,7 @@ type Stream struct {
 	steps atomic.Int64
 	busy  atomic.Bool
 	open  bool
-	state []byte // the states one after the other, each as its tensor holds it
+	past  past
 }
 
 // Timing describes how the outputs of a stream relate to its inputs along time.
@@ -77,7 +77,11 @@ func (m *Model) NewStreamContext(ctx context.Context, batch int) (*Stream, error
 	if limit := m.config.MaxMemory; limit > 0 && size > limit {
 		return nil, &MemoryError{Need: size, Limit: limit, What: fmt.Sprintf("the state of %d samples", batch)}
 	}
-	return &Stream{p: p, batch: batch, open: true, state: make([]byte, size)}, nil
+	s := &Stream{p: p, batch: batch, open: true}
+	if err := s.newPast(p.program, size); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Step computes the outputs for a chunk of one or more steps. Inputs and outputs are as in Session.RunInto. Outputs
@@ -119,17 +123,9 @@ func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) erro
 		p.release(l)
 		return err
 	}
-	rest := s.state
-	for _, d := range l.in {
-		n := copy(d.(*tensor.Tensor).Bytes(), rest)
-		rest = rest[n:]
-	}
+	l.load(s, 0, 1)
 	if err = p.run(ctx, c, l); err == nil {
-		rest = s.state
-		for _, d := range l.out {
-			n := copy(rest, d.(*tensor.Tensor).Bytes())
-			rest = rest[n:]
-		}
+		l.store(s, 0, 1)
 		s.steps.Add(l.steps)
 		for i, o := range p.outputs {
 			out[o.Name] = c.out[i]
@@ -189,13 +185,17 @@ func (s *Stream) Reset() error {
 		return err
 	}
 	defer s.leave()
-	clear(s.state)
+	if s.past.kept == nil {
+		clear(s.past.bytes)
+	} else if err := s.past.write(make([]byte, s.past.size)); err != nil {
+		return err
+	}
 	s.steps.Store(0)
 	return nil
 }
 
 // Close drops the state. Later calls return ErrStreamClosed; a second Close does nothing. A stream need not be closed: it
-// holds no resources besides memory.
+// holds no resources besides memory, which goes with it.
 func (s *Stream) Close() error {
 	switch err := s.enter(); {
 	case errors.Is(err, ErrClosed): // the stream is closed, or the model, which holds nothing for it
@@ -204,8 +204,8 @@ func (s *Stream) Close() error {
 		return err
 	}
 	defer s.leave()
-	s.state, s.open = nil, false
-	return nil
+	s.open = false
+	return s.past.close()
 }
 
 // State returns a copy of the states, by name.
@@ -215,7 +215,10 @@ func (s *Stream) State() (map[string]*tensor.Tensor, error) {
 	}
 	defer s.leave()
 	all := make(map[string]*tensor.Tensor, len(s.p.states))
-	rest := s.state
+	rest, err := s.past.read()
+	if err != nil {
+		return nil, err
+	}
 	for i, t := range s.p.stateType {
 		shape, err := s.p.stateShape(i, s.batch)
 		if err != nil {
@@ -234,7 +237,11 @@ func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 		return err
 	}
 	defer s.leave()
-	next := slices.Clone(s.state)
+	now, err := s.past.read()
+	if err != nil {
+		return err
+	}
+	next := slices.Clone(now)
 	rest, found := next, 0
 	for i, t := range s.p.stateType {
 		shape, err := s.p.stateShape(i, s.batch)
@@ -260,8 +267,7 @@ func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 			}
 		}
 	}
-	s.state = next
-	return nil
+	return s.past.write(next)
 }
 
 // shown describes a tensor, for messages.

@@ -95,6 +95,26 @@ func (v *device) upload(at driver.Ptr, data []byte) error {
 	})
 }
 
+// download copies from the device, and waits for it.
+func (v *device) download(data []byte, at driver.Ptr) error {
+	v.loading.Lock()
+	defer v.loading.Unlock()
+	return v.wait(func() error {
+		for len(data) > 0 {
+			part := v.buffer[:min(len(data), len(v.buffer))]
+			if err := v.drv.CopyToHost(part, at, v.stream); err != nil {
+				return err
+			}
+			if err := v.drv.Synchronize(v.stream); err != nil {
+				return err
+			}
+			n := copy(data, part)
+			at, data = at+driver.Ptr(n), data[n:]
+		}
+		return nil
+	})
+}
+
 // close gives up the constants of a program, none of whose executables is left.
 func (c *constants) close() error {
 	c.mu.Lock()

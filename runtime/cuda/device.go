@@ -128,13 +128,18 @@ func (v *device) note(err error) error {
 		return err
 	}
 	if driver.Sticky(err) {
-		v.mu.Lock()
-		if v.lost == nil {
-			v.lost = &LostError{v.name, err}
-		}
-		v.mu.Unlock()
+		v.lose(err)
 	}
 	return &deviceError{v.name, err}
+}
+
+// lose ends the device for all programs.
+func (v *device) lose(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.lost == nil {
+		v.lost = &LostError{v.name, err}
+	}
 }
 
 // do calls f on the thread that issues work. f does not wait for the device.

@@ -22,6 +22,9 @@
 // (modules.go), and constants are uploaded once per model (constants.go). The context, the pool and the threads go with the
 // last program.
 //
+// States of streams stay in the memory of the device from step to step (kept.go), unless the host computes with them. Steps of
+// many streams are one batch: their states are gathered and scattered by copies on the device.
+//
 // An error that leaves the context unusable closes the device for all programs: each later call says so.
 //
 // # Numbers

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -28,7 +29,10 @@ type executable struct {
 
 	segments []*commands
 	subs     map[*unit][]*executable
-	times    *times // nil unless the run is measured
+	times    *times   // nil unless the run is measured
+	keeps    *keeping // of states that are kept; nil: none yet
+
+	cannotKeep bool
 }
 
 // newExecutable gives a plan its memory. around is the executable that it runs in; nil: none. What is allocated is given
@@ -299,7 +303,11 @@ func (e *executable) close() error {
 		errs = append(errs, v.synchronize(e.stream))
 	}
 	errs = append(errs, v.release(func(note func(error)) {
-		for _, c := range e.segments {
+		all := e.segments
+		if e.keeps != nil {
+			all = slices.Concat(all, e.keeps.segments)
+		}
+		for _, c := range all {
 			if c.graph != 0 {
 				note(v.drv.DestroyExec(c.graph))
 			}

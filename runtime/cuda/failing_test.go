@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda"
 	"github.com/essmc/essmc/runtime/cuda/driver"
@@ -76,4 +77,84 @@ func scenario(t *testing.T, n *null, profile bool, in, want []data) (errs []erro
 		errs = append(errs, err)
 	}
 	return errs
+}
+
+// TestFailingStream lets each call fail in turn while two streams step, together and alone: a step that fails leaves the states,
+// so that the same step gives the right answer after it, if the device still works.
+func TestFailingStream(t *testing.T) {
+	g := follower(t, "Shift")
+	ctx := context.Background()
+	calls, alone := 0, 0
+	for at := 0; at <= calls; at++ {
+		n := tested()
+		n.failAt, n.failWith = at, driver.NotSupported
+		failures := 0
+		try := func(f func() error) bool {
+			for range 2 {
+				err := f()
+				if err == nil {
+					return true
+				}
+				failures++
+			}
+			return n.lost != nil || failures > 2
+		}
+		var b runtime.Backend
+		var m *runtime.Model
+		var all [2]*runtime.Stream
+		try(func() (err error) { b, err = cuda.New(n, cuda.Options{}); return err })
+		try(func() (err error) {
+			m, err = runtime.New(g, runtime.Options{Backend: b, Carry: map[string]string{"s": "next", "r": "then"}})
+			return err
+		})
+		for i := range all {
+			// A model whose steps could not be compiled tells so for good.
+			try(func() (err error) { all[i], err = m.NewStream(1); return err })
+		}
+		var s, r float32
+		for round := range 6 {
+			if all[0] == nil || all[1] == nil {
+				break
+			}
+			if at == 0 && round == 3 {
+				alone = len(n.calls)
+			}
+			x := float32(round)
+			outs := [2]data{{}, {}}
+			for k := range 2 {
+				try(func() error {
+					if round < 3 {
+						return all[k].Step(ctx, data{"x": floats(x)}, outs[k])
+					}
+					if k == 1 {
+						return nil
+					}
+					return m.StepMany(ctx, []runtime.StreamStep{{Stream: all[0], In: data{"x": floats(x)}, Out: outs[0]},
+						{Stream: all[1], In: data{"x": floats(x)}, Out: outs[1]}})
+				})
+			}
+			want := 2*x + s + r
+			s, r = 3*x+s, r+3
+			for k := range 2 {
+				y, ok := outs[k]["y"].(*tensor.Tensor)
+				if failures < 2 && (!ok || tensor.Data[float32](y)[0] != want) {
+					t.Errorf("call %d (%s) fails: stream %d: found %v, expected %v", at, n.calls[max(at-1, 0)], k, y, want)
+				}
+			}
+		}
+		if err := m.Close(); err != nil {
+			failures++
+		}
+		if calls == 0 {
+			calls = len(n.calls)
+			if failures > 0 {
+				t.Fatalf("%d failures", failures)
+			}
+		} else if failures == 0 && at <= alone { // of steps together, each is tried alone
+			t.Errorf("call %d (%s) fails, and nobody is told", at, n.calls[at-1])
+		}
+		if l := n.leaks(); l != nil {
+			t.Errorf("call %d fails: not given back: %v", at, l)
+		}
+	}
 }

@@ -159,7 +159,7 @@ func tested() *null {
 var testOps = map[string]*ir.Op{}
 
 func testOp(name string, in []string, f func(x [][]float32, y []float32)) *ir.Op {
-	return &ir.Op{Domain: "test", Name: name, Since: 1, In: ops.Sig(in...), Out: ops.Sig("y:T[N]"),
+	return &ir.Op{Domain: "test", Name: name, Since: 1, In: ops.Sig(in...), Out: ops.Sig("y:T[N]"), Along: ops.AlongElementwise,
 		Infer: func(n *ir.Node) ([]ir.Type, error) { return []ir.Type{n.In(0).Type}, nil },
 		Eval: func(_ *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			var x [][]float32

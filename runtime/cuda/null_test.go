@@ -33,6 +33,7 @@ type null struct {
 	graphs   map[uintptr][]func() error
 	events   map[driver.Event]int // the call that recorded it
 	calls    []string
+	last     []string // what the last graph did
 	lost     error
 
 	failAt   int         // the number of the call that fails, from 1
@@ -82,6 +83,19 @@ func (n *null) count(name string) int {
 	defer n.mu.Unlock()
 	k := 0
 	for _, c := range n.calls {
+		if c == name {
+			k++
+		}
+	}
+	return k
+}
+
+// ran returns how often the last graph did a thing.
+func (n *null) ran(name string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := 0
+	for _, c := range n.last {
 		if c == name {
 			k++
 		}
@@ -371,7 +385,10 @@ func (n *null) queue(call string, s driver.Stream, f func() error) error {
 		return err
 	}
 	if list, ok := n.capture[s]; ok {
-		n.capture[s] = append(list, f)
+		n.capture[s] = append(list, func() error {
+			n.last = append(n.last, call)
+			return f()
+		})
 		return nil
 	}
 	return f()
@@ -496,7 +513,9 @@ func (n *null) Launch(l driver.Launch) error {
 func (n *null) BeginCapture(s driver.Stream) error {
 	err := n.in("BeginCapture")
 	defer n.mu.Unlock()
-	n.capture[s] = []func() error{}
+	if err == nil {
+		n.capture[s] = []func() error{}
+	}
 	return err
 }
 
@@ -530,6 +549,7 @@ func (n *null) LaunchGraph(x driver.Exec, _ driver.Stream) error {
 	if err == nil {
 		err = n.has("LaunchGraph", "exec", uintptr(x))
 	}
+	n.last = nil
 	for _, f := range n.graphs[uintptr(x)] {
 		if err != nil {
 			break

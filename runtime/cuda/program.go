@@ -19,6 +19,7 @@ type program struct {
 
 	mu   sync.Mutex
 	made map[*executable]bool // and not closed; those of subgraphs are not among them
+	kept map[*kept]bool       // the states of streams
 }
 
 func newProgram(p *lowering.Program, b *backend, v *device, shared *runtime.Constants) *program {
@@ -34,7 +35,10 @@ func (p *program) Close() error {
 	for e := range p.made {
 		errs = append(errs, e.close())
 	}
-	p.made = nil
+	for k := range p.kept {
+		errs = append(errs, k.close())
+	}
+	p.made, p.kept = nil, nil
 	p.mu.Unlock()
 	errs = append(errs, p.modules.close(), p.constants.close(), p.b.release())
 	return first(errs...)

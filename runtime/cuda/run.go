@@ -30,6 +30,7 @@ type command struct {
 	dst, src driver.Ptr
 	memory   []byte // of a copy from or to the host
 	toDevice bool
+	bytes    int    // of a copy of states on the device
 	what     string // of a copy, for messages
 }
 
@@ -88,7 +89,12 @@ func (e *executable) reached(v *lowering.Value) []byte {
 }
 
 // Run computes the outputs. It checks ctx between launches, and returns when nothing of it runs on the device any more.
-func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error) {
+func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
+	return e.run(ctx, in, out, e.segments)
+}
+
+// run runs segments, which are those of the plan, or stand for them.
+func (e *executable) run(ctx context.Context, in, out []tensor.Datum, segments []*commands) (err error) {
 	defer runtime.Ended(&err)
 	defer e.End()
 	if err := e.p.v.Lost(); err != nil {
@@ -97,7 +103,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 	if err := e.Begin(ctx, in, out); err != nil {
 		return err
 	}
-	for i, c := range e.segments {
+	for i, c := range segments {
 		if err := e.runSegment(ctx, c); err != nil {
 			return err
 		}
@@ -216,6 +222,8 @@ func (e *executable) command(x *command) (err error) {
 	switch {
 	case x.launch.Func != 0:
 		err = drv.Launch(x.launch)
+	case x.bytes > 0:
+		err = drv.CopyOnDevice(x.dst, x.src, uint64(x.bytes), e.stream)
 	case x.work == nil && x.toDevice:
 		err = drv.CopyToDevice(x.dst, x.memory, e.stream)
 	case x.work == nil:
