@@ -18,14 +18,15 @@ var onFiles = []string{"Open", "OpenFile", "Create", "CreateTemp", "ReadFile", "
 
 // ownFiles are the packages that use package os for files, with the reasons.
 var ownFiles = map[string]string{
-	"internal/files":         "stands for it",
-	"internal/ram":           "reads files of the system, and has a default",
-	"internal/sbom":          "a command for releases",
-	"internal/shared":        "for tests",
-	"ops/opstest":            "for tests",
-	"passes/passtest":        "for tests",
-	"runtime/backendtest":    "for tests",
-	"frontend/onnx/nodetest": "for tests; folders of cases as an fs.FS",
+	"internal/files":              "stands for it",
+	"internal/ram":                "reads files of the system, and has a default",
+	"internal/sbom":               "a command for releases",
+	"internal/shared":             "for tests",
+	"ops/opstest":                 "for tests",
+	"passes/passtest":             "for tests",
+	"runtime/backendtest":         "for tests",
+	"runtime/cuda/internal/ptxas": "for tests",
+	"frontend/onnx/nodetest":      "for tests; folders of cases as an fs.FS",
 }
 
 // TestFilesHaveOneDoor checks that files are opened through internal/files, where tests let each call fail.

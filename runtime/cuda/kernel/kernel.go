@@ -41,9 +41,16 @@ func New(name string, threads int, build func(k *ptx.Kernel)) *Code {
 	k := m.Kernel(name)
 	k.Threads = threads
 	build(k)
-	return &Code{Name: name, Text: m.Text(), Params: k.Params(), Bytes: k.ParamBytes(), Threads: threads,
+	c := &Code{Name: name, Text: m.Text(), Params: k.Params(), Bytes: k.ParamBytes(), Threads: threads,
 		Dynamic: k.DynamicBytes()}
+	if made != nil {
+		made(c)
+	}
+	return c
 }
+
+// made sees each code that is made. Tests set it.
+var made func(c *Code)
 
 // Buffer stands for memory of a device: of a value, a constant, or scratch. Whoever makes calls gives buffers their meaning.
 // 0 is none: its address is 0.
