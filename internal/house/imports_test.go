@@ -97,8 +97,9 @@ var rooms = []struct {
 	{"runtime/cuda/driver/libcuda", []string{"runtime/cuda/driver", purego, "golang.org/x/sys"}},
 	{"runtime/cuda/ptx", nil},
 	{"runtime/cuda/kernel", []string{"ir/scalar", "ir/tensor", "runtime/cuda/driver", "runtime/cuda/ptx"}},
+	{"runtime/cuda/emu", []string{"runtime/cuda/driver"}},
 	{"runtime/cuda", []string{"ir", "ir/scalar", "ir/tensor", "ops", "ops/essm", "ops/std", "runtime", "runtime/lowering",
-		"runtime/cuda/driver", "runtime/cuda/ptx", "runtime/cuda/kernel"}},
+		"runtime/cuda/driver", "runtime/cuda/emu", "runtime/cuda/ptx", "runtime/cuda/kernel"}},
 	{"runtime/backendtest", []string{"internal/shared", "internal/worktime", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest",
 		"ops/opstest/samples", "ops/std", "ops/ml", "ops/training", "ops/microsoft", "ops/essm", "passes", "models",
 		"models/families", "frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime",
@@ -186,6 +187,9 @@ func TestImports(t *testing.T) {
 			own, inside := strings.CutPrefix(path, module+"/")
 			if inside && room(own) == i {
 				continue
+			}
+			if own == "runtime/cuda/emu" && pkg != "runtime/cuda/internal/kerneltest" {
+				t.Errorf("%s imports the emulator, which is for tests alone", pkg)
 			}
 			if inside && room(own) > i {
 				t.Errorf("%s imports %s, which stands below it", pkg, own)

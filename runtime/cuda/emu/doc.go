@@ -1,0 +1,19 @@
+// Package emu is an emulated CUDA driver with cards that execute PTX in Go: the CUDA backend is tested on it, on machines
+// without a card.
+//
+// What it models: the text of PTX, parsed whole (an unknown instruction is an error that names line and text); warps of 32
+// lanes in lockstep, which part at branches and meet again where the branches' paths do; blocks and warps in an order that a
+// seed chooses, several blocks side by side, so that a missing barrier shows; barriers, shuffles, votes, atomics; global,
+// shared, local and parameter memory; arithmetic with the rounding that PTX states. Approximate functions are off by a
+// seeded error within the bounds that NVIDIA documents, so that no kernel rests on more. The driver keeps the rules of the
+// real one: memory in pools with limits, streams in order, capture into graphs, errors that stay after a kernel's fault. What
+// a program does against the rules is a finding (Driver.Findings).
+//
+// What it does not model: time, caches, the order of memory between threads that no barrier orders (races are findings
+// instead), textures, surfaces, functions called from kernels, clusters, and instructions of single architectures (wgmma,
+// bulk copies).
+//
+// The same seed, program and calls give the same answers and findings. Blocks run one at a time on the calling goroutine.
+//
+// The package imports runtime/cuda/driver and the standard library. Only tests import it.
+package emu

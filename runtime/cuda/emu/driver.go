@@ -1,0 +1,669 @@
+package emu
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/essmc/essmc/runtime/cuda/driver"
+)
+
+// Options choose what is emulated. The zero value is one card like an H100.
+type Options struct {
+	Devices int    // 0: 1
+	Seed    uint64 // of the order in which warps run, and of the errors of approximate functions
+	// Memory is the memory of each device, in bytes; 0: 80 GB, taken from the host as it is used.
+	Memory uint64
+	// Attributes replace those of the card.
+	Attributes map[driver.Attribute]int
+	// Version of CUDA that the driver knows; 0: 12080.
+	Version int
+	// Instructions bounds what a launch executes, in instructions of warps; 0: 20 billion.
+	Instructions int64
+	// Unchecked leaves out the checks beside those of bounds and barriers, and the counters.
+	Unchecked bool
+	// Fail is asked before each call, which it lets fail by a code other than Success. n counts the calls from 1.
+	Fail func(call string, n int) driver.Code
+}
+
+// Driver is an emulated CUDA driver. It implements driver.Driver.
+type Driver struct {
+	mu        sync.Mutex
+	options   Options
+	devices   []*device
+	started   bool
+	current   driver.Context
+	handles   uintptr
+	modules   map[driver.Module]*loaded
+	functions map[driver.Function]*function
+	pools     map[driver.Pool]*pool
+	streams   map[driver.Stream]*stream
+	events    map[driver.Event]*event
+	graphs    map[driver.Graph]*graph
+	execs     map[driver.Exec]*graph
+	hosts     map[*byte]int
+	owners    map[*allocation]*pool
+	observers []observer
+	findings  []Finding
+	calls     int
+	launches  int
+	clock     int64 // instructions of warps that were executed
+	rand      random
+}
+
+type loaded struct {
+	device    *device
+	kernels   []*kernel
+	functions map[string]driver.Function
+}
+
+type function struct {
+	module  *loaded
+	kernel  *kernel
+	dynamic int // the most shared memory that a launch may ask for beside the declared
+}
+
+type pool struct {
+	device *device
+	limit  uint64
+	used   uint64
+}
+
+// stream is work that is done in order, when something waits for it or the seed says so.
+type stream struct {
+	device *device
+	work   []work
+	graph  *graph // that it captures into
+	origin bool   // of the capture
+}
+
+// work is done in the order of a stream. It returns false if it must wait for an event.
+type work struct {
+	do   func() *driver.Error
+	wait *mark // nil: nothing
+}
+
+// mark is a place in the work of a stream.
+type mark struct {
+	stream *stream
+	done   bool
+	clock  int64
+}
+
+type event struct {
+	timed bool
+	last  *mark
+	graph *graph // that it was recorded in while a stream was captured
+}
+
+type graph struct {
+	work    []func() *driver.Error
+	members []*stream
+	broken  bool
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New returns a driver.
+func New(o Options) *Driver {
+	if o.Devices == 0 {
+		o.Devices = 1
+	}
+	if o.Memory == 0 {
+		o.Memory = 80 << 30
+	}
+	if o.Version == 0 {
+		o.Version = 12080
+	}
+	if o.Instructions == 0 {
+		o.Instructions = 20e9
+	}
+	d := &Driver{options: o, modules: map[driver.Module]*loaded{}, functions: map[driver.Function]*function{},
+		pools: map[driver.Pool]*pool{}, streams: map[driver.Stream]*stream{}, events: map[driver.Event]*event{},
+		graphs: map[driver.Graph]*graph{}, execs: map[driver.Exec]*graph{}, hosts: map[*byte]int{},
+		owners: map[*allocation]*pool{}, handles: 0x1000, rand: random{o.Seed ^ 0x5eed}}
+	for i := range o.Devices {
+		d.devices = append(d.devices, &device{driver: d, number: driver.Device(i), next: firstAddress + uint64(i)*deviceRange,
+			context: driver.Context(0xc0 + i)})
+	}
+	return d
+}
+
+// Findings returns what was found so far: of each launch the first ones.
+func (d *Driver) Findings() []Finding {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]Finding(nil), d.findings...)
+}
+
+// Close does the work that is left, and reports the objects that were not given back as findings.
+func (d *Driver) Close() []Finding {
+	d.mu.Lock()
+	for _, v := range d.devices {
+		if v.failed != nil { // nothing can be given back any more
+			d.mu.Unlock()
+			return d.Findings()
+		}
+	}
+	left := 0
+	for _, s := range d.streams {
+		left += len(s.work)
+	}
+	if left > 0 {
+		d.find("streams were left with %d pieces of work that nothing waited for", left)
+	}
+	for _, v := range d.devices {
+		for _, l := range v.leaks() {
+			d.find("%s", l)
+		}
+		if v.retains > 0 {
+			d.find("device %d: its context was not released", v.number)
+		}
+	}
+	for _, o := range [...]struct {
+		n    int
+		name string
+	}{{len(d.modules), "modules"}, {len(d.pools), "pools"}, {len(d.streams), "streams"}, {len(d.events), "events"},
+		{len(d.graphs), "graphs"}, {len(d.execs), "executable graphs"}, {len(d.hosts), "host allocations"}} {
+		if o.n > 0 {
+			d.find("%d %s were not given back", o.n, o.name)
+		}
+	}
+	d.mu.Unlock()
+	return d.Findings()
+}
+
+func (d *Driver) find(format string, args ...any) {
+	d.findings = append(d.findings, Finding{What: fmt.Sprintf(format, args...)})
+}
+
+// fail is an error of a call. A misuse is a finding, too.
+func fail(call string, code driver.Code, format string, args ...any) *driver.Error {
+	return &driver.Error{Call: call, Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+func (d *Driver) misuse(call string, code driver.Code, format string, args ...any) *driver.Error {
+	e := fail(call, code, format, args...)
+	d.find("%v", e)
+	return e
+}
+
+// enter begins a call that needs no context.
+func (d *Driver) enter(call string) error {
+	d.calls++
+	if f := d.options.Fail; f != nil {
+		if c := f(call, d.calls); c != driver.Success {
+			return fail(call, c, "fails on purpose, as call %d", d.calls)
+		}
+	}
+	if !d.started && call != "cuInit" {
+		return d.misuse(call, driver.NotInitialized, "cuInit was not called")
+	}
+	return nil
+}
+
+// work begins a call that needs a context, and returns its device.
+func (d *Driver) work(call string) (*device, error) {
+	if err := d.enter(call); err != nil {
+		return nil, err
+	}
+	for _, v := range d.devices {
+		if v.context == d.current && d.current != 0 {
+			if v.retains == 0 {
+				return nil, d.misuse(call, driver.InvalidContext, "the context was released")
+			}
+			if v.failed != nil {
+				return nil, &driver.Error{Call: call, Code: v.failed.Code, Detail: v.failed.Detail}
+			}
+			return v, nil
+		}
+	}
+	return nil, d.misuse(call, driver.InvalidContext, "no context is current")
+}
+
+func (d *Driver) handle() uintptr {
+	d.handles += 16
+	return d.handles
+}
+
+func (d *Driver) Init() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.enter("cuInit"); err != nil {
+		return err
+	}
+	d.started = true
+	return nil
+}
+
+func (d *Driver) Version() (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.options.Version, d.enter("cuDriverGetVersion")
+}
+
+func (d *Driver) DeviceCount() (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.devices), d.enter("cuDeviceGetCount")
+}
+
+func (d *Driver) device(call string, n driver.Device) (*device, error) {
+	if err := d.enter(call); err != nil {
+		return nil, err
+	}
+	if n < 0 || int(n) >= len(d.devices) {
+		return nil, fail(call, driver.InvalidDevice, "device %d of %d", n, len(d.devices))
+	}
+	return d.devices[n], nil
+}
+
+func (d *Driver) DeviceName(n driver.Device) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err := d.device("cuDeviceGetName", n)
+	return "emulated card", err
+}
+
+func (d *Driver) DeviceMemory(n driver.Device) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err := d.device("cuDeviceTotalMem", n)
+	return d.options.Memory, err
+}
+
+// attributes are those of an H100 (SXM).
+var attributes = map[driver.Attribute]int{driver.MaxThreadsPerBlock: 1024, driver.MaxSharedPerBlock: 48 << 10, driver.WarpSize: 32,
+	driver.MaxRegistersPerBlock: 65536, driver.ClockRate: 1980000, driver.Multiprocessors: 132, driver.ComputeMode: 0,
+	driver.MemoryClockRate: 2619000, driver.MemoryBusWidth: 5120, driver.L2Bytes: 50 << 20, driver.MaxThreadsPerSM: 2048,
+	driver.ComputeMajor: 9, driver.ComputeMinor: 0, driver.MaxSharedPerSM: 228 << 10, driver.MaxSharedPerBlockFull: 227 << 10,
+	driver.MemoryPools: 1}
+
+func (d *Driver) attribute(a driver.Attribute) (int, bool) {
+	if x, ok := d.options.Attributes[a]; ok {
+		return x, true
+	}
+	x, ok := attributes[a]
+	return x, ok
+}
+
+func (d *Driver) DeviceAttribute(n driver.Device, a driver.Attribute) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.device("cuDeviceGetAttribute", n); err != nil {
+		return 0, err
+	}
+	x, ok := d.attribute(a)
+	if !ok {
+		return 0, fail("cuDeviceGetAttribute", driver.InvalidValue, "attribute %d", a)
+	}
+	return x, nil
+}
+
+func (d *Driver) DeviceUUID(n driver.Device) ([16]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err := d.device("cuDeviceGetUuid", n)
+	return [16]byte{'e', 'm', 'u', 'l', 'a', 't', 'e', 'd', 15: byte(n)}, err
+}
+
+func (d *Driver) RetainContext(n driver.Device) (driver.Context, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, err := d.device("cuDevicePrimaryCtxRetain", n)
+	if err != nil {
+		return 0, err
+	}
+	v.retains++
+	return v.context, nil
+}
+
+func (d *Driver) ReleaseContext(n driver.Device) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, err := d.device("cuDevicePrimaryCtxRelease", n)
+	if err != nil {
+		return err
+	}
+	if v.retains == 0 {
+		return d.misuse("cuDevicePrimaryCtxRelease", driver.InvalidContext, "device %d has none", n)
+	}
+	v.retains--
+	return nil
+}
+
+// SetContext makes c current for all calls: which thread a goroutine runs on is not told. Programs for several devices call it
+// before each call, or each executor uses one device and a driver of its own.
+func (d *Driver) SetContext(c driver.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.enter("cuCtxSetCurrent"); err != nil {
+		return err
+	}
+	for _, v := range d.devices {
+		if v.context == c && v.retains > 0 || c == 0 {
+			d.current = c
+			return nil
+		}
+	}
+	return d.misuse("cuCtxSetCurrent", driver.InvalidContext, "context %#x", uintptr(c))
+}
+
+func (d *Driver) MemoryInfo() (free, total uint64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, err := d.work("cuMemGetInfo")
+	if err != nil {
+		return 0, 0, err
+	}
+	return d.options.Memory - v.used, d.options.Memory, nil
+}
+
+func (d *Driver) LoadModule(image []byte) (driver.Module, string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, err := d.work("cuModuleLoadDataEx")
+	if err != nil {
+		return 0, "", err
+	}
+	text, ok := strings.CutSuffix(string(image), "\x00")
+	if !ok {
+		return 0, "", d.misuse("cuModuleLoadDataEx", driver.InvalidImage, "the text does not end with a zero byte")
+	}
+	if len(text) == 0 {
+		return 0, "", fail("cuModuleLoadDataEx", driver.InvalidImage, "no text")
+	}
+	m, err := parse(text)
+	if err != nil {
+		return 0, err.Error(), fail("cuModuleLoadDataEx", driver.InvalidPTX, "%v", err)
+	}
+	if at, err := strconv.ParseFloat(m.version, 64); err != nil || at > newestPTX(d.options.Version) {
+		return 0, "", fail("cuModuleLoadDataEx", driver.UnsupportedPTX, "version %s", m.version)
+	}
+	major, _ := d.attribute(driver.ComputeMajor)
+	minor, _ := d.attribute(driver.ComputeMinor)
+	arch := strings.TrimPrefix(m.target, "sm_")
+	if n, err := strconv.Atoi(strings.TrimRight(arch, "af")); err != nil || n > 10*major+minor ||
+		strings.HasSuffix(arch, "a") && n != 10*major+minor {
+		return 0, "", fail("cuModuleLoadDataEx", driver.NoBinary, "target %s on a card of sm_%d%d", m.target, major, minor)
+	}
+	kernels, err := compile(m)
+	if err != nil {
+		return 0, err.Error(), fail("cuModuleLoadDataEx", driver.InvalidPTX, "%v", err)
+	}
+	full, _ := d.attribute(driver.MaxSharedPerBlockFull)
+	for _, k := range kernels {
+		if k.shared-sharedBase > min(48<<10, full) {
+			return 0, "", fail("cuModuleLoadDataEx", driver.InvalidPTX, "kernel %s declares %d bytes of shared memory: expected at most %d",
+				k.name, k.shared-sharedBase, 48<<10)
+		}
+	}
+	h := driver.Module(d.handle())
+	d.modules[h] = &loaded{device: v, kernels: kernels, functions: map[string]driver.Function{}}
+	return h, "", nil
+}
+
+// newestPTX is the newest version of PTX that a driver takes.
+func newestPTX(cuda int) float64 {
+	major, minor := cuda/1000, cuda%1000/10
+	if major == 11 {
+		return 7 + float64(min(minor, 8))/10
+	}
+	return float64(major-4) + float64(minor)/10
+}
+
+func (d *Driver) UnloadModule(m driver.Module) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.work("cuModuleUnload"); err != nil {
+		return err
+	}
+	l := d.modules[m]
+	if l == nil {
+		return d.misuse("cuModuleUnload", driver.InvalidHandle, "module %#x", uintptr(m))
+	}
+	delete(d.modules, m)
+	for _, f := range l.functions {
+		delete(d.functions, f)
+	}
+	return nil
+}
+
+func (d *Driver) GetFunction(m driver.Module, name string) (driver.Function, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.work("cuModuleGetFunction"); err != nil {
+		return 0, err
+	}
+	l := d.modules[m]
+	if l == nil {
+		return 0, d.misuse("cuModuleGetFunction", driver.InvalidHandle, "module %#x", uintptr(m))
+	}
+	if f, ok := l.functions[name]; ok {
+		return f, nil
+	}
+	for _, k := range l.kernels {
+		if k.name == name {
+			f := driver.Function(d.handle())
+			d.functions[f] = &function{module: l, kernel: k, dynamic: 48<<10 - (k.shared - sharedBase)}
+			l.functions[name] = f
+			return f, nil
+		}
+	}
+	return 0, fail("cuModuleGetFunction", driver.NotFound, "kernel %q", name)
+}
+
+func (d *Driver) function(call string, h driver.Function) (*function, error) {
+	if _, err := d.work(call); err != nil {
+		return nil, err
+	}
+	f := d.functions[h]
+	if f == nil {
+		return nil, d.misuse(call, driver.InvalidHandle, "function %#x", uintptr(h))
+	}
+	return f, nil
+}
+
+func (d *Driver) FunctionAttribute(h driver.Function, a driver.FunctionAttribute) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, err := d.function("cuFuncGetAttribute", h)
+	if err != nil {
+		return 0, err
+	}
+	switch a {
+	case driver.FunctionThreads:
+		return f.kernel.threads(), nil
+	case driver.FunctionShared:
+		return f.kernel.shared - sharedBase, nil
+	case driver.FunctionLocal:
+		return f.kernel.local, nil
+	case driver.FunctionRegisters:
+		// Not modelled: what a kernel of that many threads may have.
+		return min(255, 65536/f.kernel.threads()), nil
+	case driver.SharedBytes:
+		return f.dynamic, nil
+	}
+	return 0, fail("cuFuncGetAttribute", driver.InvalidValue, "attribute %d", a)
+}
+
+// threads is the most threads of a block.
+func (k *kernel) threads() int {
+	for _, n := range [2][3]int{k.reqntid, k.maxntid} {
+		if n[0] > 0 {
+			return min(1024, n[0]*n[1]*n[2])
+		}
+	}
+	return 1024
+}
+
+func (d *Driver) SetFunctionAttribute(h driver.Function, a driver.FunctionAttribute, value int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, err := d.function("cuFuncSetAttribute", h)
+	if err != nil {
+		return err
+	}
+	most, _ := d.attribute(driver.MaxSharedPerBlockFull)
+	if a != driver.SharedBytes || value < 0 || value > most-(f.kernel.shared-sharedBase) {
+		return fail("cuFuncSetAttribute", driver.InvalidValue, "attribute %d of kernel %s: %d", a, f.kernel.name, value)
+	}
+	f.dynamic = value
+	return nil
+}
+
+func (d *Driver) Occupancy(h driver.Function, threads, shared int) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, err := d.function("cuOccupancyMaxActiveBlocksPerMultiprocessor", h)
+	if err != nil {
+		return 0, err
+	}
+	if threads < 1 || shared < 0 {
+		return 0, fail("cuOccupancyMaxActiveBlocksPerMultiprocessor", driver.InvalidValue, "%d threads, %d bytes", threads, shared)
+	}
+	per, _ := d.attribute(driver.MaxThreadsPerSM)
+	all, _ := d.attribute(driver.MaxSharedPerSM)
+	return min(32, per/threads, all/(f.kernel.shared-sharedBase+shared+1024)), nil
+}
+
+func (d *Driver) CreatePool(n driver.Device, limit uint64) (driver.Pool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.work("cuMemPoolCreate"); err != nil {
+		return 0, err
+	}
+	if n < 0 || int(n) >= len(d.devices) {
+		return 0, fail("cuMemPoolCreate", driver.InvalidDevice, "device %d of %d", n, len(d.devices))
+	}
+	h := driver.Pool(d.handle())
+	d.pools[h] = &pool{device: d.devices[n], limit: limit}
+	return h, nil
+}
+
+func (d *Driver) pool(call string, h driver.Pool) (*pool, error) {
+	if _, err := d.work(call); err != nil {
+		return nil, err
+	}
+	p := d.pools[h]
+	if p == nil {
+		return nil, d.misuse(call, driver.InvalidHandle, "pool %#x", uintptr(h))
+	}
+	return p, nil
+}
+
+func (d *Driver) DestroyPool(h driver.Pool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.pool("cuMemPoolDestroy", h); err != nil {
+		return err
+	}
+	delete(d.pools, h)
+	return nil
+}
+
+// KeepPool has no effect: pools give memory back at once.
+func (d *Driver) KeepPool(h driver.Pool, bytes uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err := d.pool("cuMemPoolSetAttribute", h)
+	return err
+}
+
+// TrimPool has no effect: pools give memory back at once.
+func (d *Driver) TrimPool(h driver.Pool, keep uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err := d.pool("cuMemPoolTrimTo", h)
+	return err
+}
+
+func (d *Driver) AllocFromPool(h driver.Pool, bytes uint64, s driver.Stream) (driver.Ptr, error) {
+	const call = "cuMemAllocFromPoolAsync"
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, err := d.pool(call, h)
+	if err != nil {
+		return 0, err
+	}
+	q, err := d.stream(call, s)
+	if err != nil {
+		return 0, err
+	}
+	if q.graph != nil {
+		q.graph.broken = true
+		return 0, d.misuse(call, driver.NotPermitted, "while the stream is captured")
+	}
+	if bytes == 0 {
+		return 0, d.misuse(call, driver.InvalidValue, "0 bytes")
+	}
+	v := p.device
+	if rounded := (bytes + 511) &^ 511; p.limit > 0 && p.used+rounded > p.limit || v.used+rounded > d.options.Memory {
+		return 0, fail(call, driver.OutOfMemory, "%d bytes, %d are in use", bytes, v.used)
+	}
+	a := v.alloc(bytes)
+	p.used += (bytes + 511) &^ 511
+	v.used += (bytes + 511) &^ 511
+	d.owners[a] = p
+	return driver.Ptr(a.base), nil
+}
+
+func (d *Driver) Free(at driver.Ptr, s driver.Stream) error {
+	const call = "cuMemFreeAsync"
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, err := d.work(call)
+	if err != nil {
+		return err
+	}
+	q, err := d.stream(call, s)
+	if err != nil {
+		return err
+	}
+	if q.graph != nil {
+		q.graph.broken = true
+		return d.misuse(call, driver.NotPermitted, "while the stream is captured")
+	}
+	a := v.find(uint64(at))
+	p := d.owners[a]
+	if a == nil || a.base != uint64(at) || p == nil {
+		return d.misuse(call, driver.InvalidValue, "address %#x: %s", uint64(at), v.describe(uint64(at)))
+	}
+	delete(d.owners, a)
+	p.used -= (a.bytes + 511) &^ 511
+	v.used -= (a.bytes + 511) &^ 511
+	d.enqueue(q, func() *driver.Error {
+		v.free(a)
+		return nil
+	})
+	return nil
+}
+
+func (d *Driver) AllocHost(bytes int) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.work("cuMemAllocHost"); err != nil {
+		return nil, err
+	}
+	if bytes <= 0 {
+		return nil, d.misuse("cuMemAllocHost", driver.InvalidValue, "%d bytes", bytes)
+	}
+	b := make([]byte, bytes)
+	d.hosts[unsafe.SliceData(b)] = bytes
+	return b, nil
+}
+
+func (d *Driver) FreeHost(b []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.work("cuMemFreeHost"); err != nil {
+		return err
+	}
+	if _, ok := d.hosts[unsafe.SliceData(b)]; !ok || len(b) == 0 {
+		return d.misuse("cuMemFreeHost", driver.InvalidValue, "memory that is not the driver's")
+	}
+	delete(d.hosts, unsafe.SliceData(b))
+	return nil
+}

@@ -1,0 +1,28 @@
+package emu
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/essmc/essmc/runtime/cuda/driver"
+)
+
+// Finding is something that a program does against the rules.
+type Finding struct {
+	Kernel        string // "" where a call of the driver is at fault
+	Line          int    // of the PTX text
+	Text          string // of the instruction
+	Block, Thread driver.Dim
+	What          string
+}
+
+func (f Finding) String() string {
+	if f.Kernel == "" {
+		return f.What
+	}
+	return fmt.Sprintf("kernel %s, line %d (%s), block %d,%d,%d, thread %d,%d,%d: %s", f.Kernel, f.Line, strings.TrimSpace(f.Text),
+		f.Block.X, f.Block.Y, f.Block.Z, f.Thread.X, f.Thread.Y, f.Thread.Z, f.What)
+}
+
+// findingsPerLaunch bounds what is kept of a launch; the rest is counted.
+const findingsPerLaunch = 20

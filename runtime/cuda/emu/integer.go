@@ -1,0 +1,892 @@
+package emu
+
+import (
+	"math/bits"
+	"strconv"
+)
+
+func signed32(f func(x, y int32) int32) func(x, y uint32) uint32 {
+	return func(x, y uint32) uint32 { return uint32(f(int32(x), int32(y))) }
+}
+
+func signed64(f func(x, y int64) int64) func(x, y uint64) uint64 {
+	return func(x, y uint64) uint64 { return uint64(f(int64(x), int64(y))) }
+}
+
+func cut16(f func(x, y uint32) uint32, signed bool) func(x, y uint32) uint32 {
+	if signed {
+		return func(x, y uint32) uint32 { return f(uint32(int32(int16(x))), uint32(int32(int16(y)))) & 0xffff }
+	}
+	return func(x, y uint32) uint32 { return f(x&0xffff, y&0xffff) & 0xffff }
+}
+
+// integers makes an instruction of two integers, of any width.
+func (c *compiler) integers(s *statement, f func(x, y uint32) uint32, g func(x, y uint64) uint64) (exec, error) {
+	n, _, signed := width(s.typ())
+	switch n {
+	case 16:
+		f = cut16(f, signed)
+		fallthrough
+	case 32:
+		d, in, err := c.regs32(s, s.typ(), 2)
+		return binary32(d, in[0], in[1], f), err
+	case 64:
+		d, in, err := c.regs64(s, s.typ(), 2)
+		return binary64(d, in[0], in[1], g), err
+	}
+	return nil, s.unknown()
+}
+
+func decodeAdd(c *compiler, s *statement) (exec, error) {
+	n, float, signed := width(s.typ())
+	if float {
+		return decodeAddFloat(c, s)
+	}
+	sub := s.op[0] == "sub"
+	if s.typ()[0] == 'b' {
+		return nil, s.unknown()
+	}
+	if len(s.op) == 3 && s.op[1] == "sat" && n == 32 && signed {
+		d, in, err := c.regs32(s, s.typ(), 2)
+		return binary32(d, in[0], in[1], func(x, y uint32) uint32 {
+			z := int64(int32(x)) + int64(int32(y))
+			if sub {
+				z = int64(int32(x)) - int64(int32(y))
+			}
+			return uint32(int32(min(max(z, -1<<31), 1<<31-1)))
+		}), err
+	}
+	if len(s.op) != 2 {
+		return nil, s.unknown()
+	}
+	if sub {
+		return c.integers(s, func(x, y uint32) uint32 { return x - y }, func(x, y uint64) uint64 { return x - y })
+	}
+	if n == 32 {
+		d, in, err := c.regs32(s, s.typ(), 2)
+		da, aa, ba := d, in[0], in[1]
+		return func(w *warp, mask uint32) {
+			d, a, b := &w.r32[da], &w.r32[aa], &w.r32[ba]
+			if mask == full {
+				for i := range d {
+					d[i] = a[i] + b[i]
+				}
+				return
+			}
+			for ; mask != 0; mask &= mask - 1 {
+				i := bits.TrailingZeros32(mask) & 31
+				d[i] = a[i] + b[i]
+			}
+		}, err
+	}
+	return c.integers(s, func(x, y uint32) uint32 { return x + y }, func(x, y uint64) uint64 { return x + y })
+}
+
+func decodeMul(c *compiler, s *statement) (exec, error) {
+	if _, float, _ := width(s.typ()); float {
+		return decodeAddFloat(c, s)
+	}
+	if len(s.op) != 3 {
+		return nil, s.unknown()
+	}
+	n, _, signed := width(s.typ())
+	switch s.op[1] {
+	case "lo":
+		return c.integers(s, func(x, y uint32) uint32 { return x * y }, func(x, y uint64) uint64 { return x * y })
+	case "hi":
+		if n == 16 {
+			return c.integers(s, func(x, y uint32) uint32 { return x * y >> 16 }, nil)
+		}
+		return c.integers(s, mulHi32(signed), mulHi64(signed))
+	case "wide":
+		if n == 32 {
+			return c.wide(s, signed, false)
+		}
+		if n == 16 {
+			d, in, err := c.regs32(s, s.typ(), 2)
+			return binary32(d, in[0], in[1], func(x, y uint32) uint32 {
+				if signed {
+					return uint32(int32(int16(x)) * int32(int16(y)))
+				}
+				return x & 0xffff * (y & 0xffff)
+			}), err
+		}
+	}
+	return nil, s.unknown()
+}
+
+func mulHi32(signed bool) func(x, y uint32) uint32 {
+	if signed {
+		return func(x, y uint32) uint32 { return uint32(int64(int32(x)) * int64(int32(y)) >> 32) }
+	}
+	return func(x, y uint32) uint32 { return uint32(uint64(x) * uint64(y) >> 32) }
+}
+
+func mulHi64(signed bool) func(x, y uint64) uint64 {
+	return func(x, y uint64) uint64 {
+		hi, _ := bits.Mul64(x, y)
+		if signed {
+			hi -= uint64(int64(x)>>63)&y + uint64(int64(y)>>63)&x
+		}
+		return hi
+	}
+}
+
+// wide makes a product of 64 bits of factors of 32, and adds to it.
+func (c *compiler) wide(s *statement, signed, add bool) (exec, error) {
+	n := 3
+	if add {
+		n = 4
+	}
+	if err := s.operandsAre(n); err != nil {
+		return nil, err
+	}
+	dd, err := c.out64(s, s.operands[0])
+	if err != nil {
+		return nil, err
+	}
+	aa, err := c.in32(s, s.operands[1], s.typ())
+	if err != nil {
+		return nil, err
+	}
+	ba, err := c.in32(s, s.operands[2], s.typ())
+	if err != nil {
+		return nil, err
+	}
+	ca := c.constant64(0)
+	if add {
+		if ca, err = c.in64(s, s.operands[3], s.typ()); err != nil {
+			return nil, err
+		}
+	}
+	if signed {
+		return func(w *warp, mask uint32) {
+			d, a, b, c := &w.r64[dd], &w.r32[aa], &w.r32[ba], &w.r64[ca]
+			for ; mask != 0; mask &= mask - 1 {
+				i := bits.TrailingZeros32(mask) & 31
+				d[i] = uint64(int64(int32(a[i]))*int64(int32(b[i]))) + c[i]
+			}
+		}, nil
+	}
+	return func(w *warp, mask uint32) {
+		d, a, b, c := &w.r64[dd], &w.r32[aa], &w.r32[ba], &w.r64[ca]
+		if mask == full {
+			for i := range d {
+				d[i] = uint64(a[i])*uint64(b[i]) + c[i]
+			}
+			return
+		}
+		for ; mask != 0; mask &= mask - 1 {
+			i := bits.TrailingZeros32(mask) & 31
+			d[i] = uint64(a[i])*uint64(b[i]) + c[i]
+		}
+	}, nil
+}
+
+func decodeMad(c *compiler, s *statement) (exec, error) {
+	n, float, signed := width(s.typ())
+	if float {
+		return decodeFMA(c, s)
+	}
+	if len(s.op) != 3 {
+		return nil, s.unknown()
+	}
+	switch {
+	case s.op[1] == "wide" && n == 32:
+		return c.wide(s, signed, true)
+	case s.op[1] == "lo" && n == 32:
+		d, in, err := c.regs32(s, s.typ(), 3)
+		dd, aa, ba, ca := d, in[0], in[1], in[2]
+		return func(w *warp, mask uint32) {
+			d, a, b, c := &w.r32[dd], &w.r32[aa], &w.r32[ba], &w.r32[ca]
+			for ; mask != 0; mask &= mask - 1 {
+				i := bits.TrailingZeros32(mask) & 31
+				d[i] = a[i]*b[i] + c[i]
+			}
+		}, err
+	case s.op[1] == "lo" && n == 64:
+		d, in, err := c.regs64(s, s.typ(), 3)
+		return ternary64(d, in[0], in[1], in[2], func(x, y, z uint64) uint64 { return x*y + z }), err
+	case s.op[1] == "lo" && n == 16:
+		d, in, err := c.regs32(s, s.typ(), 3)
+		return ternary32(d, in[0], in[1], in[2], func(x, y, z uint32) uint32 { return (x*y + z) & 0xffff }), err
+	case s.op[1] == "hi" && n == 32:
+		d, in, err := c.regs32(s, s.typ(), 3)
+		hi := mulHi32(signed)
+		return ternary32(d, in[0], in[1], in[2], func(x, y, z uint32) uint32 { return hi(x, y) + z }), err
+	case s.op[1] == "hi" && n == 64:
+		d, in, err := c.regs64(s, s.typ(), 3)
+		hi := mulHi64(signed)
+		return ternary64(d, in[0], in[1], in[2], func(x, y, z uint64) uint64 { return hi(x, y) + z }), err
+	}
+	return nil, s.unknown()
+}
+
+// decodeDiv is div and rem. Division by 0 gives all ones, as cards do; PTX leaves it open.
+func decodeDiv(c *compiler, s *statement) (exec, error) {
+	_, float, signed := width(s.typ())
+	rem := s.op[0] == "rem"
+	if float && !rem {
+		return decodeDivFloat(c, s)
+	}
+	if float || len(s.op) != 2 {
+		return nil, s.unknown()
+	}
+	if signed {
+		return c.integers(s, signed32(func(x, y int32) int32 { return int32(divide(int64(x), int64(y), rem)) }),
+			signed64(func(x, y int64) int64 { return divide(x, y, rem) }))
+	}
+	return c.integers(s, func(x, y uint32) uint32 {
+		if y == 0 {
+			if rem {
+				return x
+			}
+			return full
+		}
+		if rem {
+			return x % y
+		}
+		return x / y
+	}, func(x, y uint64) uint64 {
+		if y == 0 {
+			if rem {
+				return x
+			}
+			return 1<<64 - 1
+		}
+		if rem {
+			return x % y
+		}
+		return x / y
+	})
+}
+
+func divide(x, y int64, rem bool) int64 {
+	switch {
+	case y == 0 && rem:
+		return x
+	case y == 0:
+		return -1
+	case rem:
+		return x % y
+	}
+	return x / y
+}
+
+func decodeMin(c *compiler, s *statement) (exec, error) {
+	_, float, signed := width(s.typ())
+	if float {
+		return decodeMinFloat(c, s)
+	}
+	if len(s.op) != 2 {
+		return nil, s.unknown()
+	}
+	if s.op[0] == "min" {
+		if signed {
+			return c.integers(s, signed32(func(x, y int32) int32 { return min(x, y) }), signed64(func(x, y int64) int64 { return min(x, y) }))
+		}
+		return c.integers(s, func(x, y uint32) uint32 { return min(x, y) }, func(x, y uint64) uint64 { return min(x, y) })
+	}
+	if signed {
+		return c.integers(s, signed32(func(x, y int32) int32 { return max(x, y) }), signed64(func(x, y int64) int64 { return max(x, y) }))
+	}
+	return c.integers(s, func(x, y uint32) uint32 { return max(x, y) }, func(x, y uint64) uint64 { return max(x, y) })
+}
+
+// decodeAbs is abs and neg.
+func decodeAbs(c *compiler, s *statement) (exec, error) {
+	n, float, signed := width(s.typ())
+	neg := s.op[0] == "neg"
+	if len(s.op) != 2 || !signed {
+		return nil, s.unknown()
+	}
+	if float {
+		sign := func(x, bit uint64) uint64 {
+			if neg {
+				return x ^ bit
+			}
+			return x &^ bit
+		}
+		switch n {
+		case 32:
+			c.class = classF32
+			d, in, err := c.regs32(s, s.typ(), 1)
+			return unary32(d, in[0], func(x uint32) uint32 {
+				if f := f32(x); f != f {
+					return nan32
+				}
+				return uint32(sign(uint64(x), 1<<31))
+			}), err
+		case 64:
+			c.class = classF64
+			d, in, err := c.regs64(s, s.typ(), 1)
+			return unary64(d, in[0], func(x uint64) uint64 { return sign(x, 1<<63) }), err
+		default:
+			c.class = classF32
+			d, in, err := c.regs32(s, s.typ(), 1)
+			return unary32(d, in[0], func(x uint32) uint32 { return uint32(sign(uint64(x), 1<<15)) }), err
+		}
+	}
+	value := func(x int64) int64 {
+		if neg || x < 0 {
+			return -x
+		}
+		return x
+	}
+	switch n {
+	case 16:
+		d, in, err := c.regs32(s, s.typ(), 1)
+		return unary32(d, in[0], func(x uint32) uint32 { return uint32(uint16(value(int64(int16(x))))) }), err
+	case 32:
+		d, in, err := c.regs32(s, s.typ(), 1)
+		return unary32(d, in[0], func(x uint32) uint32 { return uint32(value(int64(int32(x)))) }), err
+	case 64:
+		d, in, err := c.regs64(s, s.typ(), 1)
+		return unary64(d, in[0], func(x uint64) uint64 { return uint64(value(int64(x))) }), err
+	}
+	return nil, s.unknown()
+}
+
+func decodeLogic(c *compiler, s *statement) (exec, error) {
+	if len(s.op) != 2 {
+		return nil, s.unknown()
+	}
+	f, g := func(x, y uint32) uint32 { return x & y }, func(x, y uint64) uint64 { return x & y }
+	switch s.op[0] {
+	case "or":
+		f, g = func(x, y uint32) uint32 { return x | y }, func(x, y uint64) uint64 { return x | y }
+	case "xor":
+		f, g = func(x, y uint32) uint32 { return x ^ y }, func(x, y uint64) uint64 { return x ^ y }
+	}
+	not := s.op[0] == "not"
+	switch s.op[1] {
+	case "pred":
+		n := 3
+		if not {
+			n = 2
+		}
+		if err := s.operandsAre(n); err != nil {
+			return nil, err
+		}
+		d, err := c.pred(s, s.operands[0])
+		if err != nil {
+			return nil, err
+		}
+		a, err := c.predIn(s, s.operands[1])
+		if err != nil {
+			return nil, err
+		}
+		if not {
+			return func(w *warp, mask uint32) { setMask(w, d, mask, ^a(w)) }, nil
+		}
+		b, err := c.predIn(s, s.operands[2])
+		return func(w *warp, mask uint32) { setMask(w, d, mask, f(a(w), b(w))) }, err
+	case "b16", "b32":
+		m := uint32(full)
+		if s.op[1] == "b16" {
+			m = 0xffff
+		}
+		if not {
+			d, in, err := c.regs32(s, s.typ(), 1)
+			return unary32(d, in[0], func(x uint32) uint32 { return ^x & m }), err
+		}
+		d, in, err := c.regs32(s, s.typ(), 2)
+		return binary32(d, in[0], in[1], func(x, y uint32) uint32 { return f(x, y) & m }), err
+	case "b64":
+		if not {
+			d, in, err := c.regs64(s, s.typ(), 1)
+			return unary64(d, in[0], func(x uint64) uint64 { return ^x }), err
+		}
+		d, in, err := c.regs64(s, s.typ(), 2)
+		return binary64(d, in[0], in[1], g), err
+	}
+	return nil, s.unknown()
+}
+
+// decodeShift is shl and shr. Shifts by more than the width are by the width: Go's are, too.
+func decodeShift(c *compiler, s *statement) (exec, error) {
+	if len(s.op) != 2 {
+		return nil, s.unknown()
+	}
+	if err := s.operandsAre(3); err != nil {
+		return nil, err
+	}
+	n, float, signed := width(s.typ())
+	left := s.op[0] == "shl"
+	if float || left && s.typ()[0] != 'b' {
+		return nil, s.unknown()
+	}
+	by, err := c.in32(s, s.operands[2], "u32")
+	if err != nil {
+		return nil, err
+	}
+	switch n {
+	case 16, 32:
+		d, err := c.out32(s, s.operands[0])
+		if err != nil {
+			return nil, err
+		}
+		a, err := c.in32(s, s.operands[1], s.typ())
+		m := uint32(1<<n - 1)
+		switch {
+		case left:
+			return binary32(d, a, by, func(x, y uint32) uint32 { return x << y & m }), err
+		case signed && n == 16:
+			return binary32(d, a, by, func(x, y uint32) uint32 { return uint32(int32(int16(x))>>y) & m }), err
+		case signed:
+			return binary32(d, a, by, func(x, y uint32) uint32 { return uint32(int32(x) >> y) }), err
+		}
+		return binary32(d, a, by, func(x, y uint32) uint32 { return x & m >> y }), err
+	case 64:
+		d, err := c.out64(s, s.operands[0])
+		if err != nil {
+			return nil, err
+		}
+		a, err := c.in64(s, s.operands[1], s.typ())
+		f := func(x uint64, y uint32) uint64 { return x >> y }
+		switch {
+		case left:
+			f = func(x uint64, y uint32) uint64 { return x << y }
+		case signed:
+			f = func(x uint64, y uint32) uint64 { return uint64(int64(x) >> y) }
+		}
+		return func(w *warp, mask uint32) {
+			d, a, b := &w.r64[d], &w.r64[a], &w.r32[by]
+			for ; mask != 0; mask &= mask - 1 {
+				i := bits.TrailingZeros32(mask) & 31
+				d[i] = f(a[i], b[i])
+			}
+		}, err
+	}
+	return nil, s.unknown()
+}
+
+// decodeFunnel is shf.
+func decodeFunnel(c *compiler, s *statement) (exec, error) {
+	if len(s.op) != 4 || s.op[3] != "b32" {
+		return nil, s.unknown()
+	}
+	left, clamp := s.op[1] == "l", s.op[2] == "clamp"
+	if !left && s.op[1] != "r" || !clamp && s.op[2] != "wrap" {
+		return nil, s.unknown()
+	}
+	d, in, err := c.regs32(s, "b32", 3)
+	return ternary32(d, in[0], in[1], in[2], func(lo, hi, by uint32) uint32 {
+		if clamp {
+			by = min(by, 32)
+		} else {
+			by &= 31
+		}
+		x := uint64(hi)<<32 | uint64(lo)
+		if left {
+			return uint32(x << by >> 32)
+		}
+		return uint32(x >> by)
+	}), err
+}
+
+// decodeBits is bfi, bfe, brev, clz, popc, prmt, lop3 and copysign.
+func decodeBits(c *compiler, s *statement) (exec, error) {
+	if len(s.op) != 2 {
+		return nil, s.unknown()
+	}
+	n, _, signed := width(s.typ())
+	switch s.op[0] + "." + s.typ() {
+	case "brev.b32":
+		d, in, err := c.regs32(s, "b32", 1)
+		return unary32(d, in[0], bits.Reverse32), err
+	case "brev.b64":
+		d, in, err := c.regs64(s, "b64", 1)
+		return unary64(d, in[0], bits.Reverse64), err
+	case "clz.b32":
+		d, in, err := c.regs32(s, "b32", 1)
+		return unary32(d, in[0], func(x uint32) uint32 { return uint32(bits.LeadingZeros32(x)) }), err
+	case "popc.b32":
+		d, in, err := c.regs32(s, "b32", 1)
+		return unary32(d, in[0], func(x uint32) uint32 { return uint32(bits.OnesCount32(x)) }), err
+	case "clz.b64", "popc.b64":
+		if err := s.operandsAre(2); err != nil {
+			return nil, err
+		}
+		d, err := c.out32(s, s.operands[0])
+		if err != nil {
+			return nil, err
+		}
+		a, err := c.in64(s, s.operands[1], "b64")
+		if s.op[0] == "clz" {
+			return narrow(d, a, func(x uint64) uint32 { return uint32(bits.LeadingZeros64(x)) }), err
+		}
+		return narrow(d, a, func(x uint64) uint32 { return uint32(bits.OnesCount64(x)) }), err
+	case "prmt.b32":
+		d, in, err := c.regs32(s, "b32", 3)
+		return ternary32(d, in[0], in[1], in[2], permute), err
+	case "lop3.b32":
+		if err := s.operandsAre(5); err != nil {
+			return nil, err
+		}
+		table, err := s.constant(s.operands[4])
+		if err != nil || table > 255 {
+			return nil, s.errorf("expected a table from 0 to 255")
+		}
+		var at [4]int32
+		if at[0], err = c.out32(s, s.operands[0]); err != nil {
+			return nil, err
+		}
+		for i := 1; i < 4; i++ {
+			if at[i], err = c.in32(s, s.operands[i], "b32"); err != nil {
+				return nil, err
+			}
+		}
+		return ternary32(at[0], at[1], at[2], at[3], func(x, y, z uint32) uint32 {
+			r := uint32(0)
+			for i := range 8 {
+				if table>>i&1 == 0 {
+					continue
+				}
+				m := uint32(full)
+				for j, v := range [3]uint32{z, y, x} {
+					if i>>j&1 == 0 {
+						v = ^v
+					}
+					m &= v
+				}
+				r |= m
+			}
+			return r
+		}), nil
+	case "copysign.f32":
+		c.class = classF32
+		d, in, err := c.regs32(s, "f32", 2)
+		return binary32(d, in[0], in[1], func(x, y uint32) uint32 { return x&(1<<31) | y&^(1<<31) }), err
+	case "copysign.f64":
+		c.class = classF64
+		d, in, err := c.regs64(s, "f64", 2)
+		return binary64(d, in[0], in[1], func(x, y uint64) uint64 { return x&(1<<63) | y&^(1<<63) }), err
+	case "bfi.b32":
+		if err := s.operandsAre(5); err != nil {
+			return nil, err
+		}
+		dd, err := c.out32(s, s.operands[0])
+		if err != nil {
+			return nil, err
+		}
+		var at [4]int32
+		for i := range at {
+			if at[i], err = c.in32(s, s.operands[i+1], "b32"); err != nil {
+				return nil, err
+			}
+		}
+		return func(w *warp, mask uint32) {
+			d, a, b, pos, n := &w.r32[dd], &w.r32[at[0]], &w.r32[at[1]], &w.r32[at[2]], &w.r32[at[3]]
+			lanes(mask, func(i int) {
+				m := uint32((uint64(1)<<min(n[i]&0xff, 32) - 1) << (pos[i] & 0xff))
+				d[i] = b[i]&^m | a[i]<<(pos[i]&0xff)&m
+			})
+		}, nil
+	}
+	if s.op[0] != "bfe" || n < 32 {
+		return nil, s.errorf("unknown form of instruction: %s (width %s)", s.name(), strconv.Itoa(n))
+	}
+	extract := func(x uint64, pos, length uint32) uint64 {
+		pos, length = pos&0xff, length&0xff
+		if length == 0 {
+			return 0
+		}
+		top := min(pos+length-1, uint32(n-1))
+		sign := uint64(0)
+		if signed {
+			sign = x >> top & 1
+		}
+		r := uint64(0)
+		if pos < uint32(n) {
+			r = x >> pos
+		}
+		if length < 64 {
+			r &= 1<<length - 1
+		}
+		if have := min(length, uint32(max(0, n-int(pos)))); sign == 1 && have < 64 {
+			r |= ^uint64(0) << have
+		}
+		return r
+	}
+	if n == 32 {
+		d, in, err := c.regs32(s, s.typ(), 3)
+		return ternary32(d, in[0], in[1], in[2], func(x, pos, length uint32) uint32 {
+			return uint32(extract(uint64(x), pos, length))
+		}), err
+	}
+	if err := s.operandsAre(4); err != nil {
+		return nil, err
+	}
+	dd, err := c.out64(s, s.operands[0])
+	if err != nil {
+		return nil, err
+	}
+	aa, err := c.in64(s, s.operands[1], s.typ())
+	if err != nil {
+		return nil, err
+	}
+	pa, err := c.in32(s, s.operands[2], "u32")
+	if err != nil {
+		return nil, err
+	}
+	la, err := c.in32(s, s.operands[3], "u32")
+	return func(w *warp, mask uint32) {
+		lanes(mask, func(i int) { w.r64[dd][i] = extract(w.r64[aa][i], w.r32[pa][i], w.r32[la][i]) })
+	}, err
+}
+
+// permute is prmt: each nibble of by chooses a byte of y:x, or copies of its sign.
+func permute(x, y, by uint32) uint32 {
+	all, r := uint64(y)<<32|uint64(x), uint32(0)
+	for i := range 4 {
+		n := by >> (4 * i)
+		b := uint32(all>>(8*(n&7))) & 0xff
+		if n&8 != 0 {
+			b = -(b >> 7) & 0xff
+		}
+		r |= b << (8 * i)
+	}
+	return r
+}
+
+func decodeSelect(c *compiler, s *statement) (exec, error) {
+	if len(s.op) != 2 {
+		return nil, s.unknown()
+	}
+	if err := s.operandsAre(4); err != nil {
+		return nil, err
+	}
+	c.class = classMove
+	n, _, _ := width(s.typ())
+	p, err := c.predIn(s, s.operands[3])
+	if err != nil {
+		return nil, err
+	}
+	if n == 64 {
+		dd, err := c.out64(s, s.operands[0])
+		if err != nil {
+			return nil, err
+		}
+		aa, err := c.in64(s, s.operands[1], s.typ())
+		if err != nil {
+			return nil, err
+		}
+		ba, err := c.in64(s, s.operands[2], s.typ())
+		return func(w *warp, mask uint32) {
+			d, a, b, p := &w.r64[dd], &w.r64[aa], &w.r64[ba], p(w)
+			for ; mask != 0; mask &= mask - 1 {
+				i := bits.TrailingZeros32(mask) & 31
+				if p>>i&1 != 0 {
+					d[i] = a[i]
+				} else {
+					d[i] = b[i]
+				}
+			}
+		}, err
+	}
+	if n != 16 && n != 32 {
+		return nil, s.unknown()
+	}
+	dd, err := c.out32(s, s.operands[0])
+	if err != nil {
+		return nil, err
+	}
+	aa, err := c.in32(s, s.operands[1], s.typ())
+	if err != nil {
+		return nil, err
+	}
+	ba, err := c.in32(s, s.operands[2], s.typ())
+	return func(w *warp, mask uint32) {
+		d, a, b, p := &w.r32[dd], &w.r32[aa], &w.r32[ba], p(w)
+		for ; mask != 0; mask &= mask - 1 {
+			i := bits.TrailingZeros32(mask) & 31
+			if p>>i&1 != 0 {
+				d[i] = a[i]
+			} else {
+				d[i] = b[i]
+			}
+		}
+	}, err
+}
+
+// comparison returns whether x and y compare so, by the order of both (-1, 0, 1; 2: NaN); nil if there is no such.
+func comparison(name string) func(order int) bool {
+	switch name {
+	case "eq":
+		return func(o int) bool { return o == 0 }
+	case "ne":
+		return func(o int) bool { return o == 1 || o == -1 }
+	case "lt", "lo":
+		return func(o int) bool { return o == -1 }
+	case "le", "ls":
+		return func(o int) bool { return o <= 0 }
+	case "gt", "hi":
+		return func(o int) bool { return o == 1 }
+	case "ge", "hs":
+		return func(o int) bool { return o == 0 || o == 1 }
+	case "equ":
+		return func(o int) bool { return o == 0 || o == 2 }
+	case "neu":
+		return func(o int) bool { return o != 0 }
+	case "ltu":
+		return func(o int) bool { return o == -1 || o == 2 }
+	case "leu":
+		return func(o int) bool { return o != 1 }
+	case "gtu":
+		return func(o int) bool { return o >= 1 }
+	case "geu":
+		return func(o int) bool { return o >= 0 }
+	case "num":
+		return func(o int) bool { return o != 2 }
+	case "nan":
+		return func(o int) bool { return o == 2 }
+	}
+	return nil
+}
+
+func order[T int32 | uint32 | int64 | uint64 | float32 | float64](x, y T) int {
+	switch {
+	case x < y:
+		return -1
+	case x == y:
+		return 0
+	case x > y:
+		return 1
+	}
+	return 2
+}
+
+// decodeCompare is setp.cmp[.bool].type p[|q], a, b[, c].
+func decodeCompare(c *compiler, s *statement) (exec, error) {
+	ops := len(s.op)
+	if ops != 3 && ops != 4 {
+		return nil, s.unknown()
+	}
+	join := ""
+	if ops == 4 {
+		if join = s.op[2]; join != "and" && join != "or" && join != "xor" {
+			return nil, s.unknown()
+		}
+		if err := s.operandsAre(4); err != nil {
+			return nil, err
+		}
+	} else if err := s.operandsAre(3); err != nil {
+		return nil, err
+	}
+	holds := comparison(s.op[1])
+	n, float, signed := width(s.typ())
+	if holds == nil || !float && (len(s.op[1]) == 3) || signed && !float && (s.op[1] == "lo" || s.op[1] == "hi") || n < 16 {
+		return nil, s.unknown()
+	}
+	var table [4]bool
+	for o := range table {
+		table[o] = holds(o - 1)
+	}
+	second := int32(-1)
+	first := s.operands[0]
+	if first.kind == pairOperand {
+		var err error
+		if second, err = c.pred(s, first.list[1]); err != nil {
+			return nil, err
+		}
+		first = first.list[0]
+	}
+	d, err := c.pred(s, first)
+	if err != nil {
+		return nil, err
+	}
+	other := func(*warp) uint32 { return 0 }
+	if join != "" {
+		if other, err = c.predIn(s, s.operands[3]); err != nil {
+			return nil, err
+		}
+	}
+	compare, err := c.compare(s, n, float, signed, table)
+	if err != nil {
+		return nil, err
+	}
+	if join == "" && second < 0 {
+		return func(w *warp, mask uint32) { setMask(w, d, mask, compare(w, mask)) }, nil
+	}
+	combine := func(x, y uint32) uint32 {
+		switch join {
+		case "and":
+			return x & y
+		case "or":
+			return x | y
+		case "xor":
+			return x ^ y
+		}
+		return x
+	}
+	return func(w *warp, mask uint32) {
+		r, o := compare(w, mask), other(w)
+		setMask(w, d, mask, combine(r, o))
+		if second >= 0 {
+			setMask(w, second, mask, combine(^r, o))
+		}
+	}, nil
+}
+
+func (c *compiler) compare(s *statement, n int, float, signed bool, table [4]bool) (func(w *warp, mask uint32) uint32, error) {
+	in := c.in32
+	if n == 64 {
+		in = c.in64
+	}
+	aa, err := in(s, s.operands[1], s.typ())
+	if err != nil {
+		return nil, err
+	}
+	ba, err := in(s, s.operands[2], s.typ())
+	if err != nil {
+		return nil, err
+	}
+	var bit [4]uint32
+	for i, t := range table {
+		if t {
+			bit[i] = 1
+		}
+	}
+	if n == 64 {
+		o := func(x, y uint64) int { return order(x, y) }
+		if float {
+			c.class = classF64
+			o = func(x, y uint64) int { return order(f64(x), f64(y)) }
+		} else if signed {
+			o = func(x, y uint64) int { return order(int64(x), int64(y)) }
+		}
+		return func(w *warp, mask uint32) (r uint32) {
+			a, b := &w.r64[aa], &w.r64[ba]
+			for ; mask != 0; mask &= mask - 1 {
+				i := bits.TrailingZeros32(mask) & 31
+				r |= bit[(o(a[i], b[i])+1)&3] << i
+			}
+			return r
+		}, nil
+	}
+	o := func(x, y uint32) int { return order(x, y) }
+	switch {
+	case float && s.typ() == "f16":
+		o = func(x, y uint32) int { return order(fromHalf(x), fromHalf(y)) }
+	case float && s.typ() == "bf16":
+		o = func(x, y uint32) int { return order(f32(x<<16), f32(y<<16)) }
+	case float:
+		c.class = classF32
+		o = func(x, y uint32) int { return order(f32(x), f32(y)) }
+	case signed && n == 16:
+		o = func(x, y uint32) int { return order(int32(int16(x)), int32(int16(y))) }
+	case n == 16:
+		o = func(x, y uint32) int { return order(x&0xffff, y&0xffff) }
+	case signed:
+		o = func(x, y uint32) int { return order(int32(x), int32(y)) }
+	}
+	return func(w *warp, mask uint32) (r uint32) {
+		a, b := &w.r32[aa], &w.r32[ba]
+		for ; mask != 0; mask &= mask - 1 {
+			i := bits.TrailingZeros32(mask) & 31
+			r |= bit[(o(a[i], b[i])+1)&3] << i
+		}
+		return r
+	}, nil
+}

@@ -1,0 +1,277 @@
+package emu
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/essmc/essmc/runtime/cuda/driver"
+)
+
+const full = 0xffffffff
+
+type (
+	lanes32 [32]uint32
+	lanes64 [32]uint64
+)
+
+// warp is 32 threads that run in lockstep.
+type warp struct {
+	block  *block
+	number int // in the block
+	r32    []lanes32
+	r64    []lanes64
+	pred   []uint32
+	local  []byte // of all lanes, one after the other
+
+	exist   uint32 // lanes that are threads
+	alive   uint32 // those that have not ended
+	active  uint32 // those that run now
+	pc      int
+	meet    int // where active lanes wait for those on the stack; -1: nowhere
+	stack   []path
+	waiting int // the barrier that it waits at; -1: none
+	done    bool
+	queued  bool // among the warps that can run
+
+	last  *allocation // that was found last
+	state any         // of instructions that go on in the background
+}
+
+// path is lanes that run later.
+type path struct {
+	pc, meet int
+	mask     uint32
+}
+
+// block is the threads that share memory.
+type block struct {
+	launch  *launch
+	at      driver.Dim
+	number  uint64
+	warps   []*warp
+	living  int // warps that are not done
+	shared  []byte
+	arrived [16]int // warps at each barrier
+	expects [16]int // of bar.sync with a count; 0: all
+	shadow  any     // of an observer
+}
+
+// stop ends a launch by a fault.
+type stop struct {
+	code driver.Code
+	text string
+}
+
+// stop reports a fault of lane as a finding, and ends the launch.
+func (w *warp) stop(in *instr, lane int, code driver.Code, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	f := w.find(in, lane, "%s", text)
+	panic(&stop{code, f.String()})
+}
+
+// find reports a finding about a lane of w at an instruction.
+func (w *warp) find(in *instr, lane int, format string, args ...any) Finding {
+	f := Finding{Kernel: in.kernel.name, Line: in.line, Text: in.text, Block: w.block.at, Thread: w.thread(lane),
+		What: fmt.Sprintf(format, args...)}
+	w.block.launch.report(f)
+	return f
+}
+
+// thread returns the place of a lane in its block.
+func (w *warp) thread(lane int) driver.Dim {
+	i, d := uint32(w.number*32+lane), w.block.launch.block
+	return driver.Dim{X: i % d.X, Y: i / d.X % d.Y, Z: i / d.X / d.Y}
+}
+
+// start puts the warp at the beginning of the kernel.
+func (w *warp) start(b *block, number int) {
+	k, l := b.launch.kernel, b.launch
+	threads := int(l.block.X * l.block.Y * l.block.Z)
+	w.block, w.number = b, number
+	w.exist = full
+	if left := threads - 32*number; left < 32 {
+		w.exist = 1<<left - 1
+	}
+	w.alive, w.active, w.pc, w.meet = w.exist, w.exist, 0, -1
+	w.stack, w.waiting, w.done, w.state = w.stack[:0], -1, false, nil
+	for _, s := range k.special {
+		r := &w.r32[s.at]
+		for i := range r {
+			r[i] = w.special(s.value, i)
+		}
+	}
+}
+
+func (w *warp) special(name string, lane int) uint32 {
+	l, t := w.block.launch, w.thread(lane)
+	bit := uint32(1) << lane
+	switch name {
+	case "%tid.x":
+		return t.X
+	case "%tid.y":
+		return t.Y
+	case "%tid.z":
+		return t.Z
+	case "%ntid.x":
+		return l.block.X
+	case "%ntid.y":
+		return l.block.Y
+	case "%ntid.z":
+		return l.block.Z
+	case "%ctaid.x":
+		return w.block.at.X
+	case "%ctaid.y":
+		return w.block.at.Y
+	case "%ctaid.z":
+		return w.block.at.Z
+	case "%nctaid.x":
+		return l.grid.X
+	case "%nctaid.y":
+		return l.grid.Y
+	case "%nctaid.z":
+		return l.grid.Z
+	case "%laneid":
+		return uint32(lane)
+	case "%warpid":
+		return uint32(w.number)
+	case "%nwarpid":
+		return 64
+	case "%smid":
+		return uint32(w.block.number) % 132
+	case "%lanemask_eq":
+		return bit
+	case "%lanemask_lt":
+		return bit - 1
+	case "%lanemask_le":
+		return bit | bit - 1
+	case "%lanemask_gt":
+		return ^(bit | bit - 1)
+	case "%lanemask_ge":
+		return ^(bit - 1)
+	case "%dynamic_smem_size":
+		return l.dynamic
+	case "%total_smem_size":
+		return uint32(l.kernel.shared-sharedBase) + l.dynamic
+	}
+	panic("emu: special register " + name)
+}
+
+// run executes instructions until the warp ends, waits, or has passed as many places as turns where others may go on.
+func (w *warp) run(turns int) {
+	l := w.block.launch
+	code, obs := l.kernel.code, l.observers
+	budget := l.budget
+	for {
+		in := &code[w.pc]
+		mask := w.active
+		if in.guard >= 0 {
+			p := w.pred[in.guard]
+			if in.inverse {
+				p = ^p
+			}
+			mask &= p
+		}
+		for _, o := range obs {
+			o.issue(w, in, mask)
+		}
+		switch in.flow {
+		case flowNext:
+			if mask != 0 {
+				in.run(w, mask)
+			}
+			w.pc++
+		case flowBranch:
+			w.branch(in, mask)
+		case flowExit:
+			w.alive &^= mask
+			w.active &^= mask
+			w.pc++
+			if w.active == 0 && !w.next() {
+				w.done = true
+				l.budget = budget
+				return
+			}
+		case flowBarrier:
+			w.pc++
+			if mask != 0 {
+				in.run(w, mask)
+			}
+		}
+		for w.pc == w.meet {
+			w.next()
+		}
+		if budget--; budget < 0 {
+			panic(&stop{driver.LaunchTimeout, fmt.Sprintf("kernel %s, block %v: the launch takes more than %d instructions",
+				in.kernel.name, w.block.at, l.allowed)})
+		}
+		if w.waiting >= 0 {
+			l.budget = budget
+			return
+		}
+		if in.yields {
+			if turns--; turns <= 0 {
+				l.budget = budget
+				return
+			}
+		}
+	}
+}
+
+// next goes on with the lanes that wait at the top of the stack, and reports whether there are any.
+func (w *warp) next() bool {
+	for n := len(w.stack); n > 0; n-- {
+		p := w.stack[n-1]
+		w.stack = w.stack[:n-1]
+		if mask := p.mask & w.alive; mask != 0 {
+			w.pc, w.meet, w.active = p.pc, p.meet, mask
+			return true
+		}
+	}
+	w.active, w.meet = 0, -1
+	return false
+}
+
+// branch parts the lanes of mask from the others, which go on behind the branch.
+func (w *warp) branch(in *instr, taken uint32) {
+	rest := w.active &^ taken
+	switch {
+	case rest == 0:
+		w.pc = in.target
+		return
+	case taken == 0:
+		w.pc++
+		return
+	}
+	if in.meet != w.meet {
+		w.stack = append(w.stack, path{in.meet, w.meet, w.active})
+	}
+	a, b := path{w.pc + 1, in.meet, rest}, path{in.target, in.meet, taken}
+	if w.block.launch.rand.uint32()&1 == 0 {
+		a, b = b, a
+	}
+	for _, p := range [2]path{a, b} {
+		if p.pc != in.meet {
+			w.stack = append(w.stack, p)
+		}
+	}
+	w.next()
+}
+
+// lanes calls f for each lane of mask.
+func lanes(mask uint32, f func(i int)) {
+	for ; mask != 0; mask &= mask - 1 {
+		f(bits.TrailingZeros32(mask))
+	}
+}
+
+// member checks that the lanes of mask are those that take part in an instruction of the warp.
+func (w *warp) member(in *instr, member, mask uint32) {
+	if absent := member & w.exist &^ mask; absent != 0 {
+		w.find(in, bits.TrailingZeros32(absent), "thread does not take part in an instruction of its warp that names it: "+
+			"expected lanes %08x, found %08x", member&w.exist, mask)
+	}
+	if more := mask &^ member; more != 0 {
+		w.find(in, bits.TrailingZeros32(more), "thread takes part in an instruction of its warp that does not name it: "+
+			"expected lanes %08x, found %08x", member, mask)
+	}
+}
