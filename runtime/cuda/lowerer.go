@@ -38,7 +38,7 @@ func (counting) String() string { return "on the host, if it is small" }
 // Implement looks for a record.
 func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
 	n := s.Node
-	if r := record.For(s); r != nil && !l.bare {
+	if r := record.For(declared(s)); r != nil && !l.bare {
 		s.Impl = kernels{r}
 		return lowering.Implemented
 	}
@@ -64,6 +64,19 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 		l.refused = unsupported(s, "operator %s %s", n.Op.FullName(), why)
 	}
 	return lowering.Evaluate
+}
+
+// declared returns a step with values for its outputs, which have their declared types: those of the program are made when the
+// step is added.
+func declared(s *lowering.Step) *lowering.Step {
+	t := *s
+	t.Out = make([]*lowering.Value, len(s.Node.Outputs))
+	for i, v := range s.Node.Outputs {
+		if v != nil {
+			t.Out[i] = &lowering.Value{Name: v.Name, Type: v.Type}
+		}
+	}
+	return &t
 }
 
 // unsupported refuses the node of a step.

@@ -13,7 +13,8 @@ type Record struct {
 	// Op is the full name of the operator: "Softmax", "essm.SSM".
 	Op string
 	// Takes reports whether the backend computes a step, as far as that shows without shapes. It looks at the version of
-	// the operator itself. Nil: each step of the operator's newest version.
+	// the operator itself. The outputs of the step have their declared types, and are not yet those of the program. Nil:
+	// each step of the operator's newest version.
 	Takes func(s *lowering.Step) bool
 	// Build adds the work of a step whose shapes are bound. It returns false if it does not compute these shapes or types;
 	// what it has added is dropped then. All inputs and outputs are nil, or tensors of known shape that are not of
