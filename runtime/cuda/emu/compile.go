@@ -117,6 +117,7 @@ func init() {
 		"shf": decodeFunnel, "bfi": decodeBits, "bfe": decodeBits, "brev": decodeBits, "clz": decodeBits, "popc": decodeBits,
 		"prmt": decodeBits, "lop3": decodeBits, "copysign": decodeBits,
 		"sqrt": decodeRoot, "rsqrt": decodeRoot, "rcp": decodeRoot, "ex2": decodeApprox, "lg2": decodeApprox,
+		"mma": decodeMMA, "ldmatrix": decodeLoadMatrix, "cp": decodeCopy,
 		"sin": decodeApprox, "cos": decodeApprox, "tanh": decodeApprox, "testp": decodeTest,
 	}
 }

@@ -22,6 +22,9 @@ type Options struct {
 	Version int
 	// Instructions bounds what a launch executes, in instructions of warps; 0: 20 billion.
 	Instructions int64
+	// MatrixBits is how many bits below float32's last tensor cores keep while they add products; 0: 1, as the A100 does, and
+	// less than 0: none. MatrixBlock is how many products they add at once; 0: 4 of TF32, 8 of 16 bits.
+	MatrixBits, MatrixBlock int
 	// Unchecked leaves out the checks beside those of bounds and barriers, and the counters.
 	Unchecked bool
 	// Fail is asked before each call, which it lets fail by a code other than Success. n counts the calls from 1.

@@ -20,8 +20,9 @@ const (
 	load kind = iota
 	store
 	atomic    // reads and writes in one
-	copyLoad  // the reading half of an asynchronous copy, or of a matrix load
-	copyStore // the writing half of an asynchronous copy
+	copyLoad  // the reading half of an asynchronous copy
+	copyStore // the writing half of an asynchronous copy, at its issue
+	copyDone  // that half again, when a wait for it ends: now the lane may read what arrived
 )
 
 // access is one memory instruction of a warp.
