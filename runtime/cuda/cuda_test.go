@@ -276,6 +276,35 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// A kernel that refuses the content of its input fails the run, by the error of its node, and the next run is as any.
+func TestFault(t *testing.T) {
+	n := tested()
+	m := load(t, n, cuda.Options{Fallback: "cpu"}, chain(t, "a = Positive x; b = None a; c = Double b; d = Positive z; y = Sum c d", "y"),
+		runtime.Options{})
+	s := m.NewSession()
+	for round := range 4 {
+		for k, in := range []data{{"x": numbers(4, 1), "z": numbers(4, 1)}, {"x": numbers(4, -1), "z": numbers(4, 1)},
+			{"x": numbers(4, 1), "z": numbers(4, -1)}} {
+			out, err := s.Run(context.Background(), in)
+			var node *runtime.NodeError
+			want := []string{"", "a", "d"}[k]
+			if k > 0 && (!errors.As(err, &node) || node.Node.Outputs[0].Name != want ||
+				!strings.Contains(err.Error(), "a number is negative")) {
+				t.Errorf("run %d: found %v, expected an error of %s", round, err, want)
+			}
+			if k == 0 && (err != nil || tensor.Data[float32](out["y"].(*tensor.Tensor))[1] != 8) {
+				t.Errorf("run %d: found %v, %v", round, out, err)
+			}
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if l := n.leaks(); l != nil {
+		t.Errorf("not given back: %v", l)
+	}
+}
+
 // A run ends at its context between launches.
 func TestCancel(t *testing.T) {
 	n := tested()

@@ -208,7 +208,7 @@ func (e *executable) keep(states int) error {
 		s.enter, s.leave = slices.DeleteFunc(slices.Clone(s.enter), gone), slices.DeleteFunc(slices.Clone(s.leave), gone)
 		x := &commands{segment: &s}
 		for i, y := range c.list {
-			if it := c.items[i]; it.work == nil {
+			if it := c.items[i]; it.work == nil && !it.faults {
 				if j := slices.Index(inputs, it.v); it.toDevice && j >= 0 {
 					y = command{unit: y.unit, what: y.what, bytes: k.before[j].bytes, src: k.memory + driver.Ptr(k.before[j].at), dst: y.dst}
 				} else if j := slices.Index(outputs, it.v); !it.toDevice && j >= 0 {

@@ -40,6 +40,7 @@ func init() {
 	op("Same", "x:T[N]", func(x [][]float32, y []float32) { copy(y, x[0]) })
 	op("Odd", "x:T[N]", func(x [][]float32, y []float32) { each(y, func(i int) float32 { return -x[0][i] }) })
 	op("None", "x:T[N]", func(x [][]float32, y []float32) { each(y, func(i int) float32 { return x[0][i] + 1 }) })
+	op("Positive", "x:T[N]", func(x [][]float32, y []float32) { copy(y, x[0]) })
 	op("Crash", "x:T[N]", func(x [][]float32, y []float32) { copy(y, x[0]) })
 
 	plain := func(name string) record.Record {
@@ -58,6 +59,11 @@ func init() {
 			b.Scratch(1000)
 			b.Buffer(s.Out[0])
 			return b.Bytes(s.In[0])/4%2 == 0 && plain("Odd").Build(b, s)
+		}},
+		record.Record{Op: "test.Positive", Build: func(b *record.Builder, s *lowering.Step) bool {
+			b.Launch(kernel.NewCall(code("Positive", 4), driver.Dim{X: 1, Y: 1, Z: 1}, kernel.Ptr(b.Buffer(s.Out[0])),
+				kernel.Ptr(b.Buffer(s.In[0])), kernel.U64(b.Bytes(s.In[0])/4), kernel.Ptr(b.Fault("a number is negative"))))
+			return true
 		}},
 		record.Record{Op: "test.Same", Build: func(b *record.Builder, s *lowering.Step) bool {
 			if !b.View(s.Out[0], s.In[0]) {
@@ -126,7 +132,7 @@ func tested() *null {
 			var z []float32
 			if len(params) > 24 {
 				k := size
-				if name == "Shift" {
+				if name == "Shift" || name == "Positive" {
 					k = 1
 				}
 				if z, err = floats(pointer(params, 3), k); err != nil {
@@ -145,6 +151,14 @@ func tested() *null {
 	run("Triple", func(y, x, _ []float32) { each(y, func(i int) float32 { return 3 * x[i] }) })
 	run("Plus", func(y, x, z []float32) { each(y, func(i int) float32 { return x[i] + z[i] }) })
 	run("Fused", func(y, x, z []float32) { each(y, func(i int) float32 { return 3*x[i] + z[i] }) })
+	run("Positive", func(y, x, z []float32) {
+		each(y, func(i int) float32 {
+			if x[i] < 0 {
+				z[0] = 1
+			}
+			return x[i]
+		})
+	})
 	run("Double", func(y, x, _ []float32) { each(y, func(i int) float32 { return 2 * x[i] }) })
 	run("Odd", func(y, x, _ []float32) { each(y, func(i int) float32 { return -x[i] }) })
 	run("Sum", func(y, x, z []float32) { each(y, func(i int) float32 { return x[i] + z[i] }) })

@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"slices"
+
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
@@ -14,6 +16,7 @@ type segment struct {
 	// already.
 	enter, leave []*lowering.Value
 	items        []item
+	faults       bool // of its units; the last item copies them to the host
 }
 
 // item is one thing that a stream does.
@@ -21,6 +24,7 @@ type item struct {
 	unit *unit
 	work *record.Work // of the unit; nil: a copy between host and device
 	crossing
+	faults bool // all of them are copied to the host
 }
 
 // mover follows the values of a plan, unit by unit: where they are, and how long.
@@ -56,7 +60,16 @@ func (p *plan) move() {
 			m.host[v] = true
 		}
 	}
-	p.segments = append(p.segments, m.open)
+	m.close()
+}
+
+// close ends a segment.
+func (m *mover) close() {
+	if m.open.faults {
+		m.open.items = append(m.open.items, item{faults: true})
+	}
+	m.segments = append(m.segments, m.open)
+	m.open = &segment{}
 }
 
 // onDevice adds a unit of the device.
@@ -77,6 +90,8 @@ func (m *mover) onDevice(u *unit) {
 			used[k.Value] = true
 		case k.Scratch > 0:
 			m.memory.scratch(x, k.Scratch, m.now)
+		case k.Fault != "":
+			m.fault(x, k.Fault, u)
 		}
 	})
 	views := map[*lowering.Value]bool{}
@@ -107,6 +122,21 @@ func (m *mover) onDevice(u *unit) {
 	for i := range u.work.Work {
 		m.open.items = append(m.open.items, item{unit: u, work: &u.work.Work[i]})
 	}
+}
+
+// fault adds a number by which a unit tells that it cannot compute its inputs. All of them are cleared before the first.
+func (m *mover) fault(x kernel.Buffer, message string, u *unit) {
+	l := &m.memory
+	if slices.ContainsFunc(l.faults, func(f fault) bool { return f.buffer == x }) {
+		return
+	}
+	if len(l.faults) == 0 {
+		l.clear = &record.Work{Kind: record.Fill, Dst: x}
+		m.open.items = append(m.open.items, item{unit: u, work: l.clear})
+	}
+	l.faults = append(l.faults, fault{x, u, message})
+	l.clear.Bytes = faultBytes * len(l.faults)
+	m.open.faults = true
 }
 
 // toDevice adds the copy of a value that the host has.
@@ -172,8 +202,8 @@ func (m *mover) onHost(u *unit) {
 			m.memory.hold(v, m.now)
 		}
 	}
-	m.segments, m.hosts = append(m.segments, m.open), append(m.hosts, m.now)
-	m.open = &segment{}
+	m.hosts = append(m.hosts, m.now)
+	m.close()
 	for _, v := range s.Out {
 		if v == nil || m.d.Constant(v) != nil || !m.d.Placed(v) {
 			continue

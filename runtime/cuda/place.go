@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -22,6 +23,10 @@ type layout struct {
 	// staged are inputs and outputs of the caller, whose elements are copied to and from memory that the device reaches.
 	staged map[*lowering.Value]int // the offset behind the places of the host
 
+	faults   []fault
+	clear    *record.Work // sets them to zero
+	faultsAt int          // behind the places of the host: what is copied of them
+
 	offsets map[kernel.Buffer]int // in the arena
 	arena   int                   // bytes of the device
 	places  int                   // bytes of the host
@@ -37,6 +42,15 @@ type span struct {
 	unit   *unit // of the memory of a control
 	at     int
 }
+
+// fault is a number by which a unit tells that it cannot compute its inputs.
+type fault struct {
+	buffer  kernel.Buffer
+	unit    *unit
+	message string
+}
+
+const faultBytes = 4
 
 func (l *layout) init() {
 	*l = layout{lives: map[*lowering.Value]*span{}, scratched: map[kernel.Buffer]*span{},
@@ -90,6 +104,12 @@ func (p *plan) place() {
 				Interval: lowering.Interval{Size: u.control.Memory()}}, i))
 		}
 	}
+	faults := &span{Interval: lowering.Interval{Last: len(p.units), Size: faultBytes * len(l.faults)}}
+	if len(l.faults) > 0 {
+		l.order = append(l.order, faults)
+		l.faultsAt = l.staging
+		l.staging += (faults.Size + align - 1) / align * align
+	}
 	for _, host := range []bool{false, true} {
 		var spans []*span
 		var all []lowering.Interval
@@ -107,9 +127,14 @@ func (p *plan) place() {
 			if s.at = at[i]; host {
 				continue
 			}
-			if x := s.buffer; x != 0 {
-				l.offsets[x] = s.at
-			} else {
+			switch {
+			case s == faults:
+				for k, f := range l.faults {
+					l.offsets[f.buffer] = s.at + faultBytes*k
+				}
+			case s.buffer != 0:
+				l.offsets[s.buffer] = s.at
+			default:
 				l.offsets[p.b.Uses(s.value)] = s.at
 			}
 		}

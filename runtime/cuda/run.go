@@ -2,6 +2,8 @@ package cuda
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,6 +43,8 @@ func (e *executable) compile(s *segment) (*commands, error) {
 		e.Binding.Steps().Pause()
 		x := command{unit: it.unit}
 		switch {
+		case it.faults:
+			x.memory, x.dst, x.what = e.faults(), e.addressOf(e.plan.memory.faults[0].buffer), "the copy of the units' faults"
 		case it.work == nil:
 			x.memory, x.toDevice = e.reached(it.v), it.toDevice
 			x.dst = e.addressOf(e.plan.b.Uses(it.v))
@@ -180,6 +184,11 @@ func (e *executable) runSegment(ctx context.Context, c *commands) error {
 			return err
 		}
 	}
+	if c.faults {
+		if err := e.fault(); err != nil {
+			return err
+		}
+	}
 	for _, v := range c.leave {
 		if _, ok := e.plan.memory.staged[v]; ok {
 			ops.Put(steps, e.Datum(v).(*tensor.Tensor).Bytes(), e.reached(v))
@@ -188,14 +197,31 @@ func (e *executable) runSegment(ctx context.Context, c *commands) error {
 	return nil
 }
 
+// faults is where the host reads the faults of units.
+func (e *executable) faults() []byte {
+	l := &e.plan.memory
+	return e.pinned[l.places+l.faultsAt:][:faultBytes*len(l.faults)]
+}
+
+// fault returns the error of the first unit that has refused its inputs.
+func (e *executable) fault() error {
+	b := e.faults()
+	for i, f := range e.plan.memory.faults {
+		if binary.LittleEndian.Uint32(b[faultBytes*i:]) != 0 {
+			return &runtime.NodeError{Node: f.unit.steps[0].Source, Err: errors.New(f.message)}
+		}
+	}
+	return nil
+}
+
 // asynchronous is the error of work that was issued before: it is of one of the segment's units.
 func (e *executable) asynchronous(c *commands, err error) error {
 	first, last := c.list[0].unit, c.list[len(c.list)-1].unit
+	for i := len(c.list) - 1; i >= 0 && last == nil; i-- { // what the end of the program needs is of no unit
+		last = c.list[i].unit
+	}
 	if first == nil || first == last {
 		return e.failed(first, err)
-	}
-	if last == nil {
-		return fmt.Errorf("one of the nodes from %s on: %w", first.name(), err)
 	}
 	return fmt.Errorf("one of the nodes from %s to %s: %w", first.name(), last.name(), err)
 }

@@ -42,6 +42,8 @@ type Memory struct {
 	Constant *Constant
 	// Scratch is memory of one unit, in bytes.
 	Scratch int
+	// Fault is the message of a run in which the four bytes there are not zero.
+	Fault string
 }
 
 // Constant is data in the memory of a device that are made once and stay.
@@ -210,6 +212,11 @@ func (b *Builder) Scratch(bytes int) kernel.Buffer {
 	}
 	return b.buffer(Memory{Scratch: bytes})
 }
+
+// Fault returns a number of 32 bits that is zero when the work of the step begins. If a kernel sets it to another one, the run
+// fails with the message, as an error of the step: for inputs that the operator refuses by their content, such as an index
+// out of range. The kernel must end as usual, and touch nothing beyond its buffers.
+func (b *Builder) Fault(message string) kernel.Buffer { return b.buffer(Memory{Fault: message}) }
 
 // Launch adds a launch. A grid without blocks is none.
 func (b *Builder) Launch(c kernel.Call) {
