@@ -1,0 +1,275 @@
+package recurrence_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/backendtest"
+	"github.com/essmc/essmc/runtime/cuda/internal/kerneltest"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	_ "github.com/essmc/essmc/runtime/cuda/internal/recurrence"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// backend implements all steps, so that none is expanded.
+type backend struct{}
+
+func (backend) Name() string { return "recurrence" }
+func (backend) Implement(*lowering.Compiler, *lowering.Step) lowering.Support {
+	return lowering.Implemented
+}
+
+// build adds the work of all steps of a program at once: by the record of one step, or by a fusion. It returns how many
+// steps it took.
+func build(b *record.Builder, p *lowering.Program) int {
+	b.Begin(p.Steps[0].Node)
+	for _, f := range record.Fusions() {
+		if taken := f.Build(b, p.Steps); len(taken) > 0 {
+			return len(taken)
+		}
+		b.Drop()
+		b.Begin(p.Steps[0].Node)
+	}
+	if r := record.For(p.Steps[0]); len(p.Steps) == 1 && r != nil && r.Build(b, p.Steps[0]) {
+		return 1
+	}
+	return 0
+}
+
+// run computes a graph by one record or one fusion, on an emulated device, and holds it against the interpreter.
+func run(t *testing.T, g *ir.Graph, in map[string]tensor.Datum) {
+	t.Helper()
+	truth, err := runtime.New(g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := truth.NewSession().Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := lowering.Lower(g, runtime.Config{Threads: 1}, backend{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes := runtime.Binding{}
+	for _, v := range g.Inputs {
+		x := in[v.Name].(*tensor.Tensor)
+		shapes.Inputs = append(shapes.Inputs, lowering.TypeOf(x.DType(), x.Shape()))
+	}
+	d := p.Bind(shapes, nil)
+	if err := d.Err(); err != nil {
+		t.Fatal(err)
+	}
+	bench, builder := kerneltest.New(t), record.NewBuilder(d)
+	if n := build(builder, p); n != len(p.Steps) {
+		t.Fatalf("%d of %d steps are taken", n, len(p.Steps))
+	}
+	device := map[kernel.Buffer]kernel.Buffer{}
+	place := func(x kernel.Buffer) kernel.Buffer {
+		if x == 0 || device[x] != 0 {
+			return device[x]
+		}
+		device[x] = func() kernel.Buffer {
+			switch m := builder.Memory(x); {
+			case m.Constant != nil:
+				return bench.In(m.Constant.Make())
+			case m.Scratch > 0:
+				return bench.Out(m.Scratch)
+			default:
+				for i, v := range p.Inputs {
+					if v == m.Value {
+						return bench.In(in[g.Inputs[i].Name].(*tensor.Tensor).Bytes())
+					}
+				}
+				if m.Value.Const != nil {
+					return bench.In(m.Value.Const.Bytes())
+				}
+				return bench.Out(builder.Bytes(m.Value))
+			}
+		}()
+		return device[x]
+	}
+	for _, w := range builder.Keep().Work {
+		if w.Call == nil {
+			t.Fatal("the work holds more than launches")
+		}
+		call := *w.Call
+		call.Args = append([]kernel.Arg(nil), call.Args...)
+		for i := range call.Args {
+			call.Args[i].Buffer = place(call.Args[i].Buffer)
+		}
+		bench.Run(call)
+	}
+	for i, v := range p.Outputs {
+		x := tensor.New(d.DType(v), d.Shape(v)...)
+		if at := builder.Uses(v); at != 0 {
+			copy(x.Bytes(), bench.Bytes(place(at)))
+		}
+		if diff := backendtest.Diff(x, want[g.Outputs[i].Name], ir.Tolerance{Ulps: 64}); diff != "" {
+			t.Errorf("%s: %s", g.Outputs[i].Name, diff)
+		}
+	}
+}
+
+// maker makes graphs with random constants.
+type maker struct {
+	*ir.Builder
+	r  *rand.Rand
+	in map[string]tensor.Datum
+}
+
+func newMaker(seed int) *maker {
+	return &maker{ir.NewBuilder("g", ops.Default, ops.Opsets()), rand.New(rand.NewPCG(5, uint64(seed))), map[string]tensor.Datum{}}
+}
+
+func (m *maker) numbers(by float64, shape ...int) *tensor.Tensor {
+	n, _ := tensor.Size(shape)
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(by * (2*m.r.Float64() - 1))
+	}
+	return tensor.FromSlice(x, shape...)
+}
+
+func (m *maker) wide(f func() float64, shape ...int) *ir.Value {
+	n, _ := tensor.Size(shape)
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = f()
+	}
+	return m.Const("wide", tensor.FromSlice(x, shape...))
+}
+
+// input adds an input of the graph with its data.
+func (m *maker) input(name string, x *tensor.Tensor) *ir.Value {
+	shape := ir.Shape{}
+	for _, n := range x.Shape() {
+		shape = append(shape, ir.Const(int64(n)))
+	}
+	m.in[name] = x
+	return m.Input(name, &ir.TensorType{Elem: x.DType(), Shape: shape})
+}
+
+func (m *maker) constant(by float64, shape ...int) *ir.Value {
+	return m.Const("numbers", m.numbers(by, shape...))
+}
+
+// system returns the coefficients of a system: a and b, real and imaginary parts.
+func (m *maker) system(heads, n int) []*ir.Value {
+	uniform := func() float64 { return m.r.Float64() }
+	return []*ir.Value{m.wide(func() float64 { return -math.Exp(-6 * m.r.Float64()) }, 1, heads, n), m.wide(uniform, 1, heads, n),
+		m.wide(uniform, 1, heads, n), m.wide(uniform, 1, heads, n)}
+}
+
+func (m *maker) finish(t *testing.T, outs ...*ir.Value) {
+	t.Helper()
+	for i, v := range outs {
+		if v != nil {
+			m.Output(fmt.Sprint("y", i), v)
+		}
+	}
+	g, err := m.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, g, m.in)
+}
+
+func TestScan(t *testing.T) {
+	for i, c := range []struct {
+		length, window int
+		direction      string
+		complex, state bool
+	}{{5, 0, essm.Forward, true, true}, {75, 0, essm.Bidirectional, false, false}, {70, 9, essm.Forward, true, true},
+		{40, 9, essm.Backward, true, false}, {40, 90, essm.Forward, false, false}} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			m := newMaker(i)
+			in := append([]*ir.Value{m.input("v", m.numbers(1, 2, c.length, 6))}, m.system(2, 3)...)
+			in = append(in, nil, nil)
+			outs, size := 1, 2+c.window
+			if c.complex {
+				in[5], outs, size = m.input("v_im", m.numbers(1, 2, c.length, 6)), 2, 2+2*c.window
+			}
+			if c.state {
+				in[6], outs = m.input("state", m.numbers(1, 2, 6*size)), 3
+			}
+			m.finish(t, m.Ops("essm", "Scan", outs, in, ir.A("direction", c.direction),
+				ir.A("window", int64(c.window)))...)
+		})
+	}
+}
+
+func TestGatedScan(t *testing.T) {
+	for _, length := range []int{1, 100} {
+		m := newMaker(length)
+		m.finish(t, m.Ops("essm", "GatedScan", 2, []*ir.Value{m.input("f", m.numbers(1, 2, length, 7)),
+			m.input("v", m.numbers(1, 2, length, 7)), m.input("state", m.numbers(1, 2, 7))})...)
+	}
+}
+
+func TestSelectiveScan(t *testing.T) {
+	for i, states := range []int{5, 1, 40} {
+		m := newMaker(i)
+		columns := 1
+		if i == 0 {
+			columns = states
+		}
+		m.finish(t, m.Ops("essm", "SelectiveScan", 2, []*ir.Value{m.input("x", m.numbers(1, 2, 35, 12)),
+			m.input("delta", m.numbers(1, 2, 35, 4)), m.input("a", m.numbers(1, 4, columns)),
+			m.input("b", m.numbers(1, 2, 35, 2*states)), m.input("c", m.numbers(1, 2, 35, 2*states)), m.constant(1, 4)},
+			ir.A("groups", int64(2)))...)
+	}
+}
+
+// Systems of one input and one output, as S4D has them, with channels that share inputs, and of low rank, as S4 has them.
+func TestSiso(t *testing.T) {
+	for i, direction := range []string{essm.Forward, essm.Backward, essm.Bidirectional} {
+		for _, length := range []int{7, 150} {
+			m := newMaker(i)
+			in := []*ir.Value{m.input("u", m.numbers(1, 2, length, 3))}
+			for range 2 { // coefficients of two channels
+				in = append(in, m.wide(func() float64 { return -math.Exp(-6 * m.r.Float64()) }, 2, 3, 5))
+			}
+			in = append(in, m.wide(m.r.Float64, 2, 3, 5), m.wide(m.r.Float64, 2, 3, 5), m.constant(1, 2, 3, 5, 1),
+				m.constant(1, 2, 3, 1, 5), m.constant(1, 2, 3, 5, 1), m.constant(1, 2, 3, 1, 5), m.constant(1, 2, 3, 1), nil)
+			outs := 1
+			if direction == essm.Forward {
+				in[10], outs = m.input("state", m.numbers(1, 2, 60)), 2
+			}
+			m.finish(t, m.Ops("essm", "SSM", outs, in, ir.A("direction", direction))...)
+
+			m = newMaker(i)
+			half := func() float64 { return m.r.Float64() - 0.5 }
+			in = []*ir.Value{m.input("u", m.numbers(1, 2, length, 3))}
+			for _, rank := range []int{0, 2, 2, 0, 0} {
+				for range 2 {
+					if rank > 0 {
+						in = append(in, m.wide(func() float64 { return half() / 4 }, 3, rank, 5))
+					} else {
+						in = append(in, m.wide(half, 3, 5))
+					}
+				}
+			}
+			in = append(in, nil, nil, nil)
+			switch direction {
+			case essm.Backward:
+				continue
+			case essm.Forward:
+				in[13] = m.input("state", m.numbers(1, 2, 30))
+			default:
+				in[11], in[12] = m.wide(half, 3, 5), m.wide(half, 3, 5)
+			}
+			m.finish(t, m.Ops("essm", "DPLRScan", outs, in, ir.A("direction", direction))...)
+		}
+	}
+}

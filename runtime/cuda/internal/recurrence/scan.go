@@ -1,0 +1,55 @@
+package recurrence
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "essm.Scan", Takes: takesScan, Build: buildScan})
+}
+
+func takesScan(s *lowering.Step) bool {
+	return constants(s, 1, 2, 3, 4) && singles(s, 0, 5)
+}
+
+func buildScan(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	shape := d.ShapeOf(s, 0)
+	first, last := at(s.In, 6), at(s.Out, 2)
+	single, ok := stateType(b, first, last)
+	window := int(s.Node.Attrs.Int("window", 0))
+	forward, backward := directions(s)
+	batch, length, n := shape[0], shape[1], shape[2]
+	if first == nil && last == nil && window >= length {
+		window = 0 // no input leaves it
+	}
+	a := pairs(s.Constant64(1), s.Constant64(2))
+	if !ok || !small(batch, length, n, window) || len(a) != n {
+		return false
+	}
+	scan := kernel.Scan{ScanForm: kernel.ScanForm{Tile: kernel.ScanTile, Forward: forward, Backward: backward,
+		Window: window > 0, ComplexIn: at(s.In, 5) != nil, Re: at(s.Out, 0) != nil, Im: at(s.Out, 1) != nil, State32: single},
+		Batch: batch, Length: length, States: n, Lags: window}
+	if !small(scan.StateSize(), n*(length+kernel.ScanTile), n*window) {
+		return false
+	}
+	scan.VRe, scan.VIm = b.Buffer(s.In[0]), b.Buffer(at(s.In, 5))
+	scan.XRe, scan.XIm = b.Buffer(at(s.Out, 0)), b.Buffer(at(s.Out, 1))
+	scan.First, scan.Last = b.Buffer(first), b.Buffer(last)
+	scan.Coefficients = b.Constant(fmt.Sprint("coefficients ", window), func() []byte {
+		return kernel.ScanCoefficients(a, pairs(s.Constant64(3), s.Constant64(4)), window)
+	})
+	if length > kernel.ScanTile {
+		exponents := kernel.ScanExponents(kernel.ScanTile, length)
+		scan.Powers = b.Constant(fmt.Sprint("powers ", exponents), func() []byte { return kernel.ScanPowers(a, exponents) })
+	}
+	scan.Scratch = b.Scratch(scan.ScratchBytes())
+	for _, c := range scan.Calls() {
+		b.Launch(c)
+	}
+	return true
+}

@@ -1,0 +1,117 @@
+package recurrence
+
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "essm.SSM", Takes: takesSiso, Build: buildSiso},
+		record.Record{Op: "essm.DPLRScan", Takes: takesDPLR, Build: buildDPLR})
+}
+
+// takesSiso reports whether kernel.SisoScan computes a system: each head has one input and one output, and there is no
+// window.
+func takesSiso(s *lowering.Step) bool {
+	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9) || !singles(s, 0) || s.Node.Attrs.Int("window", 0) != 0 {
+		return false
+	}
+	in, out := s.ConstShape(5), s.ConstShape(6) // (C, S, n, h) and (C, S, m, n)
+	return in[3] == 1 && out[2] == 1 && in[2] > 0 && in[2] <= kernel.MaxSisoStates
+}
+
+// optional returns a constant; zeros if it is not given.
+func optional(s *lowering.Step, i, n int) []float64 {
+	if s.Absent(i) {
+		return make([]float64, n)
+	}
+	return s.Constant64(i)
+}
+
+// buildSiso adds the work of a system that takesSiso takes.
+func buildSiso(b *record.Builder, s *lowering.Step) bool {
+	in := s.ConstShape(5)
+	forward, backward := directions(s)
+	return siso{b: b, s: s, inputs: in[1], heads: in[0] * in[1], states: in[2], forward: forward, backward: backward,
+		first: at(s.In, 10), last: at(s.Out, 1), direct: !s.Absent(9),
+		system: func(bool) kernel.SisoSystem {
+			n := len(s.Constant64(1))
+			sys := kernel.SisoSystem{A: pairs(s.Constant64(1), s.Constant64(2)), B: pairs(s.Constant64(3), s.Constant64(4)),
+				C: pairs(s.Constant64(6), optional(s, 8, n))}
+			for i, x := range pairs(s.Constant64(5), optional(s, 7, n)) {
+				sys.B[i] *= x
+			}
+			if !s.Absent(9) {
+				sys.D = s.Constant64(9)
+			}
+			return sys
+		}}.build()
+}
+
+func takesDPLR(s *lowering.Step) bool {
+	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) || !singles(s, 0) || s.Node.Attrs.Int("window", 0) != 0 {
+		return false
+	}
+	g := s.ConstShape(3) // (N, R, n)
+	return g[2] > 0 && g[2] <= kernel.MaxSisoStates && g[1] <= kernel.MaxSisoRank
+}
+
+func buildDPLR(b *record.Builder, s *lowering.Step) bool {
+	g := s.ConstShape(3)
+	two := func(i int) []complex128 { return pairs(s.Constant64(i), s.Constant64(i+1)) }
+	return siso{b: b, s: s, inputs: g[0], heads: g[0], states: g[2], rank: g[1], forward: true, backward: !s.Absent(11),
+		first: at(s.In, 13), last: at(s.Out, 1),
+		system: func(backward bool) kernel.SisoSystem {
+			sys := kernel.SisoSystem{F: two(1), G: two(3), H: two(5), B: two(7), C: two(9)}
+			if backward {
+				sys.C = two(11)
+			}
+			return sys
+		}}.build()
+}
+
+// siso is a system of one input and one output for each head.
+type siso struct {
+	b                           *record.Builder
+	s                           *lowering.Step
+	inputs, heads, states, rank int
+	forward, backward, direct   bool
+	first, last                 *lowering.Value
+	system                      func(backward bool) kernel.SisoSystem
+}
+
+// build adds a scan for each direction; the second adds its outputs to those of the first.
+func (q siso) build() bool {
+	b := q.b
+	shape := b.Binding.ShapeOf(q.s, 0)
+	single, ok := stateType(b, q.first, q.last)
+	if !ok || shape[2] != q.inputs || !small(shape[0], shape[1], 32*q.heads*(shape[1]/64+2), 2*q.heads*q.states*(2+2*q.rank)) {
+		return false
+	}
+	for _, backward := range []bool{false, true} {
+		if backward && !q.backward || !backward && !q.forward {
+			continue
+		}
+		k := kernel.SisoScan{Batch: shape[0], Length: shape[1], Inputs: q.inputs, Heads: q.heads, States: q.states, Rank: q.rank,
+			Backward: backward, Add: backward && q.forward, State32: single, U: b.Buffer(q.s.In[0]), Y: b.Buffer(q.s.Out[0])}
+		if !backward {
+			k.First, k.Last = b.Buffer(q.first), b.Buffer(q.last)
+		}
+		direct := q.direct && !k.Add
+		k.Tables = b.Constant(fmt.Sprint("system ", backward), func() []byte { return kernel.SisoTables(q.system(backward)) })
+		if k.Tiled() {
+			exponents := kernel.ScanExponents(k.Tile(), k.Length)
+			k.Powers = b.Constant(fmt.Sprint("powers ", exponents), func() []byte {
+				return kernel.ScanPowers(q.system(backward).A, exponents)
+			})
+		}
+		k.Scratch = b.Scratch(k.ScratchBytes())
+		for _, c := range k.Calls(direct) {
+			b.Launch(c)
+		}
+	}
+	return true
+}
