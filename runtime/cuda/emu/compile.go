@@ -174,8 +174,10 @@ func compileEntry(m *module, e *entry) (*kernel, error) {
 			return nil, fmt.Errorf("kernel %s: %w", e.name, err)
 		}
 	}
-	if err := c.add(&statement{line: e.line, text: "the end of the kernel", op: []string{"ret"}}); err != nil {
-		return nil, err
+	if c.endless() {
+		if err := c.add(&statement{line: e.line, text: "the end of the kernel", op: []string{"ret"}}); err != nil {
+			return nil, err
+		}
 	}
 	for n, i := range c.c32 {
 		k.const32 = append(k.const32, place[uint32]{i, n})
@@ -189,6 +191,20 @@ func compileEntry(m *module, e *entry) (*kernel, error) {
 	slices.SortFunc(k.special, func(a, b place[string]) int { return int(a.at - b.at) })
 	c.meets()
 	return k, nil
+}
+
+// endless reports whether the text does not end with an instruction that ends all threads which come there.
+func (c *compiler) endless() bool {
+	n := len(c.k.code)
+	if n == 0 || c.k.code[n-1].flow != flowExit || c.k.code[n-1].guard >= 0 {
+		return true
+	}
+	for _, at := range c.e.labels {
+		if at == n {
+			return true
+		}
+	}
+	return false
 }
 
 // layout gives shared and local variables their places.
@@ -514,7 +530,8 @@ func width(typ string) (bits int, float, signed bool) {
 	return 0, false, false
 }
 
-// meets finds for each branch where its paths meet: its immediate post-dominator.
+// meets finds for each branch where its paths meet: its immediate post-dominator, without regard to threads that end before
+// the end of the text, as these wait for no others.
 func (c *compiler) meets() {
 	code := c.k.code
 	n := len(code)
@@ -529,16 +546,20 @@ func (c *compiler) meets() {
 			return in.target, -1
 		case flowExit:
 			if in.guard >= 0 {
-				return n, i + 1
+				return i + 1, -1
 			}
-			return n, -1
+			if i < n-1 {
+				return -1, -1
+			}
 		}
 		return i + 1, -1
 	}
 	pred := make([][]int32, n+1)
 	for i := range code {
 		a, b := succ(i)
-		pred[a] = append(pred[a], int32(i))
+		if a >= 0 {
+			pred[a] = append(pred[a], int32(i))
+		}
 		if b >= 0 && b != a {
 			pred[b] = append(pred[b], int32(i))
 		}

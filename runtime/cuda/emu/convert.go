@@ -28,10 +28,7 @@ func roundTo(x float64, exponent, fraction int, mode string) uint64 {
 	top := uint64(1)<<exponent - 1
 	inf := sign | top<<fraction
 	if x != x {
-		if fraction == 10 && exponent == 8 {
-			return inf | 1<<fraction - 1
-		}
-		return top<<fraction | 1<<fraction - 1
+		return 1<<(exponent+fraction) - 1
 	}
 	if math.IsInf(x, 0) {
 		return inf

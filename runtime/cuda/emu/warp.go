@@ -143,9 +143,9 @@ func (w *warp) special(name string, lane int) uint32 {
 	case "%lanemask_lt":
 		return bit - 1
 	case "%lanemask_le":
-		return bit | bit - 1
+		return bit | (bit - 1)
 	case "%lanemask_gt":
-		return ^(bit | bit - 1)
+		return ^(bit | (bit - 1))
 	case "%lanemask_ge":
 		return ^(bit - 1)
 	case "%dynamic_smem_size":
