@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -118,7 +119,7 @@ func (v value) String() string {
 		}
 		return v.text
 	}
-	return fmt.Sprintf("%s%d", classNames[v.class].prefix, v.reg)
+	return classNames[v.class].prefix + strconv.Itoa(int(v.reg))
 }
 
 // instruction is a line: an instruction, a label or a comment.
@@ -146,7 +147,17 @@ func (k *Kernel) emit(op string, operands ...any) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, " %v", o)
+		b.WriteByte(' ')
+		switch o := o.(type) { // fmt is slow, and kernels are long
+		case value:
+			b.WriteString(o.String())
+		case string:
+			b.WriteString(o)
+		case int:
+			b.WriteString(strconv.Itoa(o))
+		default:
+			fmt.Fprint(&b, o)
+		}
 	}
 	b.WriteByte(';')
 	k.code = append(k.code, instruction{b.String(), k.depth})
@@ -194,7 +205,11 @@ func (k *Kernel) print(b *strings.Builder) {
 		fmt.Fprintf(b, "\t.shared .align %d .b8 %s[%d];\n", s.align, s.name, s.bytes)
 	}
 	for _, in := range k.code {
-		b.WriteString(strings.Repeat("\t", in.depth+1) + in.text + "\n")
+		for range in.depth + 1 {
+			b.WriteByte('\t')
+		}
+		b.WriteString(in.text)
+		b.WriteByte('\n')
 	}
 	b.WriteString("\tret;\n}\n")
 }

@@ -47,7 +47,10 @@ func (k *Kernel) MMAF16(d [4]F32, a [4]U32, b [2]U32) {
 // addresses of the rows of matrix i, of 16 bytes each and aligned to them. Thread t gets of each matrix the elements 2(t%4)
 // and 2(t%4)+1 of row t/4; of the transposed matrix if transpose is set. Rows of float32 are read as pairs of elements: thread
 // t gets element t%4 of row t/4.
-func (a Shared) LoadMatrix(n int, transpose bool) []U32 {
+func (a Shared) LoadMatrix(n int, transpose bool) []U32 { return a.LoadMatrixAt(0, n, transpose) }
+
+// LoadMatrixAt is LoadMatrix of the rows offset bytes on.
+func (a Shared) LoadMatrixAt(offset, n int, transpose bool) []U32 {
 	k := a.v.k
 	out, text := make([]U32, n), make([]string, n)
 	for i := range out {
@@ -58,7 +61,7 @@ func (a Shared) LoadMatrix(n int, transpose bool) []U32 {
 	if transpose {
 		op += ".trans"
 	}
-	k.emit(op+".shared.b16", "{"+strings.Join(text, ", ")+"}", at(a.v, 0))
+	k.emit(op+".shared.b16", "{"+strings.Join(text, ", ")+"}", at(a.v, offset))
 	return out
 }
 
@@ -71,7 +74,12 @@ func (a Shared) CopyAsync(from Addr, bytes int) {
 // CopyAsyncPart is CopyAsync of the first present bytes; the others are set to 0. from must be an address that may be read
 // even if present is 0.
 func (a Shared) CopyAsyncPart(from Addr, bytes int, present U32) {
-	a.v.k.emit("cp.async."+cacheOf(bytes)+".shared.global", at(a.v, 0), at(from.v, 0), bytes, present.v)
+	a.CopyAsyncPartAt(0, from, bytes, present)
+}
+
+// CopyAsyncPartAt is CopyAsyncPart to the place offset bytes on.
+func (a Shared) CopyAsyncPartAt(offset int, from Addr, bytes int, present U32) {
+	a.v.k.emit("cp.async."+cacheOf(bytes)+".shared.global", at(a.v, offset), at(from.v, 0), bytes, present.v)
 }
 
 func cacheOf(bytes int) string {
@@ -87,3 +95,8 @@ func (k *Kernel) CommitCopies() { k.emit("cp.async.commit_group") }
 // WaitCopies waits until at most pending of the groups of this thread are not done. Other threads see what was copied after
 // a Barrier.
 func (k *Kernel) WaitCopies(pending int) { k.emit("cp.async.wait_group", pending) }
+
+// PackBF16 rounds both to bfloat16: low is the lower half of the result.
+func PackBF16(low, high F32) U32 {
+	return U32{kernel(low.v, high.v).compute(b32Class, "cvt.rn.bf16x2.f32", high.v, low.v)}
+}

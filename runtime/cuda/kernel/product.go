@@ -1,0 +1,391 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/runtime/cuda/driver"
+	"github.com/essmc/essmc/runtime/cuda/ptx"
+)
+
+// Products of matrices on tensor cores. A block computes a tile of C. It copies tiles of A and B of 32 numbers along K to
+// shared memory, some stages ahead of those in use, and its warps multiply them by pieces of 16 × 8 × 8.
+//
+// A float32 number is the sum of two TF32 numbers, but for its last bits: x = high + low. Precision Float32 adds low·high,
+// high·low and high·high, in this order, of 8 numbers along K, and adds such sums up by rounded additions, since tensor
+// cores cut off what they add. The sum along K has this order whatever the tile, but for products that are split along K.
+// A result that is not finite is computed again by plain sums: parts of an infinity are not numbers.
+
+// Precision says how products of float32 numbers are computed.
+type Precision uint8
+
+const (
+	Float32 Precision = iota // as accurate as sums in float32
+	TF32                     // factors rounded to 11 bits
+	BF16                     // factors rounded to 8 bits
+)
+
+// Matrix is a matrix of float32 numbers, or a stack of them. Distances are in numbers.
+type Matrix struct {
+	Buffer Buffer // aligned to 16 bytes, at least
+	At     int    // where the first number lies
+	Row    int    // the distance of rows; for B of a product, of its columns
+	Inner  int    // the distance within a row: along K; for C, along N
+	Batch  []int  // the distances along the dimensions of the batch; nil: the same matrix for all
+	Window *Window
+}
+
+// Hook changes a number of the result before it is stored. row counts the rows of all matrices of the batch.
+type Hook func(k *ptx.Kernel, row, col ptx.U32, x ptx.F32) ptx.F32
+
+// PairHook makes one number of two neighbours in a row, such as a value and its gate; col counts pairs.
+type PairHook func(k *ptx.Kernel, row, col ptx.U32, first, second ptx.F32) ptx.F32
+
+// Epilogue is what a product does to its results: one of Begin and Pair adds parameters to the kernel, for which Args are the
+// values, and returns what is done to each number, or to each two neighbours. With Pair, C has N/2 columns.
+type Epilogue struct {
+	Begin func(k *ptx.Kernel) Hook
+	Pair  func(k *ptx.Kernel) PairHook
+	Args  []Arg
+}
+
+// Product is C = Epilogue(Alpha·A·Bᵀ + Beta·Bias), with A of M × K, B of N × K and C of M × N numbers, for each index of a
+// batch. A matrix that is stored as K × N is a B with Row 1 and Inner N.
+type Product struct {
+	M, N, K   int
+	Batch     []int
+	A, B, C   Matrix
+	Alpha     float32 // 0: 1
+	Bias      *Matrix
+	Beta      float32 // 0: 1
+	Precision Precision
+	Epilogue  *Epilogue
+}
+
+// Calls returns the launches. scratch gives memory for their use alone.
+func (p Product) Calls(scratch func(bytes int) Buffer) []Call {
+	if p.M == 0 || p.N == 0 || slices.Contains(p.Batch, 0) {
+		return nil
+	}
+	p = p.normal()
+	if p.Small() {
+		return p.smallCalls()
+	}
+	t, split := p.choose()
+	return p.cut(t, split, scratch)
+}
+
+// cut returns the launches with a tile and split parts of K.
+func (p *Product) cut(t blockTile, split int, scratch func(bytes int) Buffer) []Call {
+	f := p.form(t)
+	if split == 1 {
+		return []Call{p.call(f, 1)}
+	}
+	part := *p
+	part.Bias, part.Alpha, part.Epilogue = nil, 1, nil
+	size := p.M * p.N
+	part.C = Matrix{Buffer: scratch(4 * size * split * volume(p.Batch)), Row: p.N, Inner: 1, Batch: make([]int, len(p.Batch))}
+	for i, d := 0, size; i < len(p.Batch); i++ {
+		at := len(p.Batch) - 1 - i
+		part.C.Batch[at] = d
+		d *= p.Batch[at]
+	}
+	f = part.form(t)
+	f.split = true
+	return []Call{part.call(f, split), p.reduceCall(part.C.Buffer, split)}
+}
+
+func volume(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// normal fills in what may be left out, and joins dimensions of the batch along which all matrices go on evenly.
+func (p Product) normal() Product {
+	if p.Alpha == 0 {
+		p.Alpha = 1
+	}
+	if p.Beta == 0 {
+		p.Beta = 1
+	}
+	all := []*Matrix{&p.A, &p.B, &p.C}
+	if p.Bias != nil {
+		bias := *p.Bias
+		p.Bias = &bias
+		all = append(all, &bias)
+	}
+	for _, m := range all {
+		if m.Batch == nil {
+			m.Batch = make([]int, len(p.Batch))
+		}
+		m.Batch = slices.Clone(m.Batch)
+	}
+	p.Batch = slices.Clone(p.Batch)
+	drop := func(i int) {
+		p.Batch = slices.Delete(p.Batch, i, i+1)
+		for _, m := range all {
+			m.Batch = slices.Delete(m.Batch, i, i+1)
+		}
+	}
+	for i := len(p.Batch) - 1; i >= 0; i-- {
+		if p.Batch[i] == 1 {
+			drop(i)
+		}
+	}
+	for i := len(p.Batch) - 2; i >= 0; i-- {
+		even := true
+		for _, m := range all {
+			even = even && m.Batch[i] == m.Batch[i+1]*p.Batch[i+1]
+		}
+		if even {
+			p.Batch[i+1] *= p.Batch[i]
+			drop(i)
+		}
+	}
+	// One matrix for a whole stack of rows is one product.
+	if len(p.Batch) == 1 && p.B.Batch[0] == 0 && p.A.Window == nil && p.A.Batch[0] == p.M*p.A.Row &&
+		p.C.Batch[0] == p.M*p.C.Row && (p.Bias == nil || p.Bias.Batch[0] == p.M*p.Bias.Row) {
+		p.M *= p.Batch[0]
+		drop(0)
+	}
+	return p
+}
+
+// blockTile is how a product is cut: a block computes m × n numbers of the result, and has warpsM × warpsN warps.
+type blockTile struct{ m, n, warpsM, warpsN, stages int }
+
+func (t blockTile) threads() int { return 32 * t.warpsM * t.warpsN }
+
+const tileK = 32
+
+// tiles are tried in this order.
+var tiles = []blockTile{{128, 64, 2, 2, 3}, {64, 128, 2, 2, 3}, {64, 64, 2, 2, 3}, {32, 64, 1, 2, 4},
+	{64, 32, 2, 1, 4}, {32, 32, 2, 1, 4}, {16, 64, 1, 4, 4}}
+
+// choose returns the tile, and into how many parts K is split. It depends on shapes alone.
+func (p *Product) choose() (blockTile, int) {
+	const enough = 128 // blocks
+	best, least := blockTile{}, 0
+	for _, t := range tiles {
+		blocks := ceil(p.M, t.m) * ceil(p.N, t.n) * volume(p.Batch)
+		// Numbers that are computed; few blocks leave multiprocessors without work.
+		cost := blocks * t.m * t.n
+		if blocks < enough {
+			cost = cost * enough / blocks
+		}
+		if best.m == 0 || cost < least {
+			best, least = t, cost
+		}
+	}
+	blocks, split := ceil(p.M, best.m)*ceil(p.N, best.n)*volume(p.Batch), 1
+	for blocks*split < enough/2 && p.K/(2*split) >= 256 {
+		split *= 2
+	}
+	return best, split
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// productForm is all that the text of a kernel depends on.
+type productForm struct {
+	blockTile
+	a, b        operandForm
+	precision   Precision
+	batch       int
+	alpha, bias bool
+	wide        bool // C is stored by pieces of 16 bytes; of 8 where it has one column for two
+	split       bool
+	pairs       bool
+	epilogue    *Epilogue
+}
+
+func (p *Product) form(t blockTile) productForm {
+	f := productForm{blockTile: t, a: p.A.form(), b: p.B.form(), precision: p.Precision, batch: len(p.Batch), alpha: p.Alpha != 1,
+		bias: p.Bias != nil, pairs: p.pairs(), epilogue: p.Epilogue}
+	f.wide = p.C.Inner == 1 && p.N%4 == 0 && p.C.even(pick(p.pairs(), 2, 4))
+	return f
+}
+
+func (p *Product) pairs() bool { return p.Epilogue != nil && p.Epilogue.Pair != nil }
+
+func pick[T any](c bool, a, b T) T {
+	if c {
+		return a
+	}
+	return b
+}
+
+// even reports whether rows begin at multiples of n numbers.
+func (m *Matrix) even(n int) bool {
+	ok := m.At%n == 0 && m.Row%n == 0
+	for _, d := range m.Batch {
+		ok = ok && d%n == 0
+	}
+	return ok
+}
+
+// call returns the launch of the kernel of a form.
+func (p *Product) call(f productForm, split int) Call {
+	across := ceil(p.N, f.n)
+	part := p.K
+	if split > 1 {
+		part = ceil(ceil(p.K, split), tileK) * tileK
+	}
+	args := []Arg{U32(p.M), U32(p.N), U32(p.K), U32(across), U32(ceil(p.M, f.m) * across), U32(part), U32(volume(p.Batch))}
+	for _, d := range p.Batch {
+		args = append(args, U32(d))
+	}
+	args = append(args, p.A.args()...)
+	args = append(args, p.B.args()...)
+	args = append(args, p.C.args()...)
+	if f.split {
+		args = append(args, U64(4*p.M*p.N*volume(p.Batch)))
+	}
+	args = append(args, p.tail()...)
+	y := min(volume(p.Batch), 65535)
+	grid := driver.Dim{X: uint32(ceil(p.M, f.m) * across * split), Y: uint32(y), Z: uint32(ceil(volume(p.Batch), y))}
+	return NewCall(f.code(), grid, args...)
+}
+
+// tail returns the arguments of the end of the kernel.
+func (p *Product) tail() []Arg {
+	var args []Arg
+	if p.Alpha != 1 {
+		args = append(args, F32(p.Alpha))
+	}
+	if p.Bias != nil {
+		args = append(append(args, p.Bias.args()...), F32(p.Beta))
+	}
+	if p.Epilogue != nil {
+		args = append(args, p.Epilogue.Args...)
+	}
+	return args
+}
+
+// args are the arguments of matrixParams.
+func (m *Matrix) args() []Arg {
+	args := []Arg{PtrAt(m.Buffer, 4*m.At), U64(4 * m.Row), U64(4 * m.Inner)}
+	for _, d := range m.Batch {
+		args = append(args, U64(4*d))
+	}
+	if m.Window != nil {
+		args = append(args, m.Window.args()...)
+	}
+	return args
+}
+
+// place is a matrix in a kernel.
+type place struct {
+	base       ptx.Addr // of the matrix of the block
+	row, inner ptx.U64  // bytes
+}
+
+func (m place) at(row, inner ptx.U32) ptx.Addr {
+	return m.base.Add(row.Wide().Mul(m.row)).Add(inner.Wide().Mul(m.inner))
+}
+
+// batchIndex is where a block is in the batch.
+type batchIndex struct {
+	flat  ptx.U32
+	index []ptx.U32 // in each dimension
+}
+
+// batchParams finds out the block's index. Blocks beyond the batch end.
+func batchParams(k *ptx.Kernel, dims int) batchIndex {
+	total := k.U32Param("batch")
+	b := batchIndex{flat: k.BlockZ().MAD(ptx.U(65535), k.BlockY())}
+	k.If(b.flat.Ge(total), k.Return)
+	rest := b.flat
+	b.index = make([]ptx.U32, dims)
+	sizes := make([]ptx.U32, dims)
+	for i := range sizes {
+		sizes[i] = k.U32Param(fmt.Sprintf("batch%d", i))
+	}
+	for i := dims - 1; i >= 0; i-- {
+		if i == 0 {
+			b.index[0] = rest
+			break
+		}
+		next := rest.Div(sizes[i])
+		b.index[i] = rest.Sub(next.Mul(sizes[i]))
+		rest = next
+	}
+	return b
+}
+
+func matrixParams(k *ptx.Kernel, name string, b batchIndex) place {
+	m := place{base: k.PtrParam(name), row: k.U64Param(name + "_row"), inner: k.U64Param(name + "_inner")}
+	for i, at := range b.index {
+		m.base = m.base.Add(at.Wide().Mul(k.U64Param(fmt.Sprintf("%s_batch%d", name, i))))
+	}
+	return m
+}
+
+// tailParams adds the parameters of the end of the kernel, and returns what is done to each number.
+func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(row, col ptx.U32, x []ptx.F32) []ptx.F32 {
+	var alpha, beta ptx.F32
+	var bias place
+	var hook Hook
+	var pair PairHook
+	if f.alpha {
+		alpha = k.F32Param("alpha")
+	}
+	if f.bias {
+		bias = matrixParams(k, "bias", b)
+		beta = k.F32Param("beta")
+	}
+	switch {
+	case f.pairs:
+		pair = f.epilogue.Pair(k)
+	case f.epilogue != nil:
+		hook = f.epilogue.Begin(k)
+	}
+	first := b.flat.Mul(m)
+	return func(row, col ptx.U32, x []ptx.F32) []ptx.F32 {
+		y := make([]ptx.F32, len(x))
+		for i := range x {
+			at := col
+			if i > 0 {
+				at = col.Add(ptx.U(i))
+			}
+			y[i] = x[i]
+			if f.alpha {
+				y[i] = y[i].Mul(alpha)
+			}
+			if f.bias {
+				y[i] = bias.at(row, at).LoadF32(0).FMA(beta, y[i])
+			}
+		}
+		if f.epilogue == nil {
+			return y
+		}
+		row = row.Add(first)
+		if f.pairs {
+			y, col = y[:len(y)/2], col.Shr(ptx.U(1))
+		}
+		all := slices.Clone(y[:cap(y)])
+		for i := range y {
+			at := col
+			if i > 0 {
+				at = col.Add(ptx.U(i))
+			}
+			if f.pairs {
+				y[i] = pair(k, row, at, all[2*i], all[2*i+1])
+			} else {
+				y[i] = hook(k, row, at, y[i])
+			}
+		}
+		return y
+	}
+}
+
+func storeAll(at ptx.Addr, x []ptx.F32) {
+	if len(x) == 1 {
+		at.StoreF32(0, x[0])
+		return
+	}
+	at.StoreF32s(0, x...)
+}
