@@ -2,5 +2,6 @@ package cuda
 
 // The packages below internal that register records, by an import each:
 import (
+	_ "github.com/essmc/essmc/runtime/cuda/internal/products"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/recurrence"
 )

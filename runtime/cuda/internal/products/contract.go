@@ -1,0 +1,220 @@
+package products
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// numberOf returns the type of numbers that kernels multiply for elements of a type.
+func numberOf(t tensor.DType) (kernel.SumType, bool) {
+	switch t {
+	case tensor.Float32:
+		return kernel.SumF32, true
+	case tensor.Float64:
+		return kernel.SumF64, true
+	case tensor.Float16:
+		return kernel.SumF16, true
+	case tensor.BFloat16:
+		return kernel.SumBF16, true
+	case tensor.Int32, tensor.Uint32:
+		return kernel.SumI32, true
+	case tensor.Int64, tensor.Uint64:
+		return kernel.SumI64, true
+	}
+	return 0, false
+}
+
+// letter is an axis of a sum of products: its size, and the distances of its indices in both factors and in the result. A
+// distance is 0 where the tensor lacks the axis, or has one index of it.
+type letter struct {
+	size, a, b, c int
+	sum           bool // the result lacks it
+}
+
+// merge joins neighbours along which all tensors go on evenly.
+func merge(l []letter) []letter {
+	var out []letter
+	for _, x := range l {
+		if x.size == 1 {
+			continue
+		}
+		if n := len(out); n > 0 {
+			if p := &out[n-1]; p.a == x.a*x.size && p.b == x.b*x.size && p.c == x.c*x.size {
+				*p = letter{p.size * x.size, x.a, x.b, x.c, x.sum}
+				continue
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// contraction is a sum of products: y over the letters of the result = Σ over all others of x·w.
+type contraction struct {
+	typ       kernel.SumType
+	x, w, y   kernel.Buffer
+	letters   []letter
+	precision kernel.Precision
+}
+
+// launch adds the work.
+func (c *contraction) launch(b *record.Builder) {
+	flops := int64(2)
+	for _, l := range c.letters {
+		flops *= int64(l.size)
+	}
+	b.Work(ir.Work{Flops: flops})
+	if p, ok := c.product(); ok {
+		for _, call := range p.Calls(b.Scratch) {
+			b.Launch(call)
+		}
+		return
+	}
+	k := kernel.Contraction{Type: c.typ, A: c.x, B: c.w, C: c.y}
+	for _, l := range c.letters {
+		axis := kernel.Axis{Size: l.size, A: l.a, B: l.b, C: l.c}
+		if l.sum {
+			k.Sums = append(k.Sums, axis)
+		} else {
+			k.Results = append(k.Results, axis)
+		}
+	}
+	for _, call := range k.Calls() {
+		b.Launch(call)
+	}
+}
+
+// product returns the sum as a product of matrices; false if it is none, or too small to be computed as one.
+func (c *contraction) product() (kernel.Product, bool) {
+	if c.typ != kernel.SumF32 || c.w == 0 {
+		return kernel.Product{}, false
+	}
+	var batch, rows, columns, sums []letter
+	for _, l := range c.letters {
+		switch {
+		case l.size == 1:
+		case l.sum:
+			sums = append(sums, l)
+		case l.a != 0 && l.b != 0 || l.a == 0 && l.b == 0:
+			batch = append(batch, l)
+		case l.a != 0:
+			rows = append(rows, l)
+		default:
+			columns = append(columns, l)
+		}
+	}
+	slices.SortStableFunc(sums, func(x, y letter) int { return cmp.Compare(y.a, x.a) })
+	rows, columns, sums = merge(rows), merge(columns), merge(sums)
+	if len(sums) > 1 {
+		return kernel.Product{}, false
+	}
+	largest := func(l []letter) letter {
+		best := -1
+		for i, x := range l {
+			if best < 0 || x.size >= l[best].size {
+				best = i
+			}
+		}
+		if best < 0 {
+			return letter{size: 1}
+		}
+		batch = append(batch, slices.Delete(slices.Clone(l), best, best+1)...)
+		return l[best]
+	}
+	m, n, k := largest(rows), largest(columns), letter{size: 1}
+	if len(sums) == 1 {
+		k = sums[0]
+	}
+	slices.SortStableFunc(batch, func(x, y letter) int { return cmp.Compare(y.c, x.c) })
+	p := kernel.Product{M: m.size, N: n.size, K: k.size, Precision: c.precision,
+		A: kernel.Matrix{Buffer: c.x, Row: m.a, Inner: k.a, Batch: []int{}},
+		B: kernel.Matrix{Buffer: c.w, Row: n.b, Inner: k.b, Batch: []int{}},
+		C: kernel.Matrix{Buffer: c.y, Row: m.c, Inner: n.c, Batch: []int{}}}
+	for _, l := range batch {
+		p.Batch = append(p.Batch, l.size)
+		p.A.Batch, p.B.Batch, p.C.Batch = append(p.A.Batch, l.a), append(p.B.Batch, l.b), append(p.C.Batch, l.c)
+	}
+	if p.N > 1 && p.C.Inner != 1 && p.C.Row == 1 || p.M > 8 && p.N <= 8 && p.A.Inner == 1 {
+		p.A, p.B, p.M, p.N = p.B, p.A, p.N, p.M
+		p.C.Row, p.C.Inner = p.C.Inner, p.C.Row
+	}
+	few := min(p.M, p.N)
+	if few <= 8 && p.K < 32 || !p.Small() && (few < 4 || p.M*p.N < 64 && p.K < 256) {
+		return p, false
+	}
+	return p, true
+}
+
+// weights returns a constant as N × K numbers of float32; row and inner are the distances of its elements.
+func weights(b *record.Builder, v *lowering.Value, n, k, row, inner int) kernel.Matrix {
+	if v.Const.DType() == tensor.Float32 && k%4 == 0 && inner == 1 && row == k {
+		return kernel.Matrix{Buffer: b.Buffer(v), Row: k, Inner: 1}
+	}
+	return ordered(b, v, n, k, row, inner, "", func(i int) int { return i })
+}
+
+// ordered is weights, with rows in another order, which name names.
+func ordered(b *record.Builder, v *lowering.Value, n, k, row, inner int, name string, order func(i int) int) kernel.Matrix {
+	t, wide := v.Const, (k+3)/4*4
+	if n*wide == 0 {
+		return kernel.Matrix{Row: wide, Inner: 1}
+	}
+	make := func() []byte {
+		x, err := t.Float64s()
+		if err != nil {
+			return nil
+		}
+		out := make([]byte, 4*n*wide)
+		for i := range n {
+			for j := range k {
+				binary.LittleEndian.PutUint32(out[4*(i*wide+j):], math.Float32bits(float32(x[order(i)*row+j*inner])))
+			}
+		}
+		return out
+	}
+	return kernel.Matrix{Buffer: b.Weights(t, fmt.Sprintf("%srows %dx%d by %d,%d", name, n, k, row, inner), make), Row: wide, Inner: 1}
+}
+
+// vector returns input i, a vector, as a matrix of which each row is the vector: of float32 on the device.
+func vector(b *record.Builder, s *lowering.Step, i int) (*kernel.Matrix, bool) {
+	v := s.In[i]
+	if v.Const == nil {
+		return &kernel.Matrix{Buffer: b.Buffer(v), Inner: 1}, b.Binding.IsFloat32(v)
+	}
+	m := weights(b, v, 1, v.Const.Len(), v.Const.Len(), 1)
+	m.Row = 0
+	return &m, true
+}
+
+// constant reports whether input i is a constant of numbers.
+func constant(s *lowering.Step, i int) bool {
+	if s.Absent(i) || s.In[i].Const == nil {
+		return false
+	}
+	t := s.In[i].Const.DType()
+	return t == tensor.Float32 || t == tensor.Float64 || t == tensor.Float16 || t == tensor.BFloat16
+}
+
+// precision is that of a dense product with constant weights, which the option for products may lower.
+func precision(b *record.Builder, n, k int) kernel.Precision {
+	if b.Binding.Program.Config.Products == tensor.BFloat16 && n >= 32 && k >= 32 {
+		return kernel.BF16
+	}
+	return kernel.Float32
+}
+
+func launch(b *record.Builder, p kernel.Product) {
+	b.Work(ir.Work{Flops: 2 * int64(p.M*p.N) * int64(p.K*volume(p.Batch))})
+	for _, c := range p.Calls(b.Scratch) {
+		b.Launch(c)
+	}
+}
