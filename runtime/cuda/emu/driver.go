@@ -37,7 +37,7 @@ type Driver struct {
 	options   Options
 	devices   []*device
 	started   bool
-	current   driver.Context
+	current   map[int]driver.Context // by thread
 	handles   uintptr
 	modules   map[driver.Module]*loaded
 	functions map[driver.Function]*function
@@ -126,7 +126,7 @@ func New(o Options) *Driver {
 	d := &Driver{options: o, modules: map[driver.Module]*loaded{}, functions: map[driver.Function]*function{},
 		pools: map[driver.Pool]*pool{}, streams: map[driver.Stream]*stream{}, events: map[driver.Event]*event{},
 		graphs: map[driver.Graph]*graph{}, execs: map[driver.Exec]*graph{}, hosts: map[*byte]int{},
-		owners: map[*allocation]*pool{}, handles: 0x1000, rand: random{o.Seed ^ 0x5eed}}
+		owners: map[*allocation]*pool{}, current: map[int]driver.Context{}, handles: 0x1000, rand: random{o.Seed ^ 0x5eed}}
 	for i := range o.Devices {
 		d.devices = append(d.devices, &device{driver: d, number: driver.Device(i), next: firstAddress + uint64(i)*deviceRange,
 			context: driver.Context(0xc0 + i)})
@@ -212,8 +212,14 @@ func (d *Driver) work(call string) (*device, error) {
 	if err := d.enter(call); err != nil {
 		return nil, err
 	}
+	c := d.current[thread()]
+	if len(d.devices) == 1 { // goroutines of tests move from thread to thread
+		for _, c = range d.current {
+			break
+		}
+	}
 	for _, v := range d.devices {
-		if v.context == d.current && d.current != 0 {
+		if v.context == c && c != 0 {
 			if v.retains == 0 {
 				return nil, d.misuse(call, driver.InvalidContext, "the context was released")
 			}
@@ -223,7 +229,7 @@ func (d *Driver) work(call string) (*device, error) {
 			return v, nil
 		}
 	}
-	return nil, d.misuse(call, driver.InvalidContext, "no context is current")
+	return nil, d.misuse(call, driver.InvalidContext, "no context is current on this thread")
 }
 
 func (d *Driver) handle() uintptr {
@@ -337,8 +343,7 @@ func (d *Driver) ReleaseContext(n driver.Device) error {
 	return nil
 }
 
-// SetContext makes c current for all calls: which thread a goroutine runs on is not told. Programs for several devices call it
-// before each call, or each executor uses one device and a driver of its own.
+// SetContext makes c current on the calling thread; of a driver of one device, for all threads.
 func (d *Driver) SetContext(c driver.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -347,7 +352,10 @@ func (d *Driver) SetContext(c driver.Context) error {
 	}
 	for _, v := range d.devices {
 		if v.context == c && v.retains > 0 || c == 0 {
-			d.current = c
+			if len(d.devices) == 1 {
+				clear(d.current)
+			}
+			d.current[thread()] = c
 			return nil
 		}
 	}
