@@ -96,7 +96,7 @@ var rooms = []struct {
 	{"runtime/cuda/driver", nil},
 	{"runtime/cuda/driver/libcuda", []string{"runtime/cuda/driver", purego, "golang.org/x/sys"}},
 	{"runtime/cuda/ptx", nil},
-	{"runtime/cuda/kernel", []string{"ir/scalar", "ir/tensor", "runtime/cuda/driver", "runtime/cuda/ptx"}},
+	{"runtime/cuda/kernel", []string{"ir/scalar", "ir/tensor", "ops/fft", "runtime/cuda/driver", "runtime/cuda/ptx"}},
 	{"runtime/cuda/emu", []string{"runtime/cuda/driver"}},
 	{"runtime/cuda", []string{"ir", "ir/scalar", "ir/tensor", "ops", "ops/essm", "ops/std", "runtime", "runtime/lowering",
 		"runtime/cuda/driver", "runtime/cuda/emu", "runtime/cuda/ptx", "runtime/cuda/kernel"}},

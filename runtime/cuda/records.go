@@ -4,4 +4,5 @@ package cuda
 import (
 	_ "github.com/essmc/essmc/runtime/cuda/internal/products"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/recurrence"
+	_ "github.com/essmc/essmc/runtime/cuda/internal/rows"
 )

@@ -10,7 +10,7 @@
 // every card. No atomic additions of floating-point numbers; no block waits for another. Each kernel is held against a plain
 // evaluation in float64, at odd sizes, on the emulator.
 //
-// The package imports ir/scalar, ir/tensor (for element types), and runtime/cuda/ptx and runtime/cuda/driver.
+// The package imports ir/scalar, ir/tensor (for element types), ops/fft (for tables), and runtime/cuda/ptx and runtime/cuda/driver.
 package kernel
 
 import (

@@ -1,0 +1,103 @@
+package rows
+
+import (
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(
+		record.Record{Op: "LayerNormalization", Takes: takesNorm, Build: layerNorm},
+		record.Record{Op: "RMSNormalization", Takes: takesNorm, Build: rmsNorm},
+		record.Record{Op: "essm.ScalarNorm", Takes: takesScalarNorm, Build: scalarNorm},
+		record.Record{Op: "essm.InstanceNorm", Takes: float32s(1), Build: instanceNorm},
+	)
+}
+
+// takesNorm takes norms of float32. Weights may be constants of another type.
+func takesNorm(s *lowering.Step) bool {
+	for i := 1; i < len(s.In); i++ {
+		if !s.Absent(i) && s.In[i].Const == nil && !s.Float32Input(i) {
+			return false
+		}
+	}
+	// Statistics are of float32 as X is, whatever the computation should be in.
+	return float32s(1)(s) && (s.Node.Attrs.Int("stash_type", 1) == 1 || !given(s, 1) && !given(s, 2))
+}
+
+// last brings the axes from attribute axis on to a common scale.
+func last(b *record.Builder, s *lowering.Step, centered bool) bool {
+	d := b.Binding
+	shape := d.ShapeOf(s, 0)
+	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape))
+	if err != nil || !given(s, 0) || !d.IsFloat32(s.Out[0]) {
+		return false
+	}
+	width := size(shape[axis:])
+	rows := size(shape[:axis])
+	if width == 0 || rows == 0 {
+		return true
+	}
+	n := kernel.Norm{Width: width, Centered: centered, Statistics: given(s, 1) || given(s, 2)}
+	o := kernel.NormOperands{Y: b.Buffer(s.Out[0]), X: b.Buffer(s.In[0]), Rows: rows, Gain: 1,
+		Epsilon: s.Node.Attrs.Float("epsilon", float64(float32(1e-5)))}
+	for i, to := range []*kernel.Buffer{&o.Scale, &o.Shift} {
+		if s.Absent(i + 1) {
+			continue
+		}
+		x, ok := numbers(b, s.In[i+1])
+		if !ok || size(d.ShapeOf(s, i+1)) != width {
+			return false
+		}
+		*to = x
+	}
+	n.Scale, n.Shift = o.Scale != 0, o.Shift != 0
+	if n.Statistics {
+		for i, to := range []*kernel.Buffer{&o.Mean, &o.Factor} {
+			if given(s, i+1) {
+				*to = b.Buffer(s.Out[i+1])
+			} else {
+				*to = b.Scratch(4 * rows)
+			}
+		}
+	}
+	if rows > kernel.MaxRows || width > kernel.MaxRows {
+		return false
+	}
+	b.Launch(n.Call(o))
+	return true
+}
+
+func layerNorm(b *record.Builder, s *lowering.Step) bool { return last(b, s, true) }
+
+func rmsNorm(b *record.Builder, s *lowering.Step) bool { return last(b, s, false) }
+
+func takesScalarNorm(s *lowering.Step) bool {
+	return float32s(1)(s) && len(s.Constant64(1)) == 1 && len(s.Constant64(2)) == 1
+}
+
+func scalarNorm(b *record.Builder, s *lowering.Step) bool {
+	rows, width := lowering.Features(b.Binding.ShapeOf(s, 0))
+	if rows == 0 || width == 0 {
+		return true
+	}
+	if rows > kernel.MaxRows || width > kernel.MaxRows {
+		return false
+	}
+	b.Launch(kernel.Norm{Width: width, Centered: true}.Call(kernel.NormOperands{Y: b.Buffer(s.Out[0]), X: b.Buffer(s.In[0]),
+		Rows: rows, Offset: s.Constant64(1)[0], Gain: s.Constant64(2)[0]}))
+	return true
+}
+
+func instanceNorm(b *record.Builder, s *lowering.Step) bool {
+	shape := b.Binding.ShapeOf(s, 0)
+	if size(shape) == 0 {
+		return true
+	}
+	call, ok := kernel.NormColumns(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), shape[0], shape[1], shape[2],
+		s.Node.Attrs.Float("epsilon", 1e-5))
+	b.Launch(call)
+	return ok
+}

@@ -1,0 +1,206 @@
+package rows_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	_ "github.com/essmc/essmc/ops/essm"
+	_ "github.com/essmc/essmc/ops/microsoft"
+	"github.com/essmc/essmc/ops/opstest"
+	"github.com/essmc/essmc/ops/opstest/samples"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/backendtest"
+	"github.com/essmc/essmc/runtime/cuda/internal/kerneltest"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	_ "github.com/essmc/essmc/runtime/cuda/internal/rows"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// backend implements steps that have records.
+type backend struct{}
+
+func (backend) Name() string { return "rows" }
+func (backend) Implement(_ *lowering.Compiler, s *lowering.Step) lowering.Support {
+	if record.For(s) != nil {
+		return lowering.Implemented
+	}
+	return lowering.Evaluate
+}
+
+// run computes a graph of one step by its record, on an emulated device. It returns nil if it has none, or if that does
+// not compute the shapes; built says whether it has one.
+func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, built bool) {
+	t.Helper()
+	p, err := lowering.Lower(g, runtime.Config{Threads: 1}, backend{})
+	if err != nil || len(p.Steps) != 1 || record.For(p.Steps[0]) == nil {
+		return nil, false
+	}
+	b := runtime.Binding{}
+	for _, v := range in {
+		x, ok := v.(*tensor.Tensor)
+		if !ok {
+			b.Inputs = append(b.Inputs, nil) // it is absent
+			continue
+		}
+		b.Inputs = append(b.Inputs, lowering.TypeOf(x.DType(), x.Shape()))
+	}
+	d := p.Bind(b, nil)
+	if d.Err() != nil {
+		return nil, false
+	}
+	s := p.Steps[0]
+	for _, v := range append(s.In[:len(s.In):len(s.In)], s.Out...) {
+		if v != nil && d.Shape(v) == nil && !d.Missing(v) {
+			return nil, false
+		}
+	}
+	bench, builder := kerneltest.New(t), record.NewBuilder(d)
+	device := map[kernel.Buffer]kernel.Buffer{}
+	place := func(x kernel.Buffer) kernel.Buffer {
+		if x == 0 || device[x] != 0 {
+			return device[x]
+		}
+		at := func() kernel.Buffer {
+			switch m := builder.Memory(x); {
+			case m.Constant != nil:
+				return bench.In(m.Constant.Make())
+			case m.Scratch > 0:
+				return bench.Out(m.Scratch)
+			case m.Value.Const != nil:
+				return bench.In(m.Value.Const.Bytes())
+			default:
+				for i, v := range p.Inputs {
+					if v == m.Value {
+						return bench.In(in[i].(*tensor.Tensor).Bytes())
+					}
+				}
+				return bench.Out(builder.Bytes(m.Value))
+			}
+		}
+		device[x] = at()
+		return device[x]
+	}
+	builder.Begin(s.Node)
+	if !record.For(s).Build(builder, s) {
+		return nil, true
+	}
+	for _, w := range builder.Keep().Work {
+		call := *w.Call
+		call.Args = append([]kernel.Arg(nil), call.Args...)
+		for i := range call.Args {
+			call.Args[i].Buffer = place(call.Args[i].Buffer)
+		}
+		bench.Run(call)
+	}
+	for _, v := range p.Outputs {
+		x := tensor.New(d.DType(v), d.Shape(v)...)
+		if at := builder.Uses(v); at != 0 {
+			copy(x.Bytes(), bench.Bytes(place(at)))
+		}
+		out = append(out, x)
+	}
+	return out, true
+}
+
+// least is the number of random cases that each operator of this package computes at least.
+var least = map[string]int{
+	"LayerNormalization": 3, "RMSNormalization": 3, "essm.ScalarNorm": 2, "essm.InstanceNorm": 2, "Softmax": 3,
+	"LogSoftmax": 3, "ReduceSum": 3, "ReduceMean": 3, "ReduceSumSquare": 3, "ReduceL1": 3, "ReduceL2": 3, "ReduceLogSum": 3,
+	"ReduceLogSumExp": 3, "ReduceMax": 3, "ReduceMin": 3, "ReduceProd": 3, "GlobalAveragePool": 1, "GlobalMaxPool": 1,
+	"GlobalLpPool": 1, "MaxPool": 2, "AveragePool": 2, "LpPool": 1, "essm.Pick": 2, "essm.PickStep": 2, "essm.Pair": 1, "DFT": 3, "essm.FourierMix": 2,
+}
+
+// Random applications of operators, and the samples of others, have the answers of the interpreter.
+func TestRecords(t *testing.T) {
+	computed, refused := map[string]int{}, map[string]int{}
+	check := func(name string, g *ir.Graph, in map[string]tensor.Datum) {
+		op := g.Nodes[0].Op
+		truth, err := runtime.New(g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := truth.NewSession().Run(context.Background(), in)
+		if err != nil {
+			return
+		}
+		list := make([]tensor.Datum, len(g.Inputs))
+		for i, v := range g.Inputs {
+			list[i] = in[v.Name]
+		}
+		got, built := run(t, g, list)
+		if got == nil {
+			if built {
+				refused[op.FullName()]++
+			}
+			return
+		}
+		computed[op.FullName()]++
+		for i, v := range g.Outputs {
+			if d := backendtest.Diff(got[i], want[v.Name], op.Tol); d != "" {
+				t.Errorf("%s: %s: %s", name, g.Nodes[0], d)
+			}
+		}
+	}
+	backendtest.Seeded(t, 12, func(c backendtest.Case) bool {
+		if c.Suite != "ops" || len(c.Graph.Nodes) != 1 || least[c.Graph.Nodes[0].Op.FullName()] == 0 ||
+			!ops.Newest(c.Graph.Nodes[0].Op) {
+			return false
+		}
+		for _, in := range c.In {
+			check(c.Name, c.Graph, in)
+		}
+		return true
+	})
+	for _, op := range ops.Default.All() {
+		if least[op.FullName()] == 0 || !ops.Newest(op) {
+			continue
+		}
+		for i, s := range samples.Of(op) {
+			g, in := graph(t, op, s)
+			check(fmt.Sprintf("sample %d", i), g, in)
+		}
+	}
+	for op, n := range least {
+		if computed[op] < n {
+			t.Errorf("%s: %d cases are computed, and %d refused", op, computed[op], refused[op])
+		}
+	}
+	t.Log("computed", computed, "refused", refused)
+}
+
+// graph is a graph of one node.
+func graph(t *testing.T, op *ir.Op, s opstest.Sample) (*ir.Graph, map[string]tensor.Datum) {
+	t.Helper()
+	b, in := ir.NewBuilder("sample", ops.Default, ops.Opsets()), map[string]tensor.Datum{}
+	var vals []*ir.Value
+	for i, d := range s.In {
+		x, ok := d.(*tensor.Tensor)
+		name := fmt.Sprintf("in%d", i)
+		switch {
+		case d == nil:
+			vals = append(vals, nil)
+		case ok && slices.Contains(s.Consts, i):
+			vals = append(vals, b.Const(name, x))
+		default:
+			vals = append(vals, b.Input(name, opstest.TypeOf(d, func(_, size int) ir.Dim { return ir.Const(int64(size)) })))
+			in[name] = d
+		}
+	}
+	for i, v := range b.Apply(op, s.Outs, vals, ir.NewAttrs(s.Attrs...)) {
+		if v != nil && !slices.Contains(s.Absent, i) {
+			b.Output(fmt.Sprintf("out%d", i), v)
+		}
+	}
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, in
+}
