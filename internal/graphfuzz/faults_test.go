@@ -50,9 +50,8 @@ var faults = []planted{
 		"i > 0 && v != nil && len(uses[v]) <= 1 &&"},
 	{"a pass that overlooks attributes", "passes/cse.go", "fmt.Fprintf(&b, \"%s=%v;\", a.Name, v)",
 		"fmt.Fprintf(&b, \"%s=%T;\", a.Name, v)"},
-	{"a state of a stream in another's place", "runtime/stream.go",
-		"\t\t\tn := copy(rest, d.(*tensor.Tensor).Bytes())\n\t\t\trest = rest[n:]\n",
-		"\t\t\tcopy(rest, d.(*tensor.Tensor).Bytes())\n"},
+	{"a state of a stream in another's place", "runtime/stepper.go",
+		"\t\trest = rest[copy(rest, part(d, k, n)):]\n", "\t\tcopy(rest, part(d, k, n))\n"},
 }
 
 // TestPlanted runs the long mode on a build with each fault, until it finds it, for ESSMC_FUZZ_PLANTED at most. It logs a

@@ -162,7 +162,7 @@ func (e *expectation) judge(got Data, tol func(n *ir.Node) float64, raised bool)
 		if strange(e.graph, e.in, raised) {
 			continue
 		}
-		v.poles = has(e.graph, "Div", "Reciprocal")
+		v.poles, v.lossy = has(e.graph, "Div", "Reciprocal"), tol != nil
 		v.counts = has(e.graph, "Unique") || loops(e.graph) && empty(got[name]) && empty(e.wide[name])
 		if has(e.graph, "Scan", "SSM", "DenseScan", "DenseSSM", "DPLRScan", "StateSpace", "LongConv") { // states that cancel
 			most := 0.0
