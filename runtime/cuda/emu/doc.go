@@ -9,6 +9,10 @@
 // real one: memory in pools with limits, streams in order, capture into graphs, errors that stay after a kernel's fault. What
 // a program does against the rules is a finding (Driver.Findings).
 //
+// It checks as it runs (see checks): accesses out of bounds or not aligned, reads of memory that nobody wrote, races on shared
+// and global memory, barriers and shuffles without all threads, asynchronous copies that are read too early. It counts
+// (Driver.Counters): instructions by class, operations, bytes of global memory by sectors, passes over the banks of shared memory.
+//
 // What it does not model: time, caches, the order of memory between threads that no barrier orders (races are findings
 // instead), textures, surfaces, functions called from kernels, clusters, and instructions of single architectures (wgmma,
 // bulk copies).

@@ -25,7 +25,7 @@ type Options struct {
 	// MatrixBits is how many bits below float32's last tensor cores keep while they add products; 0: 1, as the A100 does, and
 	// less than 0: none. MatrixBlock is how many products they add at once; 0: 4 of TF32, 8 of 16 bits.
 	MatrixBits, MatrixBlock int
-	// Unchecked leaves out the checks beside those of bounds and barriers, and the counters.
+	// Unchecked leaves out the checks beside those of bounds, alignment and barriers, and the counters.
 	Unchecked bool
 	// Fail is asked before each call, which it lets fail by a code other than Success. n counts the calls from 1.
 	Fail func(call string, n int) driver.Code
@@ -49,6 +49,7 @@ type Driver struct {
 	hosts     map[*byte]int
 	owners    map[*allocation]*pool
 	observers []observer
+	watch     *watch // among them; nil with Unchecked
 	findings  []Finding
 	calls     int
 	launches  int
@@ -130,6 +131,10 @@ func New(o Options) *Driver {
 	for i := range o.Devices {
 		d.devices = append(d.devices, &device{driver: d, number: driver.Device(i), next: firstAddress + uint64(i)*deviceRange,
 			context: driver.Context(0xc0 + i)})
+	}
+	if !o.Unchecked {
+		d.watch = &watch{}
+		d.observers = append(d.observers, d.watch)
 	}
 	return d
 }

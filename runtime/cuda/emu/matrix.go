@@ -209,14 +209,6 @@ func matrixForm(shape, types string) (f matrixShape, ok bool) {
 	return f, (f.rb == 1 || f.rb == 2) && f.k%(4*f.per) == 0
 }
 
-// operations returns the floating-point operations of a product: two for each pair of elements; 0 for integers.
-func (f matrixShape) operations() int {
-	if f.isInt {
-		return 0
-	}
-	return 2 * f.m * 8 * f.k
-}
-
 func decodeMMA(c *compiler, s *statement) (exec, error) {
 	c.class, c.yields = classMatrix, true
 	op := s.op

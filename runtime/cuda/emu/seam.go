@@ -52,7 +52,7 @@ type observer interface {
 	access(a *access)
 	// barrier comes when all threads of the block that have not ended have arrived at barrier id.
 	barrier(b *block, id int)
-	// warpSync comes at bar.warp.sync, and at shuffles, votes and matrix instructions, which order the lanes of mask, too.
+	// warpSync comes at bar.warp.sync, and at shuffles and votes, which wait for the lanes of mask but order no memory.
 	warpSync(w *warp, in *instr, mask uint32)
 	// fence comes at membar and fence.
 	fence(w *warp, in *instr, mask uint32)

@@ -254,6 +254,12 @@ func (b *Bench) Bools(buf kernel.Buffer) []bool {
 	})
 }
 
+// Counters returns what kernels did since the last reset, on the card of the first seed.
+func (b *Bench) Counters() emu.Counters { return b.cards[0].drv.Counters() }
+
+// ResetCounters begins to count anew.
+func (b *Bench) ResetCounters() { b.cards[0].drv.ResetCounters() }
+
 // Assemble assembles a kernel by NVIDIA's ptxas for each architecture, logs what it takes there, and fails t where registers
 // are spilled. It skips the test where there is no ptxas.
 func Assemble(t testing.TB, code *kernel.Code) {

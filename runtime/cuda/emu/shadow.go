@@ -1,0 +1,139 @@
+package emu
+
+import "math/bits"
+
+// Shadow memory: of each byte whether it was written, and of each cell of a few bytes who read and wrote it last.
+
+// shadow is that of an allocation, or of a block's shared memory.
+type shadow struct {
+	bytes int
+	known []uint64 // a bit for each byte that was written
+	grain uint     // a cell is 1<<grain bytes: 4, or as few as the narrowest access
+	pages []*page
+}
+
+const pageBits = 8
+
+type page [1 << pageBits]cell
+
+// cell holds the last write and the last reads. Both are stamps.
+type cell struct{ written, read stamp }
+
+// stamp is an access: from its lowest bits, the lane, the place of the instruction in the kernel, flags, and the segment.
+// Segments count from 1, so that 0 is no access.
+//
+// A segment is the time of a warp between two points at which all its threads are ordered: barriers, and bar.warp.sync. Of
+// reads by several threads the stamp holds the last, and how far apart the threads were.
+type stamp uint64
+
+const (
+	laneBits      = 5
+	placeBits     = 18
+	levelShift    = laneBits + placeBits
+	atomicStamp   = stamp(1) << (levelShift + 2)
+	flyingStamp   = stamp(1) << (levelShift + 3) // an asynchronous copy that nobody has waited for
+	segmentShift  = levelShift + 4
+	sameThread    = 0
+	severalLanes  = 1 // of one warp
+	severalWarps  = 2 // of one block, with no barrier between them
+	severalBlocks = 3
+)
+
+func (m stamp) segment() uint64 { return uint64(m >> segmentShift) }
+func (m stamp) lane() int       { return int(m & (1<<laneBits - 1)) }
+func (m stamp) place() int      { return int(m >> laneBits & (1<<placeBits - 1)) }
+func (m stamp) level() int      { return int(m >> levelShift & 3) }
+
+// same reports whether both are of one segment and lane.
+func (m stamp) same(n stamp) bool { x := m ^ n; return x>>segmentShift|x&(1<<laneBits-1) == 0 }
+
+func newShadow(bytes int) *shadow {
+	return &shadow{bytes: bytes, known: make([]uint64, (bytes+63)/64), grain: 2, pages: make([]*page, bytes>>(2+pageBits)+1)}
+}
+
+// reset forgets all. Stamps may stay, since they are of segments before any later one.
+func (s *shadow) reset(bytes int) {
+	if words := (bytes + 63) / 64; words <= cap(s.known) && bytes <= s.bytes {
+		clear(s.known)
+		return
+	}
+	*s = *newShadow(bytes)
+}
+
+// narrow makes cells as small as an access of size bytes at an offset asks for.
+func (s *shadow) narrow(at, size int) {
+	grain := uint(bits.TrailingZeros(uint(at | size)))
+	if grain >= s.grain {
+		return
+	}
+	each := 1 << (s.grain - grain)
+	pages := make([]*page, s.bytes>>(grain+pageBits)+1)
+	for i, old := range s.pages {
+		if old == nil {
+			continue
+		}
+		for j := range old {
+			n := (i<<pageBits + j) * each
+			for k := n; k < n+each && k>>pageBits < len(pages); k++ {
+				p := &pages[k>>pageBits]
+				if *p == nil {
+					*p = new(page)
+				}
+				(*p)[k&(1<<pageBits-1)] = old[j]
+			}
+		}
+	}
+	s.grain, s.pages = grain, pages
+}
+
+// cell returns cell i.
+func (s *shadow) cell(i int) *cell {
+	p := s.pages[i>>pageBits]
+	if p == nil {
+		p = new(page)
+		s.pages[i>>pageBits] = p
+	}
+	return &p[i&(1<<pageBits-1)]
+}
+
+// isKnown reports whether size bytes from at were written. They lie in one word of 64 bytes.
+func (s *shadow) isKnown(at, size int) bool {
+	want := uint64(1)<<size - 1
+	return s.known[at>>6]>>(at&63)&want == want
+}
+
+// setKnown notes that size bytes from at, in one word of 64 bytes, hold something.
+func (s *shadow) setKnown(at, size int) { s.known[at>>6] |= (1<<size - 1) << (at & 63) }
+
+func (s *shadow) setUnknown(at, size int) { s.known[at>>6] &^= (1<<size - 1) << (at & 63) }
+
+// setAll notes that n bytes from at hold something.
+func (s *shadow) setAll(at, n int) {
+	for n > 0 && at&63 != 0 {
+		s.setKnown(at, 1)
+		at, n = at+1, n-1
+	}
+	for ; n >= 64; at, n = at+64, n-64 {
+		s.known[at>>6] = ^uint64(0)
+	}
+	for ; n > 0; at, n = at+1, n-1 {
+		s.setKnown(at, 1)
+	}
+}
+
+// copyFrom notes that n bytes from at are a copy of those of b from src.
+func (s *shadow) copyFrom(at, n int, b *shadow, src int) {
+	for n > 0 {
+		if at&63 == 0 && src&63 == 0 && n >= 64 {
+			s.known[at>>6] = b.known[src>>6]
+			at, src, n = at+64, src+64, n-64
+			continue
+		}
+		if b.isKnown(src, 1) {
+			s.setKnown(at, 1)
+		} else {
+			s.setUnknown(at, 1)
+		}
+		at, src, n = at+1, src+1, n-1
+	}
+}

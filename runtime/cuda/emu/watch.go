@@ -1,0 +1,25 @@
+package emu
+
+// watch is the observer of checks and counters.
+type watch struct {
+	checks
+	counters
+}
+
+var _ observer = (*watch)(nil)
+
+func (w *watch) launch(l *launch) {
+	w.checks.launch(l)
+	w.counters.launch(l)
+}
+
+func (w *watch) done(l *launch) { w.counters.done(l, w.distinct) }
+
+func (w *watch) access(a *access) {
+	w.counters.access(a)
+	w.checks.access(a)
+}
+
+func (w *watch) fence(*warp, *instr, uint32)                 {}
+func (w *watch) freed(*allocation)                           {}
+func (w *watch) hostRead(a *allocation, at uint64, n uint64) {}
