@@ -61,6 +61,7 @@ timed, without the first run.`,
 		Example: `  essmc bench model.essm --shape 8x1024
   essmc bench model --shape 1x16000 --threads 1 --kernel fft --repeat 50
   essmc bench model.essm --shape 1x4096 --precision int8
+  essmc bench model.essm --shape 8x1024 --device cuda
   essmc bench vad.onnx --shape input=1,512 --shape state=2,1,128 --input sr=16000
   essmc bench model.essm --shape 8x1024 --json`,
 		Args: args("MODEL"),
@@ -82,7 +83,10 @@ timed, without the first run.`,
 					return usagef("%s: --shape BxL is missing: samples x steps, as in 8x1024", cmd.CommandPath())
 				}
 			}
-			o := f.options(cmd)
+			o, err := f.options(cmd)
+			if err != nil {
+				return err
+			}
 			if len(o.Outputs) == 0 {
 				if o.Outputs, err = answers(m); err != nil {
 					return err

@@ -37,6 +37,7 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
   essmc compare model --shape 2x1024 --device-a ref
   essmc compare model --shape 1x4096 --kernel-a scan --kernel-b fft --tol 1e-6
   essmc compare model --shape 1x4096 --precision-a int8 --tol 0.05
+  essmc compare model.essm --shape 2x1024 --device-b cuda
   essmc compare old.onnx new.onnx --shape input=1,512 --device-a ref --device-b ref --values`,
 		Args: args("A", "[B]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +54,7 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
 		side *side
 		of   string
 	}{{&c.a, "a"}, {&c.b, "b"}} {
-		choiceVar(cmd, &s.side.device, "device-"+s.of, "device for "+strings.ToUpper(s.of), "cpu", "ref")
+		deviceVar(cmd, &s.side.device, "device-"+s.of, "device for "+strings.ToUpper(s.of))
 		choiceVar(cmd, &s.side.kernel, "kernel-"+s.of, "form of "+strings.ToUpper(s.of)+"'s state-space layers",
 			runtime.Kernels()...)
 		choiceVar(cmd, &s.side.precision, "precision-"+s.of, "of "+strings.ToUpper(s.of)+"'s dense products", "float32",
@@ -61,6 +62,7 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
 	}
 	c.threads = whole{0, 0}
 	cmd.Flags().Var(&c.threads, "threads", "number of threads; 0: all processors")
+	fallbackVar(cmd, &c.fallback)
 	return cmd
 }
 
@@ -72,15 +74,18 @@ type comparison struct {
 	tol     positive
 	values  bool
 	threads whole
+
+	fallback choice
 }
 
 // side is one of the two runs.
 type side struct {
-	path                      string
-	device, kernel, precision choice
-	model                     *open.Model
-	graph                     *ir.Graph
-	out                       map[string]tensor.Datum
+	path              string
+	device            device
+	kernel, precision choice
+	model             *open.Model
+	graph             *ir.Graph
+	out               map[string]tensor.Datum
 }
 
 func (s *side) String() string {
@@ -102,8 +107,13 @@ func (c *comparison) run(cmd *cobra.Command) error {
 				"in --device-a", cmd.CommandPath())
 	}
 	for _, s := range []*side{&c.a, &c.b} {
-		f := runFlags{device: s.device, precision: s.precision}
+		f := runFlags{device: s.device, precision: s.precision} // the fallback is of both
 		if err := f.check(cmd); err != nil {
+			return err
+		}
+	}
+	if c.a.device.kind() != deviceCUDA {
+		if err := checkFallback(cmd, &c.b.device, &c.fallback); err != nil {
 			return err
 		}
 	}
@@ -142,7 +152,7 @@ func (s *side) open(cmd *cobra.Command, shapes []string) (err error) {
 	if s.model, err = readModel(cmd, s.path, open.Options{Shapes: shapes}); err != nil {
 		return err
 	}
-	if s.device.value == "ref" {
+	if s.device.kind() == deviceRef {
 		s.graph, err = busy(cmd, "compiling", s.model.Source)
 	} else {
 		s.graph, err = busy(cmd, "compiling", s.model.Graph)
@@ -153,8 +163,12 @@ func (s *side) open(cmd *cobra.Command, shapes []string) (err error) {
 // compute runs one side. If the other side has run, its inputs are used: by name, or in order if the names differ.
 func (c *comparison) compute(cmd *cobra.Command, s *side,
 	first map[string]tensor.Datum) (map[string]tensor.Datum, error) {
-	f := runFlags{device: s.device, kernel: s.kernel, precision: s.precision, threads: c.threads}
-	model, err := runtime.New(s.graph, f.options(cmd))
+	f := runFlags{device: s.device, kernel: s.kernel, precision: s.precision, threads: c.threads, fallback: c.fallback}
+	o, err := f.options(cmd)
+	if err != nil {
+		return nil, err
+	}
+	model, err := runtime.New(s.graph, o)
 	if err != nil {
 		if !errors.Is(err, runtime.ErrOption) {
 			err = fmt.Errorf("%s: %w", s.path, err)
@@ -162,7 +176,9 @@ func (c *comparison) compute(cmd *cobra.Command, s *side,
 		return nil, err
 	}
 	defer model.Close()
-	warnUnchanged(cmd, s.model, model, s.precision.value)
+	if s.device.kind() == deviceCPU {
+		warnUnchanged(cmd, s.model, model, s.precision.value)
+	}
 	var in *feed.Inputs
 	if first == nil {
 		if in, err = c.firstInputs(model, s); err != nil {

@@ -30,7 +30,8 @@ func newExplainCommand() *cobra.Command {
 	var why, lowered bool
 	var outputs []string
 	var threads whole
-	var precision choice
+	var precision, fallback choice
+	var on device
 	cmd := &cobra.Command{
 		Use:     "explain MODEL",
 		Short:   "Show the work of each pass, and the form of each layer, with reasons",
@@ -48,17 +49,27 @@ another form.
 --why lists near misses: parts of the graph that a pass almost recognized, such as
 state-space layers that an exporter has expanded, with the condition that failed.
 
---lowered prints only the steps that the cpu backend makes of the graph. With --shape it
+--device cuda explains runs on an NVIDIA card: with --fallback cpu, the operators that the
+processor computes, why, and the copies that they cost.
+
+--lowered prints only the steps that the backend makes of the graph. With --shape it
 prints the plan for that shape: the steps that run together, their kernels, and the
 places of values in memory.`,
 		Example: `  essmc explain model
   essmc explain model.essm --shape 8x16000
   essmc explain model.onnx --why
   essmc explain model --lowered --shape 1x16000
+  essmc explain model.onnx --device cuda --fallback cpu
   essmc explain model --html passes.html`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(page, pageFile, args[0]); err != nil {
+				return err
+			}
+			if on.value == deviceRef {
+				return usagef("%s: --device ref has no forms; expected cpu or cuda", cmd.CommandPath())
+			}
+			if err := checkFallback(cmd, &on, &fallback); err != nil {
 				return err
 			}
 			var seen []passes.Snapshot
@@ -95,7 +106,10 @@ places of values in memory.`,
 			o := runtime.Options{Threads: threads.value, Precision: precisions[precision.value], Outputs: outputs,
 				Copy: ownCopy(m)}
 			measured := tuned(cmd)
-			o.Backend = cpuBackend(measured)
+			o.Backend, err = on.backend(fallback.value, func() []cpu.Option { return withCosts(measured) })
+			if err != nil {
+				return err
+			}
 			model, failed := m.Compile(o)
 			if failed == nil {
 				defer model.Close()
@@ -120,12 +134,14 @@ places of values in memory.`,
 			if failed != nil {
 				return failed
 			}
-			return explainForms(w, m, model, s, measured)
+			return explainForms(w, m, model, s, on.kind(), measured)
 		},
 	}
 	modelCompletion(cmd)
 	cmd.Flags().Var(&s, "shape", "sizes for the choice of forms: samples x steps, or by name (default 1x1024)")
 	outputsVar(cmd, &outputs, "explain runs that compute only these outputs: `NAMES` with commas (default: all)")
+	deviceVar(cmd, &on, "device", "cpu, or cuda, an NVIDIA card")
+	fallbackVar(cmd, &fallback)
 	choiceVar(cmd, &precision, "precision", "say which products run in low precision", "float32", "bf16", "int8")
 	threads = whole{0, 0}
 	cmd.Flags().Var(&threads, "threads", "number of threads; 0: all processors")
@@ -248,12 +264,12 @@ func printNotes(w io.Writer, notes []string) {
 	}
 }
 
-// cpuBackend returns the cpu backend with measured constants, if there are any.
-func cpuBackend(measured *tune.File) runtime.Backend {
+// withCosts returns the options of the cpu backend with measured constants, if there are any.
+func withCosts(measured *tune.File) []cpu.Option {
 	if measured == nil {
-		return cpu.New()
+		return nil
 	}
-	return cpu.New(cpu.WithCosts(measured.Costs))
+	return []cpu.Option{cpu.WithCosts(measured.Costs)}
 }
 
 // noState names the input for the state before the first step, which most runs of whole sequences do without.
@@ -283,11 +299,15 @@ func printLowered(w io.Writer, m *open.Model, model *runtime.Model, s shape) (er
 }
 
 // explainForms prints the backend's choices.
-func explainForms(w io.Writer, m *open.Model, model *runtime.Model, s shape, measured *tune.File) error {
+func explainForms(w io.Writer, m *open.Model, model *runtime.Model, s shape, kind string,
+	measured *tune.File) error {
 	constants := fmt.Sprintf("default constants, kernels %s; essmc tune can measure this machine", cpu.Kernels())
 	if measured != nil {
 		constants = fmt.Sprintf("constants from essmc tune of %s, kernels %s", measured.Time.Format("2006-01-02"),
 			measured.Kernels)
+	}
+	if kind != deviceCPU {
+		constants = ""
 	}
 	given := s.given()
 	s = s.orDefault(model.Graph(), m.Dims)
@@ -295,7 +315,7 @@ func explainForms(w io.Writer, m *open.Model, model *runtime.Model, s shape, mea
 	if err == nil {
 		var choices []runtime.Choice
 		if choices, err = model.Explain(dims, noState(model)...); err == nil {
-			return printForms(w, choices, s, given, constants)
+			return printForms(w, choices, s, given, kind, constants)
 		}
 	}
 	if !given {
@@ -304,7 +324,7 @@ func explainForms(w io.Writer, m *open.Model, model *runtime.Model, s shape, mea
 	return fmt.Errorf("%s: %w", m.Name, err)
 }
 
-func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, constants string) error {
+func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, kind, constants string) error {
 	what := ""
 	if text := s.String(); text != "" {
 		what = " for " + text
@@ -312,12 +332,14 @@ func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, cons
 	if !given && what != "" {
 		what += " (--shape BxL for another)"
 	}
-	fmt.Fprintf(w, "\nForms on the cpu%s\n", what)
+	fmt.Fprintf(w, "\nForms on %s%s\n", map[string]string{deviceCPU: "the cpu", deviceCUDA: "the card"}[kind], what)
 	if len(choices) == 0 {
 		fmt.Fprintf(w, "  no node has several forms\n")
 		return nil
 	}
-	fmt.Fprintf(w, "  estimates with %s\n", constants)
+	if constants != "" {
+		fmt.Fprintf(w, "  estimates with %s\n", constants)
+	}
 	columns := []table.Column{{Title: "node", Width: 40}, {Title: "form"}, {Title: "time", Right: true},
 		{Title: "GFLOP", Right: true},
 		{Title: "memory", Right: true}, {Title: "why", Width: 44}}

@@ -19,7 +19,6 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
-	"github.com/essmc/essmc/runtime/ref"
 )
 
 // choice is a flag with a fixed set of values.
@@ -302,16 +301,18 @@ func changed(cmd *cobra.Command, flag string) bool {
 // runFlags are the flags of commands that run a model.
 type runFlags struct {
 	sourceFlags
-	kernel, device, precision choice
-	threads                   whole
-	outputs                   []string
+	kernel, precision, fallback choice
+	device                      device
+	threads                     whole
+	outputs                     []string
 }
 
 func (f *runFlags) register(cmd *cobra.Command) {
 	choiceVar(cmd, &f.kernel, "kernel", "form of state-space layers", runtime.Kernels()...)
 	f.threads = whole{0, 0}
 	cmd.Flags().Var(&f.threads, "threads", "number of threads; 0: all processors")
-	choiceVar(cmd, &f.device, "device", "cpu, or ref, the reference interpreter, which is slow and exact", "cpu", "ref")
+	deviceVar(cmd, &f.device, "device", deviceUsage)
+	fallbackVar(cmd, &f.fallback)
 }
 
 // outputsVar adds the flag for the outputs to compute.
@@ -347,11 +348,20 @@ func (f *runFlags) registerExact(cmd *cobra.Command) {
 
 // check refuses invalid combinations before any file is opened.
 func (f *runFlags) check(cmd *cobra.Command) error {
-	if f.precision.value == "float64" && f.device.value != "ref" {
+	kind := f.device.kind()
+	if f.precision.value == "float64" && kind != deviceRef {
 		return usagef("%s: --precision float64 needs --device ref", cmd.CommandPath())
 	}
-	if p := f.precision.value; (p == "bf16" || p == "int8") && f.device.value == "ref" {
+	if p := f.precision.value; p == "bf16" && kind == deviceRef || p == "int8" && kind != deviceCPU {
 		return usagef("%s: --precision %s needs --device cpu", cmd.CommandPath(), p)
+	}
+	return checkFallback(cmd, &f.device, &f.fallback)
+}
+
+// checkFallback refuses a fallback for devices that run all operators.
+func checkFallback(cmd *cobra.Command, d *device, fallback *choice) error {
+	if fallback.value == deviceCPU && d.kind() != deviceCUDA {
+		return usagef("%s: --fallback cpu needs --device cuda", cmd.CommandPath())
 	}
 	return nil
 }
@@ -365,20 +375,22 @@ func (f *runFlags) compiled(cmd *cobra.Command, path string, inputs []string) (*
 	if err != nil {
 		return nil, err
 	}
-	return f.compileModel(cmd, m, f.options(cmd))
+	o, err := f.options(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return f.compileModel(cmd, m, o)
 }
 
 // precisions maps values of --precision to types. Other values need no option.
 var precisions = map[string]tensor.DType{"float64": tensor.Float64, "bf16": tensor.BFloat16, "int8": tensor.Int8}
 
 // options returns the options of the runtime.
-func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
-	o := runtime.Options{Backend: ref.New(), Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
-	if f.device.value != "ref" {
-		o.Backend = cpu.New(tunedOptions(cmd)...)
-	}
+func (f *runFlags) options(cmd *cobra.Command) (o runtime.Options, err error) {
+	o = runtime.Options{Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
 	o.Precision, o.Outputs = precisions[f.precision.value], f.outputs
-	return o
+	o.Backend, err = f.device.backend(f.fallback.value, func() []cpu.Option { return tunedOptions(cmd) })
+	return o, err
 }
 
 // compileModel prepares a model to run: the source graph on the interpreter, and the graph after the passes on other
@@ -386,11 +398,11 @@ func (f *runFlags) options(cmd *cobra.Command) runtime.Options {
 func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Options) (*runtime.Model, error) {
 	o.Copy = ownCopy(m)
 	compile := m.Compile
-	if f.device.value == "ref" {
+	if f.device.kind() == deviceRef {
 		compile = m.CompileSource
 	}
 	model, err := busy(cmd, "compiling", func() (*runtime.Model, error) { return compile(o) })
-	if err != nil || f.device.value == "ref" {
+	if err != nil || f.device.kind() == deviceRef {
 		return model, wrongOutputs(cmd, err)
 	}
 	if m.Kind != open.Plan { // warnings of a plan were printed when it was compiled
@@ -398,7 +410,7 @@ func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Opt
 			warn(cmd, "%s", w)
 		}
 	}
-	if !o.Profile { // a second time, of the same model
+	if !o.Profile && f.device.kind() == deviceCPU { // with Profile a second time, of the same model
 		warnUnchanged(cmd, m, model, f.precision.value)
 	}
 	return model, nil

@@ -53,6 +53,7 @@ The text ends at the end token that generation_config.json or config.json in the
 directory states (eos_token_id), at one given by --stop, or after --max-new-tokens.`,
 		Example: `  essmc generate mamba-130m-hf --prompt Hello
   essmc generate mamba-130m-hf --prompt Once --temperature 0.8 --top-p 0.95 --seed 1
+  essmc generate mamba-130m-hf --prompt Hello --device cuda
   essmc generate model.essm --prompt-ids 12092,13,309 --max-new-tokens 20`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

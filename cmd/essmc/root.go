@@ -55,7 +55,7 @@ from "essmc compile", or a graph as IR text.`,
 	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newImportCommand(), newCompileCommand(),
 		newExportCommand(),
 		newRunCommand(), newStreamCommand(), newGenerateCommand(), newVerifyCommand(), newCompareCommand(), newBenchCommand(),
-		newTuneCommand(), newTestCommand(),
+		newTuneCommand(), newTestCommand(), newDevicesCommand(),
 		newInspectCommand(), newExplainCommand(), newOpsCommand(),
 		newVersionCommand(), newCompletionCommand())
 	root.SetHelpCommand(newHelpCommand())

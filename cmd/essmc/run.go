@@ -46,14 +46,18 @@ a sequence in chunks, and its state with each chunk, needs --state; outputs abou
 chunk are concatenated along a new first dimension. See also essmc stream.
 
 --device ref runs the graph of the source, node by node; --device cpu runs the graph
-after the passes. --dump also runs the graph of the source on the interpreter, and
-writes every computed value to DIR/NAME.npy; DIR/values.tsv lists values and files.`,
+after the passes, and so does --device cuda, on an NVIDIA card (cuda:1: on the second;
+essmc devices lists them). Models with an operator that has no kernel there are refused,
+unless --fallback cpu lets the processor compute it. --dump also runs the graph of the
+source on the interpreter, and writes every computed value to DIR/NAME.npy;
+DIR/values.tsv lists values and files.`,
 		Example: `  essmc run model.essm --input x.npy
   essmc run model --input input=x.npy --input lengths=n.npy --output y.npy
   essmc run speech.essm --input word.wav --top 5
   essmc run model.essm --input x.npy --outputs output --output y.npy
   essmc run vad.onnx --input input=speech.wav --input state=zeros.npy --input sr=16000
   essmc run vad.onnx --input input=speech.wav --input sr=16000 --state state=stateN --stream 512
+  essmc run model.essm --input x.npy --device cuda
   essmc run model --input x.npy --output y.npy --device ref --precision float64`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,7 +107,10 @@ func inputVar(cmd *cobra.Command, v *[]string) {
 
 func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []string, dump string, top, chunk int,
 	replace *target) (err error) {
-	o := f.options(cmd)
+	o, err := f.options(cmd)
+	if err != nil {
+		return err
+	}
 	var d *dumper
 	if dump != "" {
 		if d, err = newDumper(dump); err != nil {

@@ -64,6 +64,7 @@ that are the same for all chunks.`,
   arecord -f FLOAT_LE -r 16000 | essmc stream speech.essm --format f32 --chunk 160
   essmc stream model.essm --snapshot day1.state < day1.csv
   essmc stream model.essm --restore day1.state --snapshot day2.state < day2.csv
+  essmc stream model.essm --device cuda < steps.csv
   essmc stream vad.onnx --state state=stateN --input sr=16000 --chunk 512 --format f32 < speech.f32`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

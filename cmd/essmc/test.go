@@ -20,7 +20,6 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime/cpu"
-	"github.com/essmc/essmc/runtime/ref"
 )
 
 func newTestCommand() *cobra.Command {
@@ -34,11 +33,12 @@ expected outputs. ROOT is a folder of such folders, or a .tar.gz of one. Outputs
 compared as by the standard's own runner: floats to 1e-3 relative and 1e-7 absolute,
 everything else exactly.
 
---device cpu runs a model after the passes, as essmc run does; --device ref runs the
-graph of the file. Tests on the project's list of skipped ones, which has a reason for
+--device cpu and cuda run a model after the passes, as essmc run does; --device ref runs
+the graph of the file. Tests on the project's list of skipped ones, which has a reason for
 each, are not run. If a test fails, the exit code is 1.`,
 		Example: `  essmc test node-tests.tar.gz
   essmc test node -k 'dft|stft' --device ref
+  essmc test node --device cuda --fallback cpu
   essmc test node -j 4 --report report.json
   essmc test node --list`,
 		Args: args("ROOT"),
@@ -48,7 +48,8 @@ each, are not run. If a test fails, the exit code is 1.`,
 	cmd.Flags().VarP(&t.match, "match", "k", "run the tests whose names match `REGEX`")
 	t.jobs = whole{0, 0}
 	cmd.Flags().VarP(&t.jobs, "jobs", "j", "number of tests to run at once; 0: one per processor")
-	choiceVar(cmd, &t.device, "device", "cpu, or the reference interpreter", "cpu", "ref")
+	deviceVar(cmd, &t.device, "device", deviceUsage)
+	fallbackVar(cmd, &t.fallback)
 	cmd.Flags().StringVar(&t.report, "report", "",
 		"write names by result, in the format of ONNX's scoreboard, to `FILE`")
 	complete(cmd, "report", filesOf("json"))
@@ -78,7 +79,8 @@ func (e *expression) Set(s string) (err error) {
 type testRun struct {
 	match            expression
 	jobs             whole
-	device           choice
+	device           device
+	fallback         choice
 	report, markdown string
 	list             bool
 	out              target
@@ -89,6 +91,9 @@ func (t *testRun) run(cmd *cobra.Command, name string) error {
 		return usagef("%s: --markdown needs all tests, and cannot be combined with -k", cmd.CommandPath())
 	}
 	if err := t.out.check(t.report, reportFile, name); err != nil {
+		return err
+	}
+	if err := checkFallback(cmd, &t.device, &t.fallback); err != nil {
 		return err
 	}
 	root, err := nodetest.Open(name)
@@ -118,7 +123,7 @@ func (t *testRun) run(cmd *cobra.Command, name string) error {
 	if t.list && total > 0 {
 		return nil
 	}
-	o, err := testOptions(t.device.value, t.jobs.value)
+	o, err := testOptions(&t.device, t.fallback.value, t.jobs.value)
 	if err != nil {
 		return err
 	}
@@ -145,14 +150,17 @@ func (t *testRun) run(cmd *cobra.Command, name string) error {
 }
 
 // testOptions returns options that run a test's model on a device as `essmc run` does.
-func testOptions(device string, jobs int) (nodetest.Options, error) {
+func testOptions(d *device, fallback string, jobs int) (o nodetest.Options, err error) {
 	skip, err := nodetest.Skips()
+	if err != nil {
+		return o, err
+	}
 	if jobs == 0 {
 		jobs = goruntime.GOMAXPROCS(0)
 	}
-	o := nodetest.Options{Backend: ref.New(), Skip: skip, Jobs: jobs}
-	if device == "cpu" {
-		o.Backend = cpu.New()
+	o = nodetest.Options{Skip: skip, Jobs: jobs}
+	o.Backend, err = d.backend(fallback, func() []cpu.Option { return nil })
+	if d.kind() != deviceRef {
 		o.Prepare = func(g *ir.Graph) error { return passes.Run(g, open.Pipeline(), passes.Options{}) }
 	}
 	return o, err

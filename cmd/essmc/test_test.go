@@ -34,12 +34,12 @@ func TestNodeTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, device := range []string{"ref", "cpu"} {
-		o, err := testOptions(device, 0)
+	for _, on := range []string{"ref", "cpu"} {
+		o, err := testOptions(&device{on}, "none", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if device == "cpu" {
+		if on == "cpu" {
 			o.Prepare = throughPlan
 		}
 		results, err := nodetest.Run(context.Background(), root, o)
@@ -48,13 +48,13 @@ func TestNodeTests(t *testing.T) {
 		}
 		for _, r := range results {
 			if r.Status == nodetest.Failed {
-				t.Errorf("%s: %s %v: %s", device, r.Name, r.Ops, r.Reason)
+				t.Errorf("%s: %s %v: %s", on, r.Name, r.Ops, r.Reason)
 			}
 		}
 		if c := nodetest.Count(results); c.Passed < floor {
-			t.Errorf("%s: %v, expected at least %d passed", device, c, floor)
+			t.Errorf("%s: %v, expected at least %d passed", on, c, floor)
 		}
-		if device != "cpu" {
+		if on != "cpu" {
 			continue
 		}
 		readme, err := os.ReadFile("../../README.md")

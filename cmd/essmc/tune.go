@@ -20,6 +20,7 @@ func newTuneCommand() *cobra.Command {
 	var file string
 	var show, reset bool
 	var out target
+	var on device
 	cmd := &cobra.Command{
 		Use:     "tune",
 		Short:   "Measure this machine, for the choice of forms",
@@ -32,13 +33,19 @@ They affect nothing else. Other programs disturb the measurement little if one c
 idle.
 
 The results are in a file below the user's cache directory, one per type of processor
-and variant of the kernels. ` + tune.Variable + ` names another file, or is "` + tune.Off + `".`,
+and variant of the kernels. Cards are not measured: what runs on --device cuda depends
+on shapes alone, so that answers are the same on every card.
+` + tune.Variable + ` names another file, or is "` + tune.Off + `".`,
 		Example: `  essmc tune
   essmc tune --show
   essmc tune --reset
   essmc tune -o machine.json`,
 		Args: args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if on.kind() != deviceCPU {
+				return usagef("%s: --device %s has no constants to measure: what runs there depends on shapes alone",
+					cmd.CommandPath(), on.value)
+			}
 			path := file
 			if path == "" {
 				var err error
@@ -89,6 +96,7 @@ and variant of the kernels. ` + tune.Variable + ` names another file, or is "` +
 	cmd.Flags().StringVarP(&file, "output", "o", "", "use `FILE` in place of the one below the cache directory")
 	complete(cmd, "output", filesOf("json"))
 	out.register(cmd)
+	deviceVar(cmd, &on, "device", "the device to measure: only cpu has constants")
 	cmd.Flags().BoolVar(&show, "show", false, "show the stored results")
 	cmd.Flags().BoolVar(&reset, "reset", false, "delete the stored results")
 	return cmd
@@ -145,9 +153,4 @@ func tuned(cmd *cobra.Command) *tune.File {
 }
 
 // tunedOptions returns the options of the cpu backend for this machine.
-func tunedOptions(cmd *cobra.Command) []cpu.Option {
-	if f := tuned(cmd); f != nil {
-		return []cpu.Option{cpu.WithCosts(f.Costs)}
-	}
-	return nil
-}
+func tunedOptions(cmd *cobra.Command) []cpu.Option { return withCosts(tuned(cmd)) }

@@ -25,6 +25,7 @@ largest difference between two elements, relative to the largest absolute value 
 is expected. If it is above the tolerance, the exit code is 1.`,
 		Example: `  essmc verify model.essm --input x.npy --expect y.npy
   essmc verify model.essm --input x.npy --expect y.npy --precision int8 --tol 0.05
+  essmc verify model.essm --input x.npy --expect y.npy --device cuda
   essmc verify model --input x.npy --expect y64.npy --tol 1e-9 --device ref --precision float64`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
