@@ -22,9 +22,9 @@ const (
 var pickNames = [...]string{"pool", "sum", "last", "first"}
 
 // Pick makes a row of features of each of batch sequences of length rows. lengths holds, as int64, how many of the rows
-// count; if it is 0, all do. Sums are in float64. Where a length is not between 1 and length, the row is of NaN. It returns
-// false for shapes that it does not take.
-func Pick(mode PickMode, y, x, lengths Buffer, batch, length, features int) (Call, bool) {
+// count; if it is 0, all do. Sums are in float64. Where a length is not between 1 and length, the row is of NaN, and the
+// number in fault is set. It returns false for shapes that it does not take.
+func Pick(mode PickMode, y, x, lengths, fault Buffer, batch, length, features int) (Call, bool) {
 	if !columnsFit(batch, length, features) {
 		return Call{}, false
 	}
@@ -34,7 +34,7 @@ func Pick(mode PickMode, y, x, lengths Buffer, batch, length, features int) (Cal
 	}
 	args := []Arg{Ptr(y), Ptr(x)}
 	if lengths != 0 {
-		args = append(args, Ptr(lengths))
+		args = append(args, Ptr(lengths), Ptr(fault))
 	}
 	c := New(fmt.Sprintf("pick_%s_%d", pickNames[mode], f.warps), 32*f.warps, func(k *ptx.Kernel) {
 		t := f.begin(k)
@@ -46,6 +46,8 @@ func Pick(mode PickMode, y, x, lengths Buffer, batch, length, features int) (Cal
 			n := k.PtrParam("lengths").Index(sample, 8).LoadU64(0)
 			good = n.Sub(ptx.L(1)).Lt(all.Wide())
 			t.n = good.SelectU32(n.Low(), ptx.U(0))
+			fault := k.PtrParam("fault")
+			k.If(good.Not(), func() { fault.Or(ptx.U(1)) })
 		}
 		out := y.Index64(sample.MulWide(t.inner).Add(t.column.Wide()), 4)
 		// Rows of other samples are all rows further on, whatever the lengths are.

@@ -15,21 +15,22 @@ type PickStep struct {
 	Sum, SumOut             Buffer
 	Count, CountOut         Buffer
 	Lengths, End            Buffer // 0: absent
+	Fault                   Buffer // a number that is set where a length does not fit; 0: none is
 	LengthsOne, EndOne      bool   // one number for all samples
 	Batch, Length, Features int
 	// A sequence of n steps has (n + Offset)/Rate steps of x, of which the first Delay do not count.
 	Rate, Offset, Delay int
 }
 
-// Call returns the launch. Where a length does not fit what has counted, the sample's row is of NaN. It returns false for
-// shapes that it does not take.
+// Call returns the launch. Where a length does not fit what has counted, or a count is negative, the sample's row is of NaN. It
+// returns false for shapes that it does not take.
 func (p PickStep) Call() (Call, bool) {
 	tiles := (p.Features + 127) / 128
 	if p.Batch*tiles > MaxRows || p.Length > MaxRows || p.Features > MaxRows {
 		return Call{}, false
 	}
 	args := []Arg{Ptr(p.Y), Ptr(p.X), Ptr(p.Sum), Ptr(p.SumOut), Ptr(p.Count), Ptr(p.CountOut), U32(p.Length), U32(p.Features),
-		U32(tiles), U64(p.Rate), U64(p.Offset), U64(p.Delay)}
+		U32(tiles), U64(p.Rate), U64(p.Offset), U64(p.Delay), Ptr(p.Fault)}
 	for _, x := range []struct {
 		b   Buffer
 		one bool
@@ -53,11 +54,15 @@ func (p PickStep) code() *Code {
 	if p.End != 0 {
 		name += "_end"
 	}
+	if p.Fault != 0 {
+		name += "_held"
+	}
 	return New(name, 128, func(k *ptx.Kernel) {
 		y, x, sum, sumOut := k.PtrParam("y"), k.PtrParam("x"), k.PtrParam("sum"), k.PtrParam("sum_out")
 		count, countOut := k.PtrParam("count"), k.PtrParam("count_out")
 		length32, features, tiles := k.U32Param("length"), k.U32Param("features"), k.U32Param("tiles")
 		rate, offset, delay := k.U64Param("rate"), k.U64Param("offset"), k.U64Param("delay")
+		fault := k.PtrParam("fault")
 
 		sample := k.BlockX().Div(tiles)
 		feature := k.BlockX().Sub(sample.Mul(tiles)).MAD(ptx.U(128), k.ThreadX())
@@ -95,6 +100,9 @@ func (p PickStep) code() *Code {
 			out := countOut.Index(sample, 16)
 			out.StoreU64(0, seen.Add(length))
 			out.StoreU64(8, known)
+			if p.Fault != 0 {
+				k.If(good.Not(), func() { fault.Or(ptx.U(1)) })
+			}
 		})
 		k.If(feature.Lt(features), func() {
 			at := sample.MulWide(features).Add(feature.Wide())

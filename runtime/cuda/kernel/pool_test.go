@@ -132,7 +132,8 @@ func TestPick(t *testing.T) {
 				if given != nil {
 					lengths = b.In(given[:batch])
 				}
-				call, ok := kernel.Pick(mode, y, b.In(x), lengths, batch, length, features)
+				fault, refused := b.In([]int32{0}), int32(0)
+				call, ok := kernel.Pick(mode, y, b.In(x), lengths, fault, batch, length, features)
 				if !ok {
 					t.Fatal(c)
 				}
@@ -148,7 +149,7 @@ func TestPick(t *testing.T) {
 						sum := 0.0
 						switch {
 						case n < 1 || n > length:
-							sum = math.NaN()
+							sum, refused = math.NaN(), 1
 						case mode == kernel.PickFirst:
 							sum = at(0)
 						case mode == kernel.PickLast:
@@ -165,6 +166,9 @@ func TestPick(t *testing.T) {
 					}
 				}
 				held(t, fmt.Sprintf("mode %d of %v, lengths %v", mode, c, given), b.Float32s(y), want, 2, 1)
+				if found := b.Int32s(fault)[0]; found != refused {
+					t.Errorf("mode %d of %v, lengths %v: the fault is %d", mode, c, given, found)
+				}
 			}
 		}
 	}

@@ -43,6 +43,9 @@ func (p Pred) SelectAddr(a, b Addr) Addr {
 	return Addr{p.v.k.compute(b64Class, "selp.b64", a.v, b.v, p.v)}
 }
 
+// Or sets the bits of x in the number at the address, whatever other threads do to it at that time.
+func (a Addr) Or(x U32) { a.v.k.emit("red.global.or.b32", at(a.v, 0), x.v) }
+
 // Add is the address bytes further on.
 func (a Shared) Add(bytes U32) Shared {
 	return Shared{a.v.k.compute(b32Class, "add.u32", a.v, bytes.v)}

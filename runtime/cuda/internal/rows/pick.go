@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"fmt"
+
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
@@ -29,14 +31,15 @@ func pick(b *record.Builder, s *lowering.Step) bool {
 	}
 	y, x := b.Buffer(s.Out[0]), b.Buffer(s.In[0])
 	mode := pickModes[s.Node.Attrs.Str("mode", "")]
-	var lengths kernel.Buffer
+	var lengths, fault kernel.Buffer
 	if !s.Absent(1) && !d.Missing(s.In[1]) {
 		lengths = b.Buffer(s.In[1])
+		fault = b.Fault(fmt.Sprintf("%s: expected lengths from 1 to %d", s.In[1].Name, shape[1]))
 	} else if mode <= kernel.PickSum {
 		return join(b, s, map[kernel.PickMode]kernel.Reduction{kernel.PickPool: kernel.ReduceMean,
 			kernel.PickSum: kernel.ReduceSum}[mode], []bool{false, true, false})
 	}
-	call, ok := kernel.Pick(mode, y, x, lengths, shape[0], shape[1], shape[2])
+	call, ok := kernel.Pick(mode, y, x, lengths, fault, shape[0], shape[1], shape[2])
 	b.Launch(call)
 	return ok
 }
@@ -87,6 +90,7 @@ func pickStep(b *record.Builder, s *lowering.Step) bool {
 			*to = b.Scratch(bytes)
 		}
 	}
+	p.Fault = b.Fault("expected lengths of at least 1, not below the steps that came before, and counts of 0 or more")
 	call, ok := p.Call()
 	b.Launch(call)
 	return ok

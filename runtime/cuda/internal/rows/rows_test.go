@@ -63,6 +63,7 @@ func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, buil
 	}
 	bench, builder := kerneltest.New(t), record.NewBuilder(d)
 	device := map[kernel.Buffer]kernel.Buffer{}
+	var fault kernel.Buffer
 	place := func(x kernel.Buffer) kernel.Buffer {
 		if x == 0 || device[x] != 0 {
 			return device[x]
@@ -73,6 +74,9 @@ func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, buil
 				return bench.In(m.Constant.Make())
 			case m.Scratch > 0:
 				return bench.Out(m.Scratch)
+			case m.Fault != "":
+				fault = bench.In([]int32{0})
+				return fault
 			case m.Value.Const != nil:
 				return bench.In(m.Value.Const.Bytes())
 			default:
@@ -99,6 +103,9 @@ func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, buil
 		}
 		bench.Run(call)
 	}
+	if fault != 0 && bench.Int32s(fault)[0] != 0 {
+		t.Errorf("%s: a fault that is none", s.Node)
+	}
 	for _, v := range p.Outputs {
 		x := tensor.New(d.DType(v), d.Shape(v)...)
 		if at := builder.Uses(v); at != 0 {
@@ -114,7 +121,8 @@ var least = map[string]int{
 	"LayerNormalization": 3, "RMSNormalization": 3, "essm.ScalarNorm": 2, "essm.InstanceNorm": 2, "Softmax": 3,
 	"LogSoftmax": 3, "ReduceSum": 3, "ReduceMean": 3, "ReduceSumSquare": 3, "ReduceL1": 3, "ReduceL2": 3, "ReduceLogSum": 3,
 	"ReduceLogSumExp": 3, "ReduceMax": 3, "ReduceMin": 3, "ReduceProd": 3, "GlobalAveragePool": 1, "GlobalMaxPool": 1,
-	"GlobalLpPool": 1, "MaxPool": 2, "AveragePool": 2, "LpPool": 1, "essm.Pick": 2, "essm.PickStep": 2, "essm.Pair": 1, "DFT": 3, "essm.FourierMix": 2,
+	"GlobalLpPool": 1, "MaxPool": 2, "AveragePool": 2, "LpPool": 1, "essm.Pick": 2, "essm.PickStep": 2, "essm.Pair": 1,
+	"DFT": 3, "essm.FourierMix": 2,
 }
 
 // Random applications of operators, and the samples of others, have the answers of the interpreter.
