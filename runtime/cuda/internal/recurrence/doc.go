@@ -1,10 +1,10 @@
 // Package recurrence holds the records of operators that carry a state from one step of time to the next: diagonal, gated
-// and selective scans, and systems of one input and one output for each head.
+// and selective scans, diagonal systems, and the fusion of a state-space layer into the kernels of kernel.Layer.
 //
 // Always: states before the first and after the last step are those of the operators, in float64 or in the type of the
 // data; coefficients and powers are made on the host in float64.
 //
-// The package imports ir/tensor, ops/essm, runtime/lowering, runtime/cuda/kernel, and the package record.
+// The package imports ir/scalar, ir/tensor, ops, ops/essm, runtime/lowering, runtime/cuda/kernel, and the package record.
 package recurrence
 
 import (

@@ -273,3 +273,54 @@ func TestSiso(t *testing.T) {
 		}
 	}
 }
+
+// A system alone, and layers as presets have them, are computed by the kernels of layers.
+func TestLayer(t *testing.T) {
+	for i, c := range []struct {
+		length, heads, n, h int
+		direction           string
+		before, after, gate bool
+		state               bool
+	}{
+		{5, 1, 8, 8, essm.Forward, false, false, false, true},
+		{70, 4, 5, 4, essm.Forward, false, true, true, true},
+		{130, 8, 8, 4, essm.Bidirectional, true, false, true, false},
+		{66, 3, 4, 12, essm.Backward, true, true, false, false},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			m := newMaker(i)
+			width := c.heads * c.h
+			u := m.input("u", m.numbers(1, 2, c.length, width))
+			uniform := func() float64 { return m.r.Float64() }
+			affine := func(x *ir.Value) *ir.Value {
+				return m.Op("essm", "Affine", []*ir.Value{x, m.wide(uniform, width), m.wide(uniform, width)})
+			}
+			x := u
+			if c.before {
+				x = affine(x)
+			}
+			in := append(append([]*ir.Value{x}, m.system(c.heads, c.n)...), m.constant(1, 1, c.heads, c.n, c.h),
+				m.constant(0.5, 1, c.heads, c.h, c.n), nil, nil, m.constant(1, 1, c.heads, c.h), nil)
+			outs := 1
+			if c.state {
+				in[10], outs = m.input("state", m.numbers(1, 2, 2*c.heads*c.n)), 2
+			}
+			o := m.Ops("essm", "SSM", outs, in, ir.A("direction", c.direction))
+			y := o[0]
+			if c.gate || c.after {
+				linear := func(x *ir.Value) *ir.Value {
+					return m.Op("essm", "Linear", []*ir.Value{x, m.constant(0.4, width, width), m.constant(1, width)})
+				}
+				y = m.Op("", "Gelu", []*ir.Value{linear(y)})
+				if c.gate {
+					y = m.Op("", "Mul", []*ir.Value{y, m.Op("", "Sigmoid", []*ir.Value{linear(y)})})
+				}
+				y = m.Op("", "Add", []*ir.Value{u, y})
+			}
+			if c.after {
+				y = affine(y)
+			}
+			m.finish(t, append([]*ir.Value{y}, o[1:]...)...)
+		})
+	}
+}

@@ -9,8 +9,7 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.SSM", Takes: takesSiso, Build: buildSiso},
-		record.Record{Op: "essm.DPLRScan", Takes: takesDPLR, Build: buildDPLR})
+	record.Register(record.Record{Op: "essm.DPLRScan", Takes: takesDPLR, Build: buildDPLR})
 }
 
 // takesSiso reports whether kernel.SisoScan computes a system: each head has one input and one output, and there is no

@@ -1,0 +1,317 @@
+package kernel
+
+import (
+	"github.com/essmc/essmc/runtime/cuda/ptx"
+)
+
+// layerFrame is what the kernels of a layer have in common. A thread is lane 4·g + t of its warp.
+type layerFrame struct {
+	f                    LayerForm
+	k                    *ptx.Kernel
+	places               layerPlaces
+	share, rows          int // steps of a thread, steps of a tile
+	batch, length, tiles ptx.U32
+	u, table, fore, back ptx.Addr
+	tile, sample, begin  ptx.U32
+	lane, warp, g, t     ptx.U32
+	shared               ptx.Shared // (rows, width): u, then results of stages
+	operand, own         ptx.U32    // of the thread in a row: of operands of products, of its own numbers
+}
+
+func newLayerFrame(f LayerForm, k *ptx.Kernel, extra int) *layerFrame {
+	p, _ := f.layout(nil)
+	l := &layerFrame{f: f, k: k, places: p, share: f.steps() / 8, rows: f.steps(), batch: k.U32Param("batch"),
+		length: k.U32Param("length"), tiles: k.U32Param("tiles"), u: k.PtrParam("u"), table: k.PtrParam("table"),
+		fore: k.PtrParam("fore"), back: k.PtrParam("back"), tile: k.BlockX(), sample: k.BlockZ().MAD(k.GridY(), k.BlockY())}
+	k.If(l.sample.Ge(l.batch), k.Return)
+	l.begin = l.tile.Mul(ptx.U(l.rows))
+	l.lane, l.warp = k.ThreadX().And(ptx.U(31)), k.ThreadX().Shr(ptx.U(5))
+	l.g, l.t = l.lane.Shr(ptx.U(2)), l.lane.And(ptx.U(3))
+	l.shared = k.DynamicShared(4*l.rows*f.width() + extra)
+	return l
+}
+
+// Rows of shared memory are in units of 4 numbers, and row r holds unit i at the place i xor swizzle(r): then neither the
+// operands of products nor the results of threads meet in a bank.
+
+func swizzle(r ptx.U32) ptx.U32 {
+	return r.And(ptx.U(3)).Shl(ptx.U(1)).Or(r.Shr(ptx.U(2)).And(ptx.U(1)))
+}
+
+// step returns the step of the sequence of row 16i + 8·half + g.
+func (l *layerFrame) step(i, half int) ptx.U32 {
+	return l.g.MAD(ptx.U(l.share), l.begin).Add(ptx.U(2*i + half))
+}
+
+// load begins to read u into shared memory: 0 beyond the sequence and the features.
+func (l *layerFrame) load() {
+	k, f := l.k, &l.f
+	units, tiles := f.width()/4, l.rows/16
+	s := swizzle(l.warp) // rows of a warp are equal modulo 8
+	for q := range l.rows / layerWarps {
+		// row = warp + 8q = 16i + 8·half + g with g = warp
+		time := l.begin.Add(l.warp.Mul(ptx.U(2 * tiles))).Add(ptx.U(q))
+		row := l.sample.MulWide(l.length).Add(time.Min(l.length.Sub(ptx.U(1))).Wide())
+		from := l.u.Index64(row.MAD(ptx.L(uint64(f.Features)), ptx.L(0)), 4)
+		to := l.shared.Index(l.warp.Add(ptx.U(layerWarps*q)), 4*f.width())
+		for c := 0; c < units; c += 32 {
+			unit := l.lane.Add(ptx.U(c))
+			copyUnit := func() {
+				there := time.Lt(l.length).And(unit.Lt(ptx.U(f.Features / 4)))
+				at := from.Index(unit.Min(ptx.U(f.Features/4-1)), 16)
+				to.Index(unit.Xor(s), 16).CopyAsyncPart(at, 16, there.SelectU32(ptx.U(16), ptx.U(0)))
+			}
+			if c+32 <= units {
+				copyUnit()
+			} else {
+				k.If(unit.Lt(ptx.U(units)), copyUnit)
+			}
+		}
+	}
+	k.CommitCopies()
+}
+
+// loaded waits for what load began to read.
+func (l *layerFrame) loaded() {
+	l.k.WaitCopies(0)
+	l.k.Barrier()
+}
+
+// products returns accumulators for a tile of steps and n tiles of columns.
+func (l *layerFrame) products(n int) [][][4]ptx.F32 {
+	acc := make([][][4]ptx.F32, l.rows/16)
+	for i := range acc {
+		for range n {
+			acc[i] = append(acc[i], zeroTile(l.k))
+		}
+	}
+	return acc
+}
+
+// multiply adds a product to acc: of rows in shared memory of width numbers, and blocks first to end of columns, with
+// the blocks of a matrix from weights on. There is at least one block.
+func (l *layerFrame) multiply(acc [][][4]ptx.F32, from ptx.Shared, width int, first, end ptx.U32, weights ptx.Addr) {
+	k, n := l.k, len(acc[0])
+	row := from.Index(l.lane.And(ptx.U(15)), 4*width)
+	s, upper := swizzle(l.lane), l.lane.Shr(ptx.U(4))
+	w := k.VarAddr(weights.Index(l.lane, 16)) // of a pair of tiles
+	last := weights.Index(l.lane, 8).Add(ptx.L(uint64(4 * 128 * (n / 2))))
+	if n%2 == 1 {
+		last = k.VarAddr(last)
+	}
+	read := func() []ptx.F32 {
+		var b []ptx.F32
+		for i := range n / 2 {
+			b = append(b, w.ConstF32s(512*i, 4)...)
+		}
+		if n%2 == 1 {
+			b = append(b, last.ConstF32s(0, 2)...)
+		}
+		return b
+	}
+	next := make([]ptx.F32, 2*n)
+	for i, x := range read() {
+		next[i] = k.VarF32(x)
+	}
+	k.For(first, end, ptx.U(1), func(q ptx.U32) {
+		b := append([]ptx.F32(nil), next...)
+		for i := range b {
+			b[i] = k.VarF32(next[i])
+		}
+		w.Set(w.Add(ptx.L(uint64(256 * n))))
+		if n%2 == 1 {
+			last.Set(last.Add(ptx.L(uint64(256 * n))))
+		}
+		for i, x := range read() {
+			next[i].Set(x)
+		}
+		at := row.Index(q.Shl(ptx.U(1)).Add(upper).Xor(s), 16)
+		for c := 0; c < n; c += tilesTogether {
+			var parts []tf32Parts
+			for j := c; j < min(c+tilesTogether, n); j++ {
+				parts = append(parts, inTF32(b[2*j], b[2*j+1]))
+			}
+			for i := range acc {
+				var x []ptx.F32
+				for _, v := range at.Add(ptx.U(64*width*i)).LoadMatrix(4, false) {
+					x = append(x, v.Float())
+				}
+				multiply(k, acc[i][c:c+len(parts)], inTF32(x...), parts)
+			}
+		}
+	})
+}
+
+// place is the address of the thread's two numbers in row g, of tile c of columns; those of row 16i + 8·half + g lie
+// rowBytes(i, half, width) behind it.
+func (l *layerFrame) place(to ptx.Shared, width int, c ptx.U32) ptx.Shared {
+	unit := c.Shl(ptx.U(1)).Add(l.t.Shr(ptx.U(1))).Xor(swizzle(l.g))
+	return to.Index(l.g, 4*width).Index(unit, 16).Index(l.t.And(ptx.U(1)), 8)
+}
+
+func rowBytes(i, half, width int) int { return 4 * width * (16*i + 8*half) }
+
+// write writes the results of a product to shared memory, from tile first of columns on.
+func (l *layerFrame) write(acc [][][4]ptx.F32, to ptx.Shared, width int, first ptx.U32) {
+	for c := range acc[0] {
+		at := l.place(to, width, first.Add(ptx.U(c)))
+		for i := range acc {
+			for half := range 2 {
+				at.StoreF32s(rowBytes(i, half, width), acc[i][c][2*half], acc[i][c][2*half+1])
+			}
+		}
+	}
+}
+
+// read is the inverse of write.
+func (l *layerFrame) read(n int, from ptx.Shared, width int, first ptx.U32) [][][4]ptx.F32 {
+	out := make([][][4]ptx.F32, l.rows/16)
+	for i := range out {
+		out[i] = make([][4]ptx.F32, n)
+	}
+	for c := range n {
+		at := l.place(from, width, first.Add(ptx.U(c)))
+		for i := range out {
+			for half := range 2 {
+				x := at.LoadF32s(rowBytes(i, half, width), 2)
+				out[i][c][2*half], out[i][c][2*half+1] = x[0], x[1]
+			}
+		}
+	}
+	return out
+}
+
+// inputs computes B u of 16 states of a chunk, those of the warp.
+func (l *layerFrame) inputs(chunk ptx.U32) [][][4]ptx.F32 {
+	acc := l.products(2)
+	at := l.table.Index(chunk.MAD(ptx.U(layerWarps), l.warp), 12).Add(ptx.L(uint64(4 * l.places.inRange)))
+	l.multiply(acc, l.shared, l.f.width(), at.ConstU32(0), at.ConstU32(4), l.table.Index(at.ConstU32(8), 4))
+	return acc
+}
+
+// layerState is one state of a thread: coefficients, and its weighted inputs over the thread's steps.
+type layerState struct {
+	coefficients
+	jump     [3][2]ptx.F32 // powers of ā over the steps of 1, 2 and 4 threads
+	wRe, wIm []ptx.F32
+}
+
+// states returns the two states of tile c of the warp's products, of the chunk, with the weighted inputs.
+func (l *layerFrame) states(acc [][][4]ptx.F32, chunk ptx.U32, c int) (out [2]layerState) {
+	j := l.stateIndex(chunk, c, 0)
+	at := l.table.Index(j, 4).Add(ptx.L(uint64(4 * l.places.states)))
+	var x [layerRows][]ptx.F32
+	for r := range x {
+		x[r] = at.ConstF32s(4*r*l.f.padded(), 2)
+	}
+	for p := range out {
+		s := &out[p]
+		s.eRe, s.eIm, s.s, s.bRe, s.bIm = x[0][p], x[1][p], x[2][p], x[3][p], x[4][p]
+		for n := range s.jump {
+			s.jump[n] = [2]ptx.F32{x[5+2*n][p], x[6+2*n][p]}
+		}
+		for i := range acc {
+			for half := range 2 {
+				v := acc[i][c][2*half+p].Add(x[11][p])
+				if l.f.Backward { // beyond the sequence u is 0, but not the offset
+					v = l.step(i, half).Lt(l.length).SelectF32(v, ptx.F(0))
+				}
+				s.wRe, s.wIm = append(s.wRe, s.bRe.Mul(v)), append(s.wIm, s.bIm.Mul(v))
+			}
+		}
+	}
+	return out
+}
+
+// stateIndex is the number of state p of tile c of the warp.
+func (l *layerFrame) stateIndex(chunk ptx.U32, c, p int) ptx.U32 {
+	return chunk.MAD(ptx.U(layerChunk), l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1)))).Add(ptx.U(8*c + p))
+}
+
+// reached returns the state at the end of the thread's steps, in the direction of the scan. Before the first steps of the
+// tile it is before, or zero if before is nil.
+func (l *layerFrame) reached(s *layerState, forward bool, before *[2]ptx.F32) (re, im ptx.F32) {
+	re, im = ptx.F(0), ptx.F(0)
+	for n := range s.wRe {
+		i := n
+		if !forward {
+			i = len(s.wRe) - 1 - n
+		}
+		if n == 0 {
+			re, im = s.wRe[i], s.wIm[i]
+			continue
+		}
+		re, im = s.advance(re, im, s.wRe[i], s.wIm[i])
+	}
+	if before != nil {
+		edge := l.edge(forward)
+		re = edge.SelectF32(s.jump[0][0].FMA(before[0], s.jump[0][1].Neg().FMA(before[1], re)), re)
+		im = edge.SelectF32(s.jump[0][0].FMA(before[1], s.jump[0][1].FMA(before[0], im)), im)
+	}
+	for n, p := range s.jump {
+		by := 1 << n
+		r, m := l.shift(re, forward, by), l.shift(im, forward, by)
+		there := l.g.Ge(ptx.U(by))
+		if !forward {
+			there = l.g.Lt(ptx.U(8 - by))
+		}
+		newRe := p[0].FMA(r, p[1].Neg().FMA(m, re))
+		newIm := p[0].FMA(m, p[1].FMA(r, im))
+		re, im = there.SelectF32(newRe, re), there.SelectF32(newIm, im)
+	}
+	return re, im
+}
+
+// edge is whether the thread holds the first steps of the tile, in the direction of the scan.
+func (l *layerFrame) edge(forward bool) ptx.Pred {
+	if forward {
+		return l.g.Eq(ptx.U(0))
+	}
+	return l.g.Eq(ptx.U(7))
+}
+
+// shift is the number of the thread by threads before, in the direction of the scan.
+func (l *layerFrame) shift(x ptx.F32, forward bool, by int) ptx.F32 {
+	if forward {
+		return x.ShuffleUp(ptx.U(4 * by))
+	}
+	return x.ShuffleDown(ptx.U(4 * by))
+}
+
+// endAt is the place of the real part of state j at the edge of a tile.
+func (l *layerFrame) endAt(ends ptx.Addr, tile, j ptx.U32) ptx.Addr {
+	row := l.sample.MulWide(l.tiles).Add(tile.Wide()).Shl(ptx.U(1))
+	return ends.Index64(row.MAD(ptx.L(uint64(l.f.States)), j.Wide()), 4)
+}
+
+// layerEnds computes the states that a tile reaches from zero.
+func layerEnds(f LayerForm) *Code {
+	return New("layer_ends", layerThreads, func(k *ptx.Kernel) {
+		l := newLayerFrame(f, k, 0)
+		l.load()
+		l.loaded()
+		k.For(ptx.U(0), ptx.U(f.chunks()), ptx.U(1), func(chunk ptx.U32) {
+			acc := l.inputs(chunk)
+			for c := range 2 {
+				both := l.states(acc, chunk, c)
+				for _, d := range []struct {
+					is, forward bool
+					ends        ptx.Addr
+				}{{f.Forward, true, l.fore}, {f.Backward, false, l.back}} {
+					if !d.is {
+						continue
+					}
+					for p := range both {
+						re, im := l.reached(&both[p], d.forward, nil)
+						j := l.stateIndex(chunk, c, p)
+						at := l.endAt(d.ends, l.tile, j)
+						k.Guard(l.edge(!d.forward).And(j.Lt(ptx.U(f.States))), func() {
+							at.StoreF32(0, re)
+							at.StoreF32(4*f.States, im)
+						})
+					}
+				}
+			}
+		})
+	})
+}

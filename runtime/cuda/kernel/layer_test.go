@@ -1,0 +1,173 @@
+package kernel_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/essmc/essmc/ir/scalar"
+	"github.com/essmc/essmc/runtime/cuda/internal/kerneltest"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+)
+
+// blocks keeps the blocks on the diagonal of a matrix, in heads of equal size, and sets the rest to 0.
+func blocks(m []float64, rows, columns, heads int) []float64 {
+	for i := range m {
+		if i/columns/(rows/heads) != i%columns/(columns/heads) {
+			m[i] = 0
+		}
+	}
+	return m
+}
+
+// plainProduct is W x + bias.
+func plainProduct(w, x, bias []float64) []float64 {
+	rows := len(w) / len(x)
+	y := make([]float64, rows)
+	for i := range y {
+		for j, v := range x {
+			y[i] += w[i*len(x)+j] * v
+		}
+		if bias != nil {
+			y[i] += bias[i]
+		}
+	}
+	return y
+}
+
+// plainLayer is the layer in float64, of one sample.
+func plainLayer(f kernel.LayerForm, w kernel.LayerWeights, u []float64, z []complex128) (y []float64, last []complex128) {
+	h, n := f.Features, f.States
+	length := len(u) / h
+	v := make([]complex128, length*n)
+	for t := range length {
+		for j, x := range plainProduct(w.B, u[t*h:(t+1)*h], w.Offset) {
+			v[t*n+j] = complex(x, 0)
+		}
+	}
+	x, last := plainScan(w.A, w.Weights, v, nil, z, f.Forward, f.Backward, 0, length)
+	for t := range length {
+		re, _ := real64(x[t*n : (t+1)*n])
+		now, in := plainProduct(w.C, re, nil), u[t*h:(t+1)*h]
+		for j := range now {
+			now[j] += w.D[j]*in[j] + w.DOffset[j]
+		}
+		for s, stage := range f.Stages {
+			result := now
+			if stage.Product {
+				result = plainProduct(w.Products[s], now, w.Bias[s])
+			}
+			next := make([]float64, h)
+			for j := range next {
+				args := []float64{result[j], now[j], in[j]}
+				for r := range stage.Numbers {
+					args = append(args, w.Numbers[s][r*h+j])
+				}
+				next[j] = stage.Element.At(args...)
+			}
+			now = next
+		}
+		y = append(y, now...)
+	}
+	return y, last
+}
+
+// gated are the stages of a layer with a mixer, an activation, a gate, a residual and a norm.
+func gated() []kernel.Stage {
+	x := scalar.Inputs(5)
+	gate := scalar.Add(x[2], scalar.Mul(x[1], scalar.Sigmoid(x[0])))
+	return []kernel.Stage{{Product: true, Element: scalar.Gelu(x[0])},
+		{Product: true, Numbers: 2, Element: scalar.Add(scalar.Mul(gate, x[3]), x[4])}}
+}
+
+func layerWeights(r *rand.Rand, f kernel.LayerForm, heads int, offset bool) (w kernel.LayerWeights) {
+	h, n := f.Features, f.States
+	w.A, w.Weights = system(r, n)
+	w.B, w.C = blocks(doubles(r, n*h, 1), n, h, heads), blocks(doubles(r, n*h, 0.2), h, n, heads)
+	w.D, w.DOffset = doubles(r, h, 1), doubles(r, h, 0.1)
+	if offset {
+		w.Offset = doubles(r, n, 0.3)
+	}
+	for _, s := range f.Stages {
+		var product, bias []float64
+		if s.Product {
+			product, bias = doubles(r, h*h, 0.3), doubles(r, h, 1)
+		}
+		w.Products, w.Bias = append(w.Products, product), append(w.Bias, bias)
+		w.Numbers = append(w.Numbers, doubles(r, s.Numbers*h, 1))
+	}
+	return w
+}
+
+func TestLayer(t *testing.T) {
+	x := scalar.Inputs(3)
+	residual := []kernel.Stage{{Element: scalar.Add(scalar.Relu(x[0]), x[2])}}
+	for i, c := range []struct {
+		batch, length, features, states, heads int
+		forward, backward, offset, state       bool
+		stages                                 []kernel.Stage
+	}{
+		{1, 5, 8, 8, 1, true, false, false, true, nil},
+		{2, 70, 64, 64, 4, true, false, false, true, residual},
+		{2, 131, 36, 18, 18, true, true, true, false, gated()},
+		{1, 100, 192, 136, 8, true, true, false, false, gated()},
+		{1, 75, 60, 150, 1, false, true, true, false, gated()},
+		{1, 1300, 20, 40, 4, true, true, false, false, residual},
+		{2, 1100, 12, 12, 1, true, false, true, true, residual},
+		{1, 45, 300, 130, 1, true, false, false, true, gated()},
+		{1, 37, 520, 64, 1, true, true, false, false, residual},
+		{3, 1, 20, 9, 1, true, false, true, true, gated()},
+		{70, 1, 64, 136, 4, true, false, false, true, residual},
+		{2, 1, 64, 136, 4, true, true, false, false, residual},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(4, uint64(i)))
+			f := kernel.LayerForm{Features: c.features, States: c.states, Forward: c.forward, Backward: c.backward,
+				State32: i == 1, Stages: c.stages}
+			w := layerWeights(r, f, c.heads, c.offset)
+			u := numbers(r, c.batch*c.length*c.features)
+			l := kernel.Layer{LayerForm: f, Batch: c.batch, Length: c.length}
+			d := kerneltest.New(t)
+			l.U, l.Y = d.In(u), d.Out(4*len(u))
+			l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+			if n := l.ScratchBytes(); n > 0 {
+				l.Scratch = d.Out(n)
+			}
+			first := make([]float64, 2*c.batch*c.states)
+			if c.state {
+				first = doubles(r, len(first), 1)
+				if f.State32 {
+					l.First, l.Last = d.In(single(first)), d.Out(4*len(first))
+				} else {
+					l.First, l.Last = d.In(first), d.Out(8*len(first))
+				}
+			}
+			d.Run(l.Calls()...)
+			var want, wantLast []float64
+			for q := range c.batch {
+				in := make([]float64, c.length*c.features)
+				for i := range in {
+					in[i] = float64(u[q*len(in)+i])
+				}
+				z := make([]complex128, c.states)
+				for j := range z {
+					z[j] = complex(first[2*q*c.states+j], first[(2*q+1)*c.states+j])
+				}
+				y, last := plainLayer(f, w, in, z)
+				want = append(want, y...)
+				re, im := real64(last)
+				wantLast = append(append(wantLast, re...), im...)
+			}
+			within(t, "y", d.Float32s(l.Y), want, 4e-6)
+			if c.state {
+				last := []float32(nil)
+				if f.State32 {
+					last = d.Float32s(l.Last)
+				} else {
+					last = single(d.Float64s(l.Last))
+				}
+				within(t, "state", last, wantLast, 4e-6)
+			}
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package kernel
+
+import "github.com/essmc/essmc/runtime/cuda/ptx"
+
+// Products of float32 matrices on tensor cores: each number is split into two of type TF32, high + low, and a product is
+// low·high + high·low + high·high ("3×TF32"), which keeps the accuracy of float32.
+
+// tf32Parts are the two parts of numbers.
+type tf32Parts struct{ high, low []ptx.U32 }
+
+func inTF32(x ...ptx.F32) (s tf32Parts) {
+	for _, v := range x {
+		high := v.TF32()
+		s.high = append(s.high, high)
+		s.low = append(s.low, v.Sub(high.Float()).TF32())
+	}
+	return s
+}
+
+// tilesTogether is the number of sums that wait for tensor cores at once: more of them would take too many registers.
+const tilesTogether = 4
+
+// multiply adds a·b to d for each b: a of four numbers of each thread, b of two (see ptx.Kernel.MMATF32). Tensor cores cut off
+// the lower bits of their sums, so they add up a few products alone, and d is rounded as usual.
+func multiply(k *ptx.Kernel, d [][4]ptx.F32, a tf32Parts, b []tf32Parts) {
+	sums := make([][4]ptx.F32, len(d))
+	high, low := [4]ptx.U32(a.high), [4]ptx.U32(a.low)
+	for j := range sums {
+		sums[j] = zeroTile(k)
+		k.MMATF32(sums[j], low, [2]ptx.U32(b[j].high))
+	}
+	for j := range sums {
+		k.MMATF32(sums[j], high, [2]ptx.U32(b[j].low))
+	}
+	for j := range sums {
+		k.MMATF32(sums[j], high, [2]ptx.U32(b[j].high))
+	}
+	for j := range sums {
+		for i, x := range d[j] {
+			x.Set(x.Add(sums[j][i]))
+		}
+	}
+}
+
+// zeroTile returns the accumulators of a product.
+func zeroTile(k *ptx.Kernel) (d [4]ptx.F32) {
+	for i := range d {
+		d[i] = k.VarF32(ptx.F(0))
+	}
+	return d
+}
