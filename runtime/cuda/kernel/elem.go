@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cuda/ptx"
@@ -279,9 +278,9 @@ func constant(k *ptx.Kernel, d domain, v float64) Elem {
 			e.truth = e.truth.Not()
 		}
 	case integer:
-		e.integer = ptx.L(uint64(int64(max(math.MinInt64, min(v, math.MaxInt64)))))
+		e.integer = k.VarU64(ptx.L(uint64(int64(v))))
 	case wide:
-		e.wide = ptx.D(v)
+		e.wide = k.VarF64(ptx.D(v))
 	}
 	return e
 }

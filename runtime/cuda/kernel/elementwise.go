@@ -285,13 +285,17 @@ func (t *typed) wrapped(x ptx.U64) ptx.U64 {
 	return x.Shl(free).Shr(free)
 }
 
+// Converts reports whether Convert converts between these types.
+func Converts(from, to tensor.DType) bool {
+	_, known := domainOf(from)
+	_, gives := domainOf(to)
+	return known && gives
+}
+
 // Convert returns launches that convert the elements of in to the type of out, as ONNX's Cast. ok is false if no kernel
 // converts them.
 func Convert(shape []int, out, in Operand) (calls []Call, ok bool) {
-	if _, ok := domainOf(in.Type); !ok {
-		return nil, false
-	}
-	if _, ok := domainOf(out.Type); !ok {
+	if !Converts(in.Type, out.Type) {
 		return nil, false
 	}
 	if in.Type == out.Type {

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/internal/kerneltest"
+	. "github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
 // walk calls f with the places of operands for each coordinate of a shape, in row-major order.
@@ -25,7 +27,7 @@ func walk(shape []int, list []Operand, f func(at []int)) {
 			for j, o := range list {
 				s := o.Strides
 				if s == nil {
-					s = rowMajor(shape)
+					s = RowMajor(shape)
 				}
 				at[j] += i * s[d]
 			}
@@ -33,7 +35,7 @@ func walk(shape []int, list []Operand, f func(at []int)) {
 			for j, o := range list {
 				s := o.Strides
 				if s == nil {
-					s = rowMajor(shape)
+					s = RowMajor(shape)
 				}
 				at[j] -= i * s[d]
 			}
@@ -55,8 +57,8 @@ func TestParts(t *testing.T) {
 		}
 		list := []Operand{{}, {Offset: r.IntN(9)}, {Offset: 3}}
 		for d := range shape {
-			list[1].Strides = append(list[1].Strides, []int{0, rowMajor(shape)[d], -2, 7}[r.IntN(4)])
-			list[2].Strides = append(list[2].Strides, []int{0, rowMajor(shape)[d]}[r.IntN(2)])
+			list[1].Strides = append(list[1].Strides, []int{0, RowMajor(shape)[d], -2, 7}[r.IntN(4)])
+			list[2].Strides = append(list[2].Strides, []int{0, RowMajor(shape)[d]}[r.IntN(2)])
 		}
 		if len(shape) == 0 {
 			list[1].Strides, list[2].Strides = []int{}, []int{}
@@ -64,7 +66,7 @@ func TestParts(t *testing.T) {
 		limit := 1 + r.IntN(9)
 		var want, got []string
 		walk(shape, list, func(at []int) { want = append(want, fmt.Sprint(at)) })
-		eachPart(shape, list, limit, func(dims []int, part []Operand) {
+		EachPart(shape, list, limit, func(dims []int, part []Operand) {
 			n := 1
 			for _, d := range dims {
 				n *= d
@@ -97,7 +99,7 @@ func TestDivider(t *testing.T) {
 			x = 1<<31 - 1 - uint32(i&7)
 		}
 		x &= 1<<31 - 1
-		magic, shift := divider(n)
+		magic, shift := Divider(n)
 		if magic > math.MaxUint32 {
 			t.Fatalf("the magic number of %d is of more than 32 bits", n)
 		}
@@ -122,7 +124,7 @@ func operandsOf(r *rand.Rand, shape []int, types []tensor.DType) (list []Operand
 			v[j] = 4 * r.NormFloat64()
 			if d.IsInt() {
 				v[j] = math.Trunc(10 * v[j])
-				if !signed(d) {
+				if !Signed(d) {
 					v[j] = math.Abs(v[j]) // uint64 near its end is no float64
 				}
 			}
@@ -134,7 +136,7 @@ func operandsOf(r *rand.Rand, shape []int, types []tensor.DType) (list []Operand
 		if err != nil {
 			panic(err)
 		}
-		o := Operand{Buffer: Buffer(i + 2), Type: d, Strides: rowMajor(own)}
+		o := Operand{Buffer: Buffer(i + 2), Type: d, Strides: RowMajor(own)}
 		for k := range own {
 			if own[k] == 1 {
 				o.Strides[k] = 0
@@ -145,29 +147,17 @@ func operandsOf(r *rand.Rand, shape []int, types []tensor.DType) (list []Operand
 	return list, data
 }
 
-// run launches calls with the result in buffer 1 and data in the buffers from 2 on, and returns the bytes of the result.
-func run(calls []Call, bytes int, data []*tensor.Tensor) []byte {
-	const align = 256
-	mem, at := make([]byte, (bytes+align-1)/align*align), []int{0, 0}
-	for i := range mem {
-		mem[i] = 0xa5
-	}
+// run launches calls with the result in buffer 1, of bytes of 0xa5, and data in the buffers from 2 on, and returns the bytes
+// of the result.
+func run(t testing.TB, calls []Call, size int, data []*tensor.Tensor) []byte {
+	t.Helper()
+	b := kerneltest.New(t)
+	out := b.In(bytes.Repeat([]byte{0xa5}, size))
 	for _, x := range data {
-		at = append(at, len(mem))
-		mem = append(mem, x.Bytes()...)
-		mem = append(mem, make([]byte, (len(mem)+align-1)/align*align-len(mem))...)
+		b.In(x.Bytes())
 	}
-	launch(mem, func(b Buffer) int { return at[b] }, calls...)
-	end := len(mem)
-	if len(data) > 0 {
-		end = at[2]
-	}
-	for _, x := range mem[bytes:end] {
-		if x != 0xa5 {
-			panic("a kernel writes behind its result")
-		}
-	}
-	return mem[:bytes]
+	b.Run(calls...)
+	return b.Bytes(out)
 }
 
 var shapes = [][]int{{}, {1}, {5}, {1027}, {3, 4}, {7, 5}, {2, 3, 8}, {2, 3, 5, 4}, {1, 37, 3}, {5, 260}, {0, 3}}
@@ -208,8 +198,8 @@ func TestElementwise(t *testing.T) {
 			if !ok || !Computes(c.e, c.in, c.out) {
 				t.Fatalf("%v on %v is not computed", c.e, c.in)
 			}
-			bytes := run(calls, tensor.ByteSize(c.out, n), data)
-			got, err := tensor.FromBytes(c.out, shape, bytes)
+			bits := run(t, calls, tensor.ByteSize(c.out, n), data)
+			got, err := tensor.FromBytes(c.out, shape, bits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +250,7 @@ func TestConvert(t *testing.T) {
 		math.Inf(1), math.Inf(-1), math.NaN(), 33}
 	var types []tensor.DType
 	for _, d := range tensor.DTypes() {
-		if _, ok := domainOf(d); ok {
+		if Known(d) {
 			types = append(types, d)
 		}
 	}
@@ -287,7 +277,7 @@ func TestConvert(t *testing.T) {
 			if !ok {
 				t.Fatalf("%v to %v: not converted", from, to)
 			}
-			got, err := tensor.FromBytes(to, []int{len(v)}, run(calls, len(want.Bytes()), []*tensor.Tensor{x}))
+			got, err := tensor.FromBytes(to, []int{len(v)}, run(t, calls, len(want.Bytes()), []*tensor.Tensor{x}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,7 +322,7 @@ func TestMove(t *testing.T) {
 			if !ok {
 				t.Fatalf("%v is not moved", d)
 			}
-			got := run(calls, 1200*size, []*tensor.Tensor{x})
+			got := run(t, calls, 1200*size, []*tensor.Tensor{x})
 			want := bytes.Repeat([]byte{0xa5}, 1200*size)
 			walk(shape, []Operand{out, in}, func(at []int) {
 				copy(want[at[0]*size:][:size], x.Bytes()[at[1]*size:][:size])

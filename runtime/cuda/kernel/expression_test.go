@@ -1,26 +1,35 @@
-package kernel
+package kernel_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/essmc/essmc/ir/scalar"
-	"github.com/essmc/essmc/runtime/cuda/ptx"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/internal/kerneltest"
+	. "github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-func interpreted(e scalar.Expr, n int) *mini {
-	c := New("x", 1, func(k *ptx.Kernel) {
-		var in []ptx.F32
-		for i := range n {
-			in = append(in, k.F32Param(fmt.Sprintf("x%d", i)))
-		}
-		y := k.PtrParam("y")
-		y.StoreF32(0, Expression(k, e, in...))
-	})
-	return compileMini(c.Text)
+// computed returns the values of an expression for operands of one length.
+func computed(t *testing.T, e scalar.Expr, in ...[]float32) []float32 {
+	t.Helper()
+	b := kerneltest.New(t)
+	n := len(in[0])
+	out, list := b.Out(4*n), make([]Operand, len(in))
+	for i, x := range in {
+		list[i] = Dense(b.In(x), tensor.Float32)
+	}
+	calls, ok := Elementwise(e, []int{n}, Dense(out, tensor.Float32), list...)
+	if !ok {
+		t.Fatalf("%v is not computed", e)
+	}
+	b.Run(calls...)
+	return b.Float32s(out)
 }
+
+type bound struct{ ulps, loss float64 }
 
 // parameterSamples are samples of the parameters of operations.
 var parameterSamples = map[scalar.Op][][]float64{
@@ -83,24 +92,22 @@ func TestOperations(t *testing.T) {
 			}
 			e := scalar.Apply(op, args...)
 			b := defined[op]
-			if o := operations[op]; o != nil {
-				b = o.bound
+			if ulps, loss, ok := BoundOf(op); ok {
+				b = bound{ulps, loss}
 			}
-			m, worst := interpreted(e, 1), 0.0
-			check := func(x float32) {
-				want, got := e.At(float64(x)), m.run(x)
+			worst, x := 0.0, slices.Clone(edges)
+			for u := uint64(0); u < 1<<32; u += stride {
+				x = append(x, math.Float32frombits(uint32(u)))
+			}
+			got := computed(t, e, x)
+			for i, x := range x {
+				want, got := e.At(float64(x)), got[i]
 				u := excess(b, float64(x), want, got)
 				if worst = max(worst, u); u > b.ulps+0.001 {
 					t.Errorf("%v%v of %g: expected %g, found %g: %.2f units in the last place, of %v", op, k, x, want, got, u, b.ulps)
 				}
 			}
-			for u := uint64(0); u < 1<<32; u += stride {
-				check(math.Float32frombits(uint32(u)))
-			}
-			for _, x := range edges {
-				check(x)
-			}
-			t.Logf("%v%v: %d instructions, %.2f units of %v", op, k, len(m.code), worst, b.ulps)
+			t.Logf("%v%v: %.2f units of %v", op, k, worst, b.ulps)
 		}
 	}
 	if swept < 40 {
@@ -120,9 +127,10 @@ func TestPairs(t *testing.T) {
 		if op == scalar.OpMod || op == scalar.OpMin || op == scalar.OpMax {
 			b = bound{}
 		}
-		m := interpreted(e, 2)
-		check := func(x, y float32) {
-			want, got := e.At(float64(x), float64(y)), m.run(x, y)
+		var xs, ys []float32
+		check := func(x, y float32) { xs, ys = append(xs, x), append(ys, y) }
+		compare := func(x, y, got float32) {
+			want := e.At(float64(x), float64(y))
 			if op == scalar.OpFloorMod { // the sum of a remainder and the divisor is rounded
 				want = float64(float32(want))
 			}
@@ -140,6 +148,9 @@ func TestPairs(t *testing.T) {
 			check(x, y)
 			check(float32(math.Abs(float64(x))), float32(r.NormFloat64()))
 			check(float32(math.Exp(r.NormFloat64())), float32(20*r.NormFloat64()))
+		}
+		for i, got := range computed(t, e, xs, ys) {
+			compare(xs[i], ys[i], got)
 		}
 	}
 }
@@ -162,16 +173,16 @@ func TestExpressions(t *testing.T) {
 		scalar.Mul(x[0], scalar.Sigmoid(x[1])), scalar.Shrink(x[0], x[1], half), scalar.Sin(scalar.Mul(x[0], scalar.Const(0x1p20))),
 		scalar.Add(x[0], scalar.Sigmoid(scalar.Const(2))), one,
 	} {
-		m := interpreted(e, 3)
-		for range 500 {
-			in := [3]float32{}
-			for i := range in {
-				in[i] = float32(r.NormFloat64())
+		in := make([][]float32, 3)
+		for i := range in {
+			for range 501 {
+				in[i] = append(in[i], float32(r.NormFloat64()))
 			}
-			got := float64(m.run(in[:]...))
-			want := e.At(float64(in[0]), float64(in[1]), float64(in[2]))
-			if !(math.Abs(got-want) <= 4e-6*max(1, math.Abs(want))) && !(math.IsNaN(got) && math.IsNaN(want)) {
-				t.Fatalf("%v of %v: expected %v, found %v", e, in, want, got)
+		}
+		for i, y := range computed(t, e, in...) {
+			got, want := float64(y), float64(float32(e.At(float64(in[0][i]), float64(in[1][i]), float64(in[2][i]))))
+			if got != want && !(math.Abs(got-want) <= 4e-6*max(1, math.Abs(want))) && !(math.IsNaN(got) && math.IsNaN(want)) {
+				t.Fatalf("%v of %v, %v, %v: expected %v, found %v", e, in[0][i], in[1][i], in[2][i], want, got)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ir/tensor"
+	. "github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
 // TestTranspose holds copies by tiles.
@@ -32,7 +33,7 @@ func TestTranspose(t *testing.T) {
 			if !ok || len(calls) != 1 || calls[0].Code.Name != "transpose" {
 				t.Fatalf("%v of strides %v is not copied by tiles", c.shape, c.strides)
 			}
-			got, want := run(calls, n*size, []*tensor.Tensor{x}), make([]byte, n*size)
+			got, want := run(t, calls, n*size, []*tensor.Tensor{x}), make([]byte, n*size)
 			walk(c.shape, list, func(at []int) { copy(want[at[0]*size:][:size], x.Bytes()[at[1]*size:][:size]) })
 			if !bytes.Equal(got, want) {
 				t.Errorf("%v of shape %v and strides %v: wrong", d, c.shape, c.strides)

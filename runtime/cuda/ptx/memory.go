@@ -59,6 +59,9 @@ func (a Shared) Index(i U32, size int) Shared {
 // U32 is the address as a number.
 func (a Shared) U32() U32 { return U32(a) }
 
+// SetBits sets the bits of x in the number of 32 bits offset bytes on, as one step that no other thread comes between.
+func (a Addr) SetBits(offset int, x U32) { a.v.k.emit("red.global.or.b32", at(a.v, offset), x.v) }
+
 // at prints the operand of an access at a constant distance.
 func at(a value, offset int) string {
 	if offset == 0 {

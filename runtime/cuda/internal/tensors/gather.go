@@ -1,0 +1,261 @@
+package tensors
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(
+		record.Record{Op: "Gather", Takes: takes(gathered), Build: gather},
+		record.Record{Op: "GatherElements", Takes: takes(gathered), Build: gatherElements},
+		record.Record{Op: "GatherND", Takes: takes(gathered), Build: gatherND},
+		record.Record{Op: "ScatterElements", Takes: scatters, Build: scatterElements},
+		record.Record{Op: "ScatterND", Takes: scatters, Build: scatterND},
+		record.Record{Op: "OneHot", Build: oneHot, Takes: func(s *lowering.Step) bool {
+			t, ok := ir.AsTensor(s.Node.In(0).Type)
+			return ok && (t.Elem == tensor.Int64 || t.Elem == tensor.Int32) && takes(computed, 1)(s)
+		}},
+		record.Record{Op: "CumSum", Takes: takes(computed, 1), Build: cumSum})
+}
+
+// scatters reports whether kernels combine elements as a Scatter operator does, or replace them.
+func scatters(s *lowering.Step) bool {
+	if s.Node.Attrs.Str("reduction", "none") == "none" {
+		return takes(gathered)(s)
+	}
+	return takes(func(t tensor.DType) bool { return computed(t) && t != tensor.Bool })(s)
+}
+
+const outOfRange = "an index is outside of its dimension"
+
+// key names data of a step by all that they depend on.
+func key(parts ...any) string { return fmt.Sprintln(parts...) }
+
+// selected adds a gather, of elements of 16 bytes as pairs.
+func selected(b *record.Builder, s *lowering.Step, shape []int, out, data kernel.Operand, columns ...kernel.Index) bool {
+	if size(b.Binding.Shape(s.Out[0])) == 0 {
+		return true
+	}
+	calls, ok := kernel.Gather(shape, b.Fault(outOfRange), out, data, columns...)
+	return launch(b, calls) && ok && moved(b, s)
+}
+
+func gather(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, index := d.Shape(s.In[0]), operand(b, s.In[1])
+	a, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(in))
+	if err != nil || outside(d.Constant(s.In[1]), in[a]) || in[a] == 0 && size(d.Shape(s.In[1])) > 0 {
+		return false
+	}
+	outer, inner := lowering.Runs(in, a)
+	n := size(d.Shape(s.In[1]))
+	x := operand(b, s.In[0])
+	x.Strides = []int{in[a] * inner, 0, 1}
+	index.Strides = []int{0, 1, 0}
+	return selected(b, s, []int{outer, n, inner}, kernel.Dense(b.Buffer(s.Out[0]), x.Type), x,
+		kernel.Index{Operand: index, Dim: in[a], Along: inner})
+}
+
+// outside reports whether a constant has an index beyond a dimension of n.
+func outside(t *tensor.Tensor, n int) bool {
+	if t == nil {
+		return false
+	}
+	v, err := t.Int64s()
+	if err != nil {
+		return true
+	}
+	for _, k := range v {
+		if k < -int64(n) || k >= int64(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// along returns the operand of data for the shape of the indices of GatherElements and ScatterElements, and its stride along
+// the axis; there it does not move.
+func along(b *record.Builder, v *lowering.Value, axis int) (x kernel.Operand, stride int) {
+	x = operand(b, v)
+	stride, x.Strides[axis] = x.Strides[axis], 0
+	return x, stride
+}
+
+func gatherElements(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, shape := d.Shape(s.In[0]), d.Shape(s.In[1])
+	a, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(in))
+	if err != nil || outside(d.Constant(s.In[1]), in[a]) || !reaches(in, shape, a) || in[a] == 0 && size(shape) > 0 {
+		return false
+	}
+	x, stride := along(b, s.In[0], a)
+	return selected(b, s, shape, operand(b, s.Out[0]), x, kernel.Index{Operand: operand(b, s.In[1]), Dim: in[a], Along: stride})
+}
+
+// reaches reports whether the indices have as many axes as the data, and are within them beside one axis.
+func reaches(in, index []int, axis int) bool {
+	if len(in) != len(index) {
+		return false
+	}
+	for a := range in {
+		if a != axis && index[a] > in[a] {
+			return false
+		}
+	}
+	return true
+}
+
+// columns returns the columns of vectors of indices, for the shape (…, n, run) of which the last axis of indices is left out,
+// and the number of elements of a slice.
+func columns(b *record.Builder, v *lowering.Value, in []int) (list []kernel.Index, run int, ok bool) {
+	d := b.Binding
+	shape := d.Shape(v)
+	if len(shape) == 0 {
+		return nil, 0, false
+	}
+	k := shape[len(shape)-1]
+	if k > len(in) || k == 0 || size(shape) > 0 && slices.Contains(in[:k], 0) {
+		return nil, 0, false
+	}
+	run = size(in[k:])
+	stride := run
+	for i := k - 1; i >= 0; i-- {
+		o := operand(b, v)
+		o.Offset, o.Strides = i, []int{k, 0}
+		list = append(list, kernel.Index{Operand: o, Dim: in[i], Along: stride})
+		stride *= in[i]
+	}
+	return list, run, true
+}
+
+func gatherND(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, index := d.Shape(s.In[0]), d.Shape(s.In[1])
+	batch := int(s.Node.Attrs.Int("batch_dims", 0))
+	if batch < 0 || batch >= len(index) || batch >= len(in) {
+		return false
+	}
+	list, run, ok := columns(b, s.In[1], in[batch:])
+	if !ok {
+		return false
+	}
+	outer, n := size(in[:batch]), size(index[batch:len(index)-1])
+	k := index[len(index)-1]
+	for i := range list {
+		list[i].Strides = []int{n * k, k, 0}
+	}
+	x := operand(b, s.In[0])
+	x.Strides = []int{size(in[batch:]), 0, 1}
+	return selected(b, s, []int{outer, n, run}, kernel.Dense(b.Buffer(s.Out[0]), x.Type), x, list...)
+}
+
+// scattered copies data to the result, and adds a scatter.
+func scattered(b *record.Builder, s *lowering.Step, shape []int, out, updates kernel.Operand, columns ...kernel.Index) bool {
+	b.Copy(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Bytes(s.In[0]))
+	if size(shape) == 0 {
+		return true
+	}
+	calls, ok := kernel.Scatter(shape, kernel.Combination(s.Node.Attrs.Str("reduction", "none")), b.Fault(outOfRange), out, updates,
+		columns...)
+	return launch(b, calls) && ok && moved(b, s)
+}
+
+func scatterElements(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, shape := d.Shape(s.In[0]), d.Shape(s.In[1])
+	a, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(in))
+	if err != nil || outside(d.Constant(s.In[1]), in[a]) || !reaches(in, shape, a) || in[a] == 0 && size(shape) > 0 ||
+		!slices.Equal(shape, d.Shape(s.In[2])) {
+		return false
+	}
+	out, stride := along(b, s.Out[0], a)
+	index, updates := operand(b, s.In[1]), operand(b, s.In[2])
+	first := func(list []int) []int { // the axis is the first one
+		return append([]int{list[a]}, append(list[:a:a], list[a+1:]...)...)
+	}
+	for _, o := range []*kernel.Operand{&out, &index, &updates} {
+		o.Strides = first(o.Strides)
+	}
+	return scattered(b, s, first(shape), out, updates, kernel.Index{Operand: index, Dim: in[a], Along: stride})
+}
+
+func scatterND(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, index := d.Shape(s.In[0]), d.Shape(s.In[1])
+	list, run, ok := columns(b, s.In[1], in)
+	if !ok {
+		return false
+	}
+	n := size(index[:len(index)-1])
+	if size(d.Shape(s.In[2])) != n*run {
+		return false
+	}
+	out, updates := operand(b, s.Out[0]), operand(b, s.In[2])
+	out.Strides, updates.Strides = []int{0, 1}, []int{run, 1}
+	return scattered(b, s, []int{n, run}, out, updates, list...)
+}
+
+func oneHot(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, shape, t := d.Shape(s.In[0]), d.Shape(s.Out[0]), d.DType(s.In[0])
+	a, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(in)+1)
+	if err != nil || t != tensor.Int64 && t != tensor.Int32 || len(shape) != len(in)+1 {
+		return false
+	}
+	if size(shape) == 0 {
+		return true
+	}
+	depth := shape[a]
+	places := b.Constant(key("places", depth, t), func() []byte {
+		var m []byte
+		for i := range depth {
+			if t == tensor.Int64 {
+				m = binary.LittleEndian.AppendUint64(m, uint64(i))
+			} else {
+				m = binary.LittleEndian.AppendUint32(m, uint32(i))
+			}
+		}
+		return m
+	})
+	index, place := operand(b, s.In[0]), kernel.Operand{Buffer: places, Type: t, Strides: make([]int, len(shape))}
+	strides := append([]int{}, index.Strides[:a]...)
+	index.Strides = append(append(strides, 0), index.Strides[a:]...)
+	place.Strides[a] = 1
+	mask := kernel.Dense(b.Scratch(size(shape)), tensor.Bool)
+	x := scalar.Inputs(3)
+	hit := scalar.Or(scalar.Equal(x[0], x[1]), scalar.Equal(scalar.Add(x[0], scalar.Const(float64(depth))), x[1]))
+	calls, ok := kernel.Elementwise(hit, shape, mask, index, place)
+	launch(b, calls)
+	on, off := operand(b, s.In[2]), operand(b, s.In[2])
+	on.Offset, on.Strides, off.Strides = 1, make([]int, len(shape)), make([]int, len(shape))
+	calls, okay := kernel.Elementwise(scalar.Select(x[0], x[1], x[2]), shape, operand(b, s.Out[0]), mask, on, off)
+	return launch(b, calls) && ok && okay && moved(b, s)
+}
+
+func cumSum(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	at, ok := d.Ints(s, 1)
+	if !ok || len(at) != 1 {
+		return false
+	}
+	shape := d.Shape(s.In[0])
+	a, err := ops.Axis(at[0], len(shape))
+	if err != nil {
+		return false
+	}
+	outer, inner := lowering.Runs(shape, a)
+	calls, ok := kernel.CumSum(outer, shape[a], inner, s.Node.Attrs.Int("exclusive", 0) != 0, s.Node.Attrs.Int("reverse", 0) != 0,
+		b.Buffer(s.Out[0]), b.Buffer(s.In[0]), d.DType(s.In[0]))
+	b.Work(ir.Work{Flops: int64(size(shape))})
+	return launch(b, calls) && ok && moved(b, s)
+}
