@@ -391,6 +391,7 @@ func BenchmarkLanes(b *testing.B) {
 		{"fma", strings.Repeat("fma.rn.f32 %f1, %f1, %f2, %f3;\n", 16), 16},
 		{"index", strings.Repeat("mad.lo.u32 %r3, %r3, %r4, %r0;\nadd.u32 %r3, %r3, %r4;\n", 8), 16},
 		{"load", strings.Repeat("ld.global.f32 %f4, [%rd1];\nadd.rn.f32 %f1, %f1, %f4;\n", 8), 16},
+		{"tensor", strings.Repeat("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f4, %f5, %f6, %f7}, {%f1, %f2, %f3, %f1}, {%f2, %f3}, {%f4, %f5, %f6, %f7};\n", 4), 4},
 		{"shared", strings.Repeat("ld.shared.v4.f32 {%f4, %f5, %f6, %f7}, [%r6];\nadd.rn.f32 %f1, %f1, %f4;\n", 8), 16},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -399,7 +400,7 @@ func BenchmarkLanes(b *testing.B) {
 			fn := n.load(kernelText(1, `.shared .align 16 .b8 s[2048];
 mov.u32 %r5, s;
 mad.lo.u32 %r6, %r0, 16, %r5;
-mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F000000; mov.f32 %f3, 0f3E000000; mov.u32 %r3, 1; mov.u32 %r4, 3; mov.u32 %r1, 0;
+mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F000000; mov.f32 %f3, 0fBE000000; mov.b64 {%f4, %f5}, %rd0; mov.b64 {%f6, %f7}, %rd0; mov.u32 %r3, 1; mov.u32 %r4, 3; mov.u32 %r1, 0;
 mad.wide.u32 %rd1, %r0, 4, %rd0;
 TOP:
 `+c.loop+fmt.Sprintf(`add.u32 %%r1, %%r1, 1;

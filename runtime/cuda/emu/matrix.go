@@ -50,9 +50,19 @@ func partOf(x uint32, expBits, n int) part {
 	return p
 }
 
-func tf32Part(x uint32) part { return partOf(x>>13, 8, 10) }
-func f16Part(x uint32) part  { return partOf(x&0xffff, 5, 10) }
-func bf16Part(x uint32) part { return partOf(x&0xffff, 8, 7) }
+// tf32Part is partOf, and short for normal numbers.
+func tf32Part(x uint32) part {
+	if e := x >> 23 & 0xff; e-1 < 254 {
+		sign := int32(x) >> 31
+		return part{sig: (int32(1<<10|x>>13&0x3ff) ^ sign) - sign, exp: int32(e) - 127}
+	}
+	return partOf(x>>13, 8, 10)
+}
+
+func f16Part(x uint32) part { return partOf(x&0xffff, 5, 10) }
+
+// bf16Part takes bfloat16 as TF32 with zeros behind.
+func bf16Part(x uint32) part { return tf32Part(x << 16) }
 
 // tensorSum adds products a[i]·b[i] to c as tensor cores do, block of them at a time, with extra bits below float32's last.
 func tensorSum(c float32, a, b []part, block int, extra uint) float32 {
@@ -94,13 +104,10 @@ func tensorBlock(c float32, a, b []part, extra uint) float32 {
 		sum = -sum
 	}
 	for i := range a {
-		p := int64(a[i].sig) * int64(b[i].sig)
-		shift := uint(top - a[i].exp - b[i].exp)
-		if p < 0 {
-			sum -= -p << (3 + extra) >> shift
-		} else {
-			sum += p << (3 + extra) >> shift
-		}
+		// Cut off towards 0, without a branch: signs follow no pattern. No more than 63 bits are left.
+		p := int64(a[i].sig) * int64(b[i].sig) << (3 + extra)
+		shift := min(uint(top-a[i].exp-b[i].exp), 63)
+		sum += (p + p>>63&(1<<(shift&63)-1)) >> (shift & 63)
 	}
 	return cutOff(sum, int(top)-23-int(extra))
 }
