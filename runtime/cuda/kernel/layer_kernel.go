@@ -15,7 +15,6 @@ type layerFrame struct {
 	tile, sample, begin  ptx.U32
 	lane, warp, g, t     ptx.U32
 	shared               ptx.Shared // (rows, width): u, then results of stages
-	operand, own         ptx.U32    // of the thread in a row: of operands of products, of its own numbers
 }
 
 func newLayerFrame(f LayerForm, k *ptx.Kernel, extra int) *layerFrame {

@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/essmc/essmc/ir/scalar"
@@ -169,5 +170,53 @@ func TestLayer(t *testing.T) {
 				within(t, "state", last, wantLast, 4e-6)
 			}
 		})
+	}
+}
+
+// The layer of CUDA's roofline, of 256 features, 4 heads and 256 states, moves little more than the bytes that two kernels
+// must: u twice, y once. Weights are read once by a card with caches. Tensor cores do the products and nothing else.
+func TestLayerCounters(t *testing.T) {
+	const features, states, heads, length = 256, 256, 4, 192
+	r := rand.New(rand.NewPCG(6, 0))
+	f := kernel.LayerForm{Features: features, States: states, Forward: true, Stages: gated()}
+	w := layerWeights(r, f, heads, false)
+	tables := kernel.LayerTables(f, w)
+	l := kernel.Layer{LayerForm: f, Batch: 1, Length: length}
+	d := kerneltest.New(t)
+	l.U, l.Y = d.In(numbers(r, length*features)), d.Out(4*length*features)
+	l.Tables, l.Powers = d.In(tables), d.In(kernel.LayerPowers(w, l.Exponents()))
+	l.Scratch = d.Out(l.ScratchBytes())
+	d.ResetCounters()
+	d.Run(l.Calls()...)
+	c := d.Counters()
+	total := c.Total()
+	t.Logf("\n%v", c)
+	if total.Launches != 2 {
+		t.Errorf("%d launches, expected 2", total.Launches)
+	}
+	activations := int64(0)
+	for _, k := range c.Kernels {
+		for _, line := range k.Lines {
+			if !strings.Contains(line.Text, ".nc.") { // all but constants
+				activations += line.Moved
+			}
+		}
+		if x := k.Conflicts(); x >= 0.05 {
+			t.Errorf("%s: bank conflicts add %.1f%% to the passes over shared memory", k.Kernel, 100*x)
+		}
+		if weights := k.ReadDistinct - 4*length*features; weights > int64(len(tables)+l.ScratchBytes()+32*states) {
+			t.Errorf("%s reads %d distinct bytes beside u, the tables have %d", k.Kernel, weights, len(tables))
+		}
+	}
+	per := float64(activations) / length
+	t.Logf("%.0f bytes of activations a step", per)
+	if per > 1.1*3*4*features {
+		t.Errorf("%.0f bytes of activations a step, expected at most %d·1.1", per, 3*4*features)
+	}
+	products := 3*states*features/heads + 2*features*features
+	part := float64(total.OpsTF32) / float64(3*2*length*products)
+	t.Logf("%.3f of the operations of two passes", part)
+	if part > 1.05 || part < 1 {
+		t.Errorf("%.3f of the operations of two passes, expected at most 1.05", part)
 	}
 }
