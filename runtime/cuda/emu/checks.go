@@ -13,8 +13,10 @@ import (
 //
 // Asynchronous copies may move no memory that nobody wrote, and their destination may be used only behind a wait.
 type checks struct {
-	next     uint64 // the next segment
-	first    uint64 // of the launch
+	orders
+	tell     func(format string, args ...any) // a finding about a copy or fill
+	next     uint64                           // the next segment
+	first    uint64                           // of the launch
 	segments []segment
 	seen     map[uint64]bool // findings of the launch, by place and kind: one of each is told
 	free     []*blockShadow
@@ -73,11 +75,11 @@ func (c *checks) blockEnded(b *block) {
 func (c *checks) order(b *block, s *blockShadow) {
 	s.since = c.next
 	for i := range s.segment {
-		c.begin(b, s, i)
+		c.segment(b, s, i)
 	}
 }
 
-func (c *checks) begin(b *block, s *blockShadow, warp int) {
+func (c *checks) segment(b *block, s *blockShadow, warp int) {
 	s.segment[warp] = stamp(c.next << segmentShift)
 	c.next++
 	c.segments = append(c.segments, segment{uint32(b.number), s.barrier, uint16(warp)})
@@ -94,7 +96,7 @@ func (c *checks) barrier(b *block, id int) {
 
 func (c *checks) warpSync(w *warp, in *instr, mask uint32) {
 	if in.op[0] == "bar" && mask == w.alive {
-		c.begin(w.block, w.block.shadow.(*blockShadow), w.number)
+		c.segment(w.block, w.block.shadow.(*blockShadow), w.number)
 	}
 }
 
@@ -167,6 +169,9 @@ func (c *checks) lane(a *access, i int, s *blockShadow, sh *shadow, at int, own 
 	since := s.since // accesses to shared memory before it are in order with all later ones
 	if l != nil {
 		since = c.first
+	}
+	if c.doubtful != noSegment && l != nil {
+		c.across(a, i, sh, at, writes, l)
 	}
 	g := sh.grain
 	end := (at + n - 1) >> g
@@ -315,11 +320,39 @@ func (c *checks) find(a *access, lane, kind int, format string, args ...any) {
 
 func (c *checks) allocated(a *allocation) { a.shadow = newShadow(int(a.bytes)) }
 
+// across checks the access of a lane against work of other streams.
+func (c *checks) across(a *access, i int, sh *shadow, at int, writes bool, l *allocation) {
+	stray := func(m stamp) bool {
+		return m.segment() >= c.doubtful && m.segment() < c.first && c.stray(m.segment())
+	}
+	found := c.meets(sh, at, a.size, writes)
+	for j := at >> sh.grain; j <= (at+a.size-1)>>sh.grain; j++ {
+		p := sh.cell(j)
+		found = found || stray(p.written) || writes && stray(p.read)
+	}
+	if found {
+		c.find(a, i, 3, "race of streams: %s of %s, which work of another stream uses; no event orders the two", verb(a.kind),
+			c.place(a, at, l))
+	}
+}
+
 func (c *checks) hostWrite(a *allocation, at, n uint64, from *allocation, src uint64) {
 	s := a.shadow.(*shadow)
+	c.moved(a, at, n, true)
 	if from == nil {
 		s.setAll(int(at), int(n))
 		return
 	}
+	c.moved(from, src, n, false)
 	s.copyFrom(int(at), int(n), from.shadow.(*shadow), int(src))
+}
+
+func (c *checks) hostRead(a *allocation, at, n uint64) { c.moved(a, at, n, false) }
+
+func (c *checks) moved(a *allocation, at, n uint64, write bool) {
+	if c.transfer(a.shadow.(*shadow), int(at), int(n), write) && !c.told {
+		c.told = true
+		c.tell("race of streams: %s of %d bytes from byte %d of allocation %d (%d bytes) by a copy or fill, which work of another "+
+			"stream uses; no event orders the two", map[bool]string{true: "write", false: "read"}[write], n, at, a.number, a.bytes)
+	}
 }

@@ -358,3 +358,73 @@ func TestUnchecked(t *testing.T) {
 		t.Errorf("found %v, %v", f, m.drv.Counters())
 	}
 }
+
+// TestStreams uses memory by work of two streams, with and without something that orders them.
+func TestStreams(t *testing.T) {
+	write := kernel.New("write", 32, func(k *ptx.Kernel) { k.PtrParam("x").Index(k.Lane(), 4).StoreF32(0, ptx.F(1)) })
+	read := kernel.New("read", 32, func(k *ptx.Kernel) { k.PtrParam("x").Index(k.Lane(), 4).LoadF32(0) })
+	host := make([]byte, 128)
+	launch := func(code *kernel.Code, at driver.Ptr) func(m *machine, s driver.Stream, x driver.Ptr) {
+		return func(m *machine, s driver.Stream, x driver.Ptr) {
+			mod, _, err := m.drv.LoadModule(append([]byte(code.Text), 0))
+			m.must(err)
+			f, err := m.drv.GetFunction(mod, code.Name)
+			m.must(err)
+			call := kernel.NewCall(code, driver.Dim{X: 1, Y: 1, Z: 1}, kernel.Ptr(1))
+			m.must(m.drv.Launch(call.Launch(f, s, func(kernel.Buffer) driver.Ptr { return x + at })))
+		}
+	}
+	upload := func(m *machine, s driver.Stream, x driver.Ptr) { m.must(m.drv.CopyToDevice(x, host, s)) }
+	download := func(m *machine, s driver.Stream, x driver.Ptr) { m.must(m.drv.CopyToHost(host, x, s)) }
+	clone := func(m *machine, s driver.Stream, x driver.Ptr) { m.must(m.drv.CopyOnDevice(x+512, x, 128, s)) }
+	for _, c := range []struct {
+		name          string
+		first, second func(m *machine, s driver.Stream, x driver.Ptr)
+		bad           bool // without order
+	}{
+		{"written and read by kernels", launch(write, 0), launch(read, 0), true},
+		{"read and written by kernels", launch(read, 0), launch(write, 0), true},
+		{"read by both", launch(read, 0), launch(read, 0), false},
+		{"other parts", launch(write, 0), launch(read, 128), false},
+		{"upload and kernel", upload, launch(read, 0), true},
+		{"kernel and upload", launch(read, 0), upload, true},
+		{"kernel and download", launch(write, 0), download, true},
+		{"kernel that reads, and download", launch(read, 0), download, false},
+		{"upload and download", upload, download, true},
+		{"copy, and kernel on its source", clone, launch(write, 0), true},
+		{"copy, and kernel on its destination", clone, launch(read, 512), true},
+		{"copy, and kernel that reads its source", clone, launch(read, 0), false},
+	} {
+		for _, how := range []string{"nothing", "event", "host", "query", "the same stream"} {
+			m := newMachine(t, emu.Options{Seed: 1})
+			x := m.memory(1024, true)
+			m.must(m.drv.Synchronize(m.stream))
+			other, err := m.drv.CreateStream()
+			m.must(err)
+			c.first(m, m.stream, x)
+			e, err := m.drv.CreateEvent(false)
+			m.must(err)
+			m.must(m.drv.Record(e, m.stream))
+			switch how {
+			case "event":
+				m.must(m.drv.Wait(other, e))
+			case "host":
+				m.must(m.drv.Synchronize(m.stream))
+			case "query":
+				for done := false; !done; {
+					done, err = m.drv.Query(e)
+					m.must(err)
+				}
+			case "the same stream":
+				other = m.stream
+			}
+			c.second(m, other, x)
+			m.must(m.drv.Synchronize(m.stream))
+			m.must(m.drv.Synchronize(other))
+			found := fmt.Sprint(m.drv.Findings())
+			if want := c.bad && how == "nothing"; want != strings.Contains(found, "race of streams") || !want && found != "[]" {
+				t.Errorf("%s, ordered by %s: found %v", c.name, how, found)
+			}
+		}
+	}
+}

@@ -51,6 +51,8 @@ type Driver struct {
 	observers []observer
 	watch     *watch // among them; nil with Unchecked
 	findings  []Finding
+	host      clock // of what the host has waited for
+	made      int   // streams
 	calls     int
 	launches  int
 	clock     int64 // instructions of warps that were executed
@@ -78,6 +80,8 @@ type pool struct {
 // stream is work that is done in order, when something waits for it or the seed says so.
 type stream struct {
 	device *device
+	number int   // of the driver's streams
+	clock  clock // of the work that was done
 	work   []work
 	graph  *graph // that it captures into
 	origin bool   // of the capture
@@ -87,6 +91,7 @@ type stream struct {
 type work struct {
 	do   func() *driver.Error
 	wait *mark // nil: nothing
+	host clock // of the call that asked for it
 }
 
 // mark is a place in the work of a stream.
@@ -94,6 +99,7 @@ type mark struct {
 	stream *stream
 	done   bool
 	clock  int64
+	known  clock
 }
 
 type event struct {
@@ -134,6 +140,8 @@ func New(o Options) *Driver {
 	}
 	if !o.Unchecked {
 		d.watch = &watch{}
+		d.watch.tell = d.find
+		d.watch.doubtful = noSegment
 		d.observers = append(d.observers, d.watch)
 	}
 	return d

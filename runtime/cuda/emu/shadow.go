@@ -6,10 +6,11 @@ import "math/bits"
 
 // shadow is that of an allocation, or of a block's shared memory.
 type shadow struct {
-	bytes int
-	known []uint64 // a bit for each byte that was written
-	grain uint     // a cell is 1<<grain bytes: 4, or as few as the narrowest access
-	pages []*page
+	bytes  int
+	known  []uint64 // a bit for each byte that was written
+	grain  uint     // a cell is 1<<grain bytes: 4, or as few as the narrowest access
+	pages  []*page
+	recent []transfer
 }
 
 const pageBits = 8

@@ -31,7 +31,7 @@ func (d *Driver) enqueue(s *stream, do func() *driver.Error) {
 		s.graph.work = append(s.graph.work, do)
 		return
 	}
-	s.work = append(s.work, work{do: do})
+	s.work = append(s.work, work{do: do, host: d.host})
 	for n := d.rand.below(3); n > 0; n-- {
 		d.advance(s)
 	}
@@ -47,6 +47,13 @@ func (d *Driver) advance(s *stream) bool {
 		return false
 	}
 	s.work = s.work[1:]
+	s.clock = s.clock.join(w.host)
+	if w.wait != nil {
+		s.clock = s.clock.join(w.wait.known)
+	}
+	if w.do != nil {
+		d.beginWork(s)
+	}
 	if w.do != nil && s.device.failed == nil {
 		if err := w.do(); err != nil && s.device.failed == nil {
 			s.device.failed = err
@@ -81,7 +88,8 @@ func (d *Driver) CreateStream() (driver.Stream, error) {
 		return 0, err
 	}
 	h := driver.Stream(d.handle())
-	d.streams[h] = &stream{device: v}
+	d.streams[h] = &stream{device: v, number: d.made}
+	d.made++
 	return h, nil
 }
 
@@ -118,6 +126,7 @@ func (d *Driver) Synchronize(h driver.Stream) error {
 		return d.misuse(call, captureUnsupported, "while the stream is captured")
 	}
 	d.drain(s)
+	d.host = d.host.join(s.clock)
 	return s.device.failure(call)
 }
 
@@ -144,7 +153,7 @@ func (d *Driver) Wait(h driver.Stream, e driver.Event) error {
 		s.graph.broken = true
 		return d.misuse(call, captureUnsupported, "the event is not of the capture")
 	case v.last != nil && s.graph == nil:
-		s.work = append(s.work, work{wait: v.last})
+		s.work = append(s.work, work{wait: v.last, host: d.host})
 	}
 	return nil
 }
@@ -198,8 +207,8 @@ func (d *Driver) Record(h driver.Event, s driver.Stream) error {
 	}
 	m := &mark{stream: q}
 	e.graph, e.last = nil, m
-	q.work = append(q.work, work{do: func() *driver.Error {
-		m.done, m.clock = true, d.clock
+	q.work = append(q.work, work{host: d.host, do: func() *driver.Error {
+		m.done, m.clock, m.known = true, d.clock, q.clock
 		return nil
 	}})
 	return nil
@@ -215,12 +224,17 @@ func (d *Driver) Query(h driver.Event) (bool, error) {
 	if e.graph != nil {
 		return false, d.misuse("cuEventQuery", captureUnsupported, "the event is of a capture")
 	}
-	if e.last == nil || e.last.done {
+	if e.last == nil {
 		return true, nil
 	}
-	d.advance(e.last.stream) // who asks often enough sees it done
-	if s := e.last.stream; len(s.work) > 0 && s.work[0].wait != nil && !s.work[0].wait.done {
-		d.reach(s.work[0].wait)
+	if !e.last.done {
+		d.advance(e.last.stream) // who asks often enough sees it done
+		if s := e.last.stream; !e.last.done && len(s.work) > 0 && s.work[0].wait != nil && !s.work[0].wait.done {
+			d.reach(s.work[0].wait)
+		}
+	}
+	if e.last.done {
+		d.host = d.host.join(e.last.known)
 	}
 	return e.last.done, e.last.stream.device.failure("cuEventQuery")
 }
@@ -239,6 +253,7 @@ func (d *Driver) SynchronizeEvent(h driver.Event) error {
 		return nil
 	}
 	d.reach(e.last)
+	d.host = d.host.join(e.last.known)
 	return e.last.stream.device.failure("cuEventSynchronize")
 }
 

@@ -20,6 +20,5 @@ func (w *watch) access(a *access) {
 	w.checks.access(a)
 }
 
-func (w *watch) fence(*warp, *instr, uint32)                 {}
-func (w *watch) freed(*allocation)                           {}
-func (w *watch) hostRead(a *allocation, at uint64, n uint64) {}
+func (w *watch) fence(*warp, *instr, uint32) {}
+func (w *watch) freed(*allocation)           {}
