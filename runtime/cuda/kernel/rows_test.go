@@ -166,3 +166,37 @@ func TestSoftmax(t *testing.T) {
 		}
 	}
 }
+
+// Rows are read once and written once, in whole sectors where their widths are multiples of one.
+func TestRowTraffic(t *testing.T) {
+	for _, width := range []int{8, 64, 100, 256, 264, 512, 1000, 1024, 1023, 2048, 8192} {
+		rows := 64
+		if width > 1024 {
+			rows = 8
+		}
+		x := far(rows*width, 0)
+		for _, name := range []string{"norm", "softmax", "logsoftmax"} {
+			b := kerneltest.New(t)
+			y, in := b.Out(4*len(x)), b.In(x)
+			call := kernel.SoftmaxRows(y, in, rows, width, name == "logsoftmax")
+			if name == "norm" {
+				call = kernel.Norm{Width: width, Centered: true}.Call(kernel.NormOperands{Y: y, X: in, Rows: rows, Epsilon: 1e-5, Gain: 1})
+			}
+			b.ResetCounters()
+			b.Run(call)
+			n := b.Counters().Total()
+			least := int64(4 * len(x))
+			read, written := n.ReadWanted, n.WrittenWanted
+			if width%8 == 0 {
+				read, written = n.ReadMoved, n.WrittenMoved
+			}
+			if n.ReadDistinct != least || n.WrittenDistinct != least || 10*read > 11*least || 10*written > 11*least {
+				t.Errorf("%s of width %d: expected %d bytes read and written, found %+v", name, width, least, n)
+			}
+			if 20*(n.Wavefronts-n.LeastWavefronts) > n.SharedAccesses {
+				t.Errorf("%s of width %d: %d of %d accesses to shared memory conflict", name, width,
+					n.Wavefronts-n.LeastWavefronts, n.SharedAccesses)
+			}
+		}
+	}
+}
