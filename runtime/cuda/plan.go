@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -97,12 +98,20 @@ func (p *plan) divide(fallback bool) error {
 			continue
 		}
 		if builds[s] != nil {
-			if u, place := p.fuse(live, i, builds, in); u != nil {
+			u, place, err := p.fuse(live, i, builds, in)
+			if err != nil {
+				return err
+			}
+			if u != nil {
 				at[place] = u
 				continue
 			}
 			p.b.Begin(s.Node)
-			if builds[s].Build(p.b, s) {
+			built, err := p.build(builds[s], s)
+			if err != nil {
+				return err
+			}
+			if built {
 				work := p.b.Keep()
 				at[i], in[s] = &unit{steps: live[i : i+1 : i+1], work: &work}, i
 				continue
@@ -123,6 +132,24 @@ func (p *plan) divide(fallback bool) error {
 	return nil
 }
 
+// build lets a record build a unit. A panic is a mistake in the record, and names the node.
+func (p *plan) build(r *record.Record, s *lowering.Step) (built bool, err error) {
+	defer recovered(s, &err)
+	return r.Build(p.b, p.present(s)), nil
+}
+
+// recovered makes an error of a panic while s was built, unless it is one by which a budget or a context ends the work.
+func recovered(s *lowering.Step, err *error) {
+	v := recover()
+	switch v.(type) {
+	case nil:
+	case *ir.BudgetError, *ir.Ended:
+		panic(v)
+	default:
+		*err = runtime.Recovered(s.Source, v)
+	}
+}
+
 // fits reports whether records may look at a step: its tensors are of known shape, none is of strings, and its types are
 // those of its operator.
 func (p *plan) fits(s *lowering.Step) bool {
@@ -133,7 +160,23 @@ func (p *plan) fits(s *lowering.Step) bool {
 			}
 		}
 	}
-	return p.d.Fits(s)
+	return p.d.Fits(p.present(s))
+}
+
+// present returns s without the optional inputs that are not given.
+func (p *plan) present(s *lowering.Step) *lowering.Step {
+	missing := func(v *lowering.Value) bool { return v != nil && p.d.Missing(v) }
+	if !slices.ContainsFunc(s.In, missing) {
+		return s
+	}
+	t := *s
+	t.In = slices.Clone(s.In)
+	for i, v := range t.In {
+		if missing(v) {
+			t.In[i] = nil
+		}
+	}
+	return &t
 }
 
 // window is the number of steps that a fusion sees at once.
@@ -141,11 +184,12 @@ const window = 256
 
 // fuse asks the fusions for a unit that begins with live[i]. It returns its place, too: that of its last step.
 func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]*record.Record,
-	in map[*lowering.Step]int) (*unit, int) {
+	in map[*lowering.Step]int) (_ *unit, place int, err error) {
 	all := record.Fusions()
 	if len(all) == 0 {
-		return nil, 0
+		return nil, 0, nil
 	}
+	defer recovered(live[i], &err)
 	var open []*lowering.Step // small ones are taken
 	index := map[*lowering.Step]int{}
 	for j := i; j < len(live) && len(open) < window; j++ {
@@ -162,13 +206,13 @@ func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]*re
 			continue
 		}
 		work := p.b.Keep()
-		place := index[taken[len(taken)-1]]
+		place = index[taken[len(taken)-1]]
 		for _, s := range taken {
 			in[s] = place
 		}
-		return &unit{steps: taken, work: &work, fusion: f.Name}, place
+		return &unit{steps: taken, work: &work, fusion: f.Name}, place, nil
 	}
-	return nil, 0
+	return nil, 0, nil
 }
 
 // orderly reports whether the steps that a fusion takes can run in the place of the last one: no other step reads a result
@@ -230,7 +274,7 @@ func (p *plan) hosted(s *lowering.Step, fallback bool) (*unit, error) {
 		u.why = "its inputs follow from shapes"
 		return u, nil
 	case kernels:
-		if u.why = "no kernel for its shapes or types"; !p.d.Fits(s) {
+		if u.why = "no kernel for its shapes or types"; !p.fits(s) {
 			u.why = "its types or shapes are not known before the run"
 		}
 	default:

@@ -18,7 +18,7 @@ type Record struct {
 	Takes func(s *lowering.Step) bool
 	// Build adds the work of a step whose shapes are bound. It returns false if it does not compute these shapes or types;
 	// what it has added is dropped then. All inputs and outputs are nil, or tensors of known shape that are not of
-	// strings, and their types are those that the operator's rules give.
+	// strings, and their types are those that the operator's rules give. Optional inputs that are not given are nil.
 	Build func(b *Builder, s *lowering.Step) bool
 }
 
@@ -27,10 +27,11 @@ type Fusion struct {
 	// Name is for people: profiles and the text of plans show it.
 	Name string
 	// Build looks at steps[0], and takes it with some of the later ones. steps are those of the program that nothing has
-	// taken, in their order; what Record.Build may rely on holds for each. Build adds the work of the steps that it takes,
-	// and returns them, in their order; nil: none, and what it has added is dropped. A value that only taken steps read
-	// needs no buffer (Binding.Inside). The work is done in the place of the last step that is taken. The backend drops
-	// it if a step in between, which is not taken, reads a result of one that is.
+	// taken, in their order; what Record.Build may rely on holds for each, but that optional inputs that are not given may
+	// be there (Binding.Missing). Build adds the work of the steps that it takes, and returns them, in their order; nil:
+	// none, and what it has added is dropped. A value that only taken steps read needs no buffer (Binding.Inside). The
+	// work is done in the place of the last step that is taken. The backend drops it if a step in between, which is not
+	// taken, reads a result of one that is.
 	Build func(b *Builder, steps []*lowering.Step) (taken []*lowering.Step)
 }
 

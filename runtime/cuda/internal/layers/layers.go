@@ -1,0 +1,96 @@
+// Package layers has records of small operators that only models hold: affine maps of features, tables of tokens, and states
+// that may be absent.
+//
+// The package imports ir, ir/scalar, ir/tensor, runtime/lowering, runtime/cuda/kernel and runtime/cuda/internal/record.
+package layers
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/scalar"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(
+		record.Record{Op: "essm.Affine", Build: affine,
+			Takes: func(s *lowering.Step) bool { return s.Constant(1) != nil && s.Constant(2) != nil }},
+		record.Record{Op: "essm.Embedding", Build: embedding},
+		record.Record{Op: "essm.StateOrZero", Build: stateOrZero},
+	)
+}
+
+// affine computes scale·x + shift. The constants are rounded to float32.
+func affine(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	if !d.Typed(s, 0, tensor.Float32) || s.Constant(1) == nil || s.Constant(2) == nil {
+		return false
+	}
+	shape := d.Shape(s.Out[0])
+	if b.Bytes(s.Out[0]) == 0 {
+		return true
+	}
+	strides := make([]int, len(shape))
+	strides[len(shape)-1] = 1
+	narrow := func(i int) kernel.Operand {
+		x := b.Weights(s.In[i].Const, "float32", func() []byte {
+			var all []byte
+			for _, v := range s.Constant(i) {
+				all = binary.LittleEndian.AppendUint32(all, math.Float32bits(v))
+			}
+			return all
+		})
+		return kernel.Operand{Buffer: x, Type: tensor.Float32, Strides: strides}
+	}
+	x, scale, shift := scalar.Input(0), scalar.Input(1), scalar.Input(2)
+	calls, ok := kernel.Elementwise(scalar.Add(scalar.Mul(scale, x), shift), shape,
+		kernel.Dense(b.Buffer(s.Out[0]), tensor.Float32), kernel.Dense(b.Buffer(s.In[0]), tensor.Float32), narrow(1), narrow(2))
+	for _, c := range calls {
+		b.Launch(c)
+	}
+	n := int64(b.Bytes(s.Out[0]))
+	b.Work(ir.Work{Flops: n / 2, Bytes: 2 * n})
+	return ok
+}
+
+// embedding looks tokens up.
+func embedding(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	if d.DType(s.Out[0]) != tensor.Float32 {
+		return false
+	}
+	if b.Bytes(s.Out[0]) == 0 && b.Bytes(s.In[0]) == 0 {
+		return true
+	}
+	count, _ := tensor.Size(d.Shape(s.In[0]))
+	table := d.Shape(s.In[1])
+	c, ok := kernel.Embedding{Y: b.Buffer(s.Out[0]), Tokens: b.Buffer(s.In[0]), Table: b.Buffer(s.In[1]),
+		Fault: b.Fault("a token is outside of the vocabulary"), Count: count, Rows: table[0], Width: table[1],
+		Narrow: d.DType(s.In[0]) == tensor.Int32}.Call()
+	if ok {
+		b.Launch(c)
+		b.Work(ir.Work{Bytes: int64(b.Bytes(s.In[0]) + 2*b.Bytes(s.Out[0]))})
+	}
+	return ok
+}
+
+// stateOrZero is the state, or zeros.
+func stateOrZero(b *record.Builder, s *lowering.Step) bool {
+	d, out := b.Binding, s.Out[0]
+	if len(s.In) > 1 && s.In[1] != nil && !d.Missing(s.In[1]) {
+		if b.Bytes(s.In[1]) != b.Bytes(out) {
+			return false
+		}
+		if !b.View(out, s.In[1]) {
+			b.Copy(b.Buffer(out), b.Buffer(s.In[1]), b.Bytes(out))
+		}
+		return true
+	}
+	b.Fill(b.Buffer(out), 0, b.Bytes(out))
+	return true
+}
