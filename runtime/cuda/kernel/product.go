@@ -163,7 +163,7 @@ const tileK = 32
 
 // tiles are tried in this order.
 var tiles = []blockTile{{128, 64, 2, 2, 3}, {64, 128, 2, 2, 3}, {64, 64, 2, 2, 3}, {32, 64, 1, 2, 4},
-	{64, 32, 2, 1, 4}, {32, 32, 2, 1, 4}, {16, 64, 1, 4, 4}}
+	{64, 32, 2, 1, 4}, {32, 32, 2, 1, 4}, {16, 64, 1, 2, 4}}
 
 // choose returns the tile, and into how many parts K is split. It depends on shapes alone.
 func (p *Product) choose() (blockTile, int) {
