@@ -11,3 +11,6 @@ func (p Product) Cut(tile, split int, scratch func(bytes int) Buffer) []Call {
 
 // TileName names a tile.
 func TileName(i int) string { f := productForm{blockTile: tiles[i]}; return f.name() }
+
+// TileSize returns the rows and columns of a tile.
+func TileSize(i int) (m, n int) { return tiles[i].m, tiles[i].n }

@@ -65,6 +65,11 @@ func newOperand(k *ptx.Kernel, name string, f operandForm, b batchIndex, size, t
 		}
 		return o
 	}
+	if f.wide && size == 16 {
+		// 8 threads copy two lines, whose banks overlap if they follow each other: lines 0 and 2, then 1 and 3.
+		low := o.line.And(ptx.U(1)).Shl(ptx.U(1)).Or(o.line.Shr(ptx.U(1)).And(ptx.U(1)))
+		o.line = o.line.And(ptx.U(^uint32(3))).Or(low)
+	}
 	o.to = []ptx.U32{o.line.MAD(ptx.U((size+8)*4), o.piece.Shl(ptx.U(2)))}
 	o.row = first.Add(o.piece)
 	o.left = rows.Sub(o.row.Min(rows)).Min(ptx.U(width)).Shl(ptx.U(2))
