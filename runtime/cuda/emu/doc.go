@@ -17,7 +17,7 @@
 // instead), textures, surfaces, functions called from kernels, clusters, and instructions of single architectures (wgmma,
 // bulk copies).
 //
-// The same seed, program and calls give the same answers and findings. Blocks run one at a time on the calling goroutine.
+// The same seed, program and calls give the same answers and findings. A kernel runs on one goroutine.
 //
 // The package imports runtime/cuda/driver and the standard library. Only tests import it.
 package emu
