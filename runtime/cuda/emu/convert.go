@@ -22,7 +22,7 @@ func fromHalf(x uint32) float32 {
 }
 
 // roundTo rounds x to a float of the given bits of exponent and fraction, and returns its bits. It is for formats smaller than
-// float64. mode is rn, rna (ties away from 0), rz, rm or rp.
+// float64. mode is rn, rz, rm or rp.
 func roundTo(x float64, exponent, fraction int, mode string) uint64 {
 	sign := math.Float64bits(x) >> 63 << (exponent + fraction)
 	top := uint64(1)<<exponent - 1
@@ -49,8 +49,6 @@ func roundTo(x float64, exponent, fraction int, mode string) uint64 {
 	switch mode {
 	case "rn":
 		up = rest > 0.5 || rest == 0.5 && math.Mod(n, 2) == 1
-	case "rna":
-		up = rest >= 0.5
 	case "rp":
 		up = rest > 0 && x > 0
 	case "rm":
@@ -231,7 +229,8 @@ func conversion(s *statement, from, to, mode string, sat, ftz, relu bool) (f fun
 			if y := f32(uint32(x)); y != y || math.IsInf(float64(y), 0) {
 				return uint64(f32bits(y))
 			}
-			return roundTo(float64(f32(uint32(x))), 8, 10, "rna") << 13
+			// Half of the last bit that stays is added to the magnitude; a carry goes into the exponent.
+			return uint64((uint32(x) + 1<<12) &^ (1<<13 - 1))
 		}, 32, 32, nil
 	}
 	toBits, toFloat, toSigned := width(to)

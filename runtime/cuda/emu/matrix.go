@@ -182,17 +182,18 @@ type matrixShape struct {
 	signedA bool
 	signedB bool
 	part    func(uint32) part
+	number  func(uint32) (float64, int32)
 }
 
 func matrixForm(shape, types string) (f matrixShape, ok bool) {
 	f.m, f.rc = 16, 4
 	switch types {
 	case "f32.tf32.tf32.f32":
-		f.per, f.part = 1, tf32Part
+		f.per, f.part, f.number = 1, tf32Part, tf32Number
 	case "f32.bf16.bf16.f32":
-		f.per, f.part = 2, bf16Part
+		f.per, f.part, f.number = 2, bf16Part, bf16Number
 	case "f32.f16.f16.f32":
-		f.per, f.part = 2, f16Part
+		f.per, f.part, f.number = 2, f16Part, f16Number
 	case "s32.s8.s8.s32", "s32.u8.u8.s32", "s32.s8.u8.s32", "s32.u8.s8.s32":
 		f.per, f.isInt = 4, true
 		f.signedA, f.signedB = types[4] == 's', types[7] == 's'
@@ -268,7 +269,25 @@ func decodeMMA(c *compiler, s *statement) (exec, error) {
 	}, nil
 }
 
+// floats computes a product by finiteFloats, or number by number where one is infinite or NaN.
 func (f *matrixShape) floats(w *warp, d, a, b, c []int32) {
+	o := &w.block.launch.device.driver.options
+	extra, block := uint(matrixBits), matrixBlock16
+	if f.per == 1 {
+		block = matrixBlock32
+	}
+	if o.MatrixBits != 0 {
+		extra = uint(max(o.MatrixBits, 0))
+	}
+	if o.MatrixBlock != 0 {
+		block = o.MatrixBlock
+	}
+	if !f.finiteFloats(w, d, a, b, c, block, int32(extra)) {
+		f.anyFloats(w, d, a, b, c, block, extra)
+	}
+}
+
+func (f *matrixShape) anyFloats(w *warp, d, a, b, c []int32, block int, extra uint) {
 	var pa [16 * 16]part // rows of a
 	var pb [8 * 16]part  // columns of b
 	width := 32 / f.per
@@ -288,17 +307,6 @@ func (f *matrixShape) floats(w *warp, d, a, b, c []int32) {
 				pb[at+e] = f.part(x >> (e * width & 31))
 			}
 		}
-	}
-	o := &w.block.launch.device.driver.options
-	extra, block := uint(matrixBits), matrixBlock16
-	if f.per == 1 {
-		block = matrixBlock32
-	}
-	if o.MatrixBits != 0 {
-		extra = uint(max(o.MatrixBits, 0))
-	}
-	if o.MatrixBlock != 0 {
-		block = o.MatrixBlock
 	}
 	for lane := range 32 {
 		g, t := lane/4, lane%4
