@@ -1,10 +1,10 @@
 // Package rows holds the records of operators that join numbers along axes, or bring them to a common scale: norms, softmax,
-// reductions, pooling, picks of sequences, searches, running sums and Fourier transforms.
+// reductions, pooling, picks of sequences, searches and Fourier transforms; also masks and products of steps, and Resize by nearest elements.
 //
 // Always: a record takes a step only if some shape of it is computed; Build refuses shapes beyond the kernels' limits, and
 // nothing else that Takes lets through.
 //
-// The package imports ir/tensor, ops, ops/essm, runtime/lowering, runtime/cuda/internal/record and runtime/cuda/kernel.
+// The package imports ir/tensor, ops, runtime/lowering, runtime/cuda/internal/record and runtime/cuda/kernel.
 package rows
 
 import (

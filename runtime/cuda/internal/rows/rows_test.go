@@ -126,7 +126,8 @@ var least = map[string]int{
 	"LogSoftmax": 3, "ReduceSum": 3, "ReduceMean": 3, "ReduceSumSquare": 3, "ReduceL1": 3, "ReduceL2": 3, "ReduceLogSum": 3,
 	"ReduceLogSumExp": 3, "ReduceMax": 3, "ReduceMin": 3, "ReduceProd": 3, "GlobalAveragePool": 1, "GlobalMaxPool": 1,
 	"GlobalLpPool": 1, "MaxPool": 2, "AveragePool": 2, "LpPool": 1, "essm.Pick": 2, "essm.PickStep": 2, "essm.Pair": 1,
-	"DFT": 3, "essm.FourierMix": 2, "ArgMax": 2, "ArgMin": 2, "Hardmax": 2,
+	"DFT": 3, "essm.FourierMix": 2, "ArgMax": 2, "ArgMin": 2, "Hardmax": 2, "essm.StepMask": 3,
+	"essm.SubsetProducts": 2, "Resize": 1,
 }
 
 // Random applications of operators, and the samples of others, have the answers of the interpreter.

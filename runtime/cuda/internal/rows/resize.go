@@ -1,0 +1,79 @@
+package rows
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "Resize", Takes: takesResize, Build: resize})
+}
+
+// takesResize takes what gives each element of the result an element of the input.
+func takesResize(s *lowering.Step) bool {
+	a := s.Node.Attrs
+	return float32s(1)(s) && a.Str("mode", "nearest") == "nearest" &&
+		a.Str("coordinate_transformation_mode", "") != "tf_crop_and_resize" && a.Str("keep_aspect_ratio_policy", "stretch") == "stretch"
+}
+
+func resize(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
+	if len(in) == 0 || len(out) != len(in) || size(in) == 0 && size(out) > 0 {
+		return false
+	}
+	if size(out) == 0 {
+		return true
+	}
+	args := make([]tensor.Datum, len(s.In))
+	for i := 1; i < len(s.In); i++ {
+		if s.Absent(i) {
+			continue
+		}
+		t := d.Constant(s.In[i])
+		if t == nil {
+			return false
+		}
+		args[i] = t
+	}
+	axes := make([][]int, len(in))
+	for a := range in { // the operator tells where the elements of each axis come from
+		line, shape := tensor.New(tensor.Float32, in[a]), make([]int, len(in))
+		if in[a] > 1<<24 {
+			return false
+		}
+		for i := range shape {
+			shape[i] = 1
+		}
+		shape[a] = in[a]
+		for i := range in[a] {
+			tensor.Data[float32](line)[i] = float32(i)
+		}
+		x, err := line.Reshape(shape...)
+		if err != nil {
+			return false
+		}
+		args[0] = x
+		y, err := d.Evaluate(d.Concrete(s), args)
+		if err != nil {
+			return false
+		}
+		result := y[0].(*tensor.Tensor)
+		_, n, inner := around(result.Shape(), a)
+		if n != out[a] {
+			return false
+		}
+		v := tensor.Data[float32](result)
+		if len(v) < n*inner {
+			return false
+		}
+		for i := range n {
+			axes[a] = append(axes[a], int(v[i*inner]))
+		}
+	}
+	call, ok := kernel.Places(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), in, axes, b.Constant)
+	b.Launch(call)
+	return ok
+}
