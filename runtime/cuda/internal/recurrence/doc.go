@@ -1,5 +1,6 @@
 // Package recurrence holds the records of operators that carry a state from one step of time to the next: diagonal, gated
-// and selective scans, diagonal systems, and the fusion of a state-space layer into the kernels of kernel.Layer.
+// and selective scans, diagonal systems, RNN, GRU and LSTM, and the fusion of a state-space layer into the kernels of
+// kernel.Layer.
 //
 // Always: states before the first and after the last step are those of the operators, in float64 or in the type of the
 // data; coefficients and powers are made on the host in float64.

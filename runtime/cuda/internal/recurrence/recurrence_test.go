@@ -285,6 +285,7 @@ func TestLayer(t *testing.T) {
 		{5, 1, 8, 8, essm.Forward, false, false, false, true},
 		{70, 4, 5, 4, essm.Forward, false, true, true, true},
 		{130, 8, 8, 4, essm.Bidirectional, true, false, true, false},
+		{1, 4, 5, 4, essm.Forward, true, true, true, true},
 		{66, 3, 4, 12, essm.Backward, true, true, false, false},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -321,6 +322,51 @@ func TestLayer(t *testing.T) {
 				y = affine(y)
 			}
 			m.finish(t, append([]*ir.Value{y}, o[1:]...)...)
+		})
+	}
+}
+
+// Recurrent layers of both layouts and all directions, with and without states.
+func TestCells(t *testing.T) {
+	for i, c := range []struct {
+		op             string
+		gates          int
+		direction      string
+		layout, linear int64
+		plain          bool // neither biases nor states
+	}{
+		{"RNN", 1, "forward", 0, 0, false}, {"GRU", 3, "reverse", 0, 0, false}, {"GRU", 3, "bidirectional", 1, 1, false},
+		{"LSTM", 4, "forward", 0, 0, true}, {"LSTM", 4, "bidirectional", 1, 0, false}, {"LSTM", 4, "reverse", 0, 0, false},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			m := newMaker(i)
+			const length, batch, inputs, hidden = 5, 3, 11, 70
+			d := 1
+			if c.direction == "bidirectional" {
+				d = 2
+			}
+			x, state := []int{length, batch, inputs}, []int{d, batch, hidden}
+			attrs := []ir.Attr{ir.A("direction", c.direction), ir.A("hidden_size", int64(hidden))}
+			if c.layout == 1 {
+				x, state = []int{batch, length, inputs}, []int{batch, d, hidden}
+				attrs = append(attrs, ir.A("layout", c.layout))
+			}
+			if c.linear == 1 {
+				attrs = append(attrs, ir.A("linear_before_reset", c.linear))
+			}
+			in := []*ir.Value{m.input("x", m.numbers(1, x...)), m.constant(0.3, d, c.gates*hidden, inputs),
+				m.constant(0.3, d, c.gates*hidden, hidden), nil, nil, nil}
+			outs := 2
+			if c.op == "LSTM" {
+				in, outs = append(in, nil), 3
+			}
+			if !c.plain {
+				in[3], in[5] = m.constant(0.5, d, 2*c.gates*hidden), m.input("h", m.numbers(1, state...))
+				if c.op == "LSTM" {
+					in[6] = m.input("c", m.numbers(1, state...))
+				}
+			}
+			m.finish(t, m.Ops("", c.op, outs, in, attrs...)...)
 		})
 	}
 }

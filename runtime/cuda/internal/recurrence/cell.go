@@ -1,0 +1,58 @@
+package recurrence
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	for _, op := range []string{"RNN", "GRU", "LSTM"} {
+		record.Register(record.Record{Op: op, Takes: takesCell, Build: buildCell})
+	}
+}
+
+// takesCell reports whether the kernel computes a recurrent layer: weights are constants, activations the standard ones, and
+// there are neither lengths of samples nor peepholes.
+func takesCell(s *lowering.Step) bool {
+	n := s.Node
+	return ops.Newest(n.Op) && singles(s, 0, 5, 6) && constants(s, 1, 2, 3) && s.Absent(4) && s.Absent(7) &&
+		!n.Attrs.Has("activations") && n.Attrs.Float("clip", 0) == 0 && n.Attrs.Int("input_forget", 0) == 0
+}
+
+func buildCell(b *record.Builder, s *lowering.Step) bool {
+	attrs := s.Node.Attrs
+	direction := attrs.Str("direction", "forward")
+	x, r := b.Binding.ShapeOf(s, 0), s.ConstShape(2)
+	k := kernel.Recurrent{Cell: map[string]kernel.Cell{"RNN": kernel.RNN, "GRU": kernel.GRU, "LSTM": kernel.LSTM}[s.Node.Op.Name],
+		Length: x[0], Batch: x[1], Inputs: x[2], Hidden: r[2], Directions: r[0], Reverse: direction == "reverse",
+		SampleFirst: attrs.Int("layout", 0) != 0}
+	if k.Cell == kernel.GRU && attrs.Int("linear_before_reset", 0) != 0 {
+		k.Cell = kernel.GRULinear
+	}
+	if k.SampleFirst {
+		k.Batch, k.Length = k.Length, k.Batch
+	}
+	if !small(k.Batch, k.Length) || k.SharedBytes() > kernel.MaxRecurrentShared ||
+		!slices.Contains([]string{"forward", "reverse", "bidirectional"}, direction) {
+		return false
+	}
+	k.X = b.Buffer(s.In[0])
+	k.Tables = b.Constant("weights", func() []byte {
+		var bias []float64
+		if !s.Absent(3) {
+			bias = s.Constant64(3)
+		}
+		return kernel.RecurrentTables(k.Directions, k.Cell.Gates()*k.Hidden, k.Inputs, k.Hidden, s.Constant64(1), s.Constant64(2),
+			bias)
+	})
+	k.FirstH, k.FirstC = b.Buffer(at(s.In, 5)), b.Buffer(at(s.In, 6))
+	k.Y, k.LastH, k.LastC = b.Buffer(at(s.Out, 0)), b.Buffer(at(s.Out, 1)), b.Buffer(at(s.Out, 2))
+	for _, c := range k.Calls() {
+		b.Launch(c)
+	}
+	return true
+}
