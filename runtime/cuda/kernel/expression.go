@@ -53,7 +53,7 @@ var operations = map[scalar.Op]*operation{
 	scalar.OpTanh:     {of1: tanhF32, bound: bound{2, 0}},
 	scalar.OpSigmoid:  {of1: sigmoidF32, bound: bound{3, 0}},
 	scalar.OpSwish:    {of2: swishF32, bound: bound{80, 0}},
-	scalar.OpGelu:     {of1: geluF32, bound: bound{1, 2.2e-7}},
+	scalar.OpGelu:     {of1: geluF32, bound: bound{1.5, 6e-8}},
 	scalar.OpGeluTanh: {of1: geluTanhF32, bound: bound{4, 1e-7}},
 	scalar.OpSoftplus: {of1: softplusF32, bound: bound{2, 0}},
 	scalar.OpMish:     {of1: mishF32, bound: bound{4.1, 0}},

@@ -139,13 +139,18 @@ func erfcF32(x ptx.F32) ptx.F32 {
 	return x.Lt(ptx.F(0)).SelectF32(ptx.F(2).Sub(r), r)
 }
 
-// erfF32 is the error function.
-func erfF32(x ptx.F32) ptx.F32 {
-	s := x.Mul(x)
+// erfNear is the error function for |x| ≤ 1, whose square is s.
+func erfNear(x, s ptx.F32) ptx.F32 {
 	p := horner(s, -9.6670445714869964e-6, 0.00011265959025606609, -0.00084840804055351063, 0.0052210318078580228,
 		-0.026865430727670243, 0.11283782495236845, -0.3761263846802871, 0.12837916706154342)
+	return x.FMA(p, x)
+}
+
+// erfF32 is the error function.
+func erfF32(x ptx.F32) ptx.F32 {
+	near := erfNear(x, x.Mul(x))
 	far := withSign(ptx.F(1).Sub(erfcOfAbs(x)), x)
-	return x.Abs().Lt(ptx.F(1)).SelectF32(x.FMA(p, x), far)
+	return x.Abs().Lt(ptx.F(1)).SelectF32(near, far)
 }
 
 // geluF32 is x times the normal distribution function of x.
@@ -154,7 +159,9 @@ func geluF32(x ptx.F32) ptx.F32 {
 	b := a.Mul(ptx.F(0.5))
 	h := a.Mul(b)
 	r := tail(a.FMA(ptx.F(0.5/math.Sqrt2), ptx.F(1)).Rcp(), h, a.FMA(b, h.Neg())).Mul(ptx.F(0.5))
-	return x.Mul(x.Lt(ptx.F(0)).SelectF32(r, ptx.F(1).Sub(r)))
+	far := x.Lt(ptx.F(0)).SelectF32(r, ptx.F(1).Sub(r))
+	near := erfNear(x.Mul(ptx.F(1/math.Sqrt2)), h).FMA(ptx.F(0.5), ptx.F(0.5))
+	return x.Mul(h.Lt(ptx.F(1)).SelectF32(near, far))
 }
 
 // geluTanhF32 is the approximation of geluF32 by tanh: x/(1 + e^-2u), where its tanh is of u.
