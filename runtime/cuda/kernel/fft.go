@@ -80,7 +80,8 @@ func (f *fftPass) signals() int {
 func (f *fftPass) call(y, x Buffer) Call {
 	count := f.sizes[0] * f.sizes[1] * f.sizes[2]
 	args := []Arg{Ptr(y), Ptr(x), Ptr(f.roots), U32(count), U32(f.sizes[0]), U32(f.sizes[1]), U32(f.present), U32(f.wanted),
-		U32(f.inStep), U32(f.inSub), U32(f.outStep), U32(f.outSub), U32(f.mirror), U64(f.in.step / max(1, f.inStep)), F32(float32(f.scale)), Ptr(f.before), Ptr(f.after)}
+		U32(f.inStep), U32(f.inSub), U32(f.outStep), U32(f.outSub), U32(f.mirror), U64(f.in.step / max(1, f.inStep)),
+		F32(float32(f.scale)), Ptr(f.before), Ptr(f.after)}
 	for _, l := range []fftLine{f.in, f.out} {
 		args = append(args, U64(l.step), U64(l.digits[0]), U64(l.digits[1]), U64(l.digits[2]))
 	}
@@ -308,7 +309,8 @@ func (f *fftPass) code() *Code {
 
 // load reads the number at place at of x, if its index is one of those that are there. Numbers of neighbouring indices are
 // unit apart.
-func (f *fftPass) load(k *ptx.Kernel, x, before ptx.Addr, at, unit ptx.U64, index, present, mirror ptx.U32, real ptx.Pred) complexF32 {
+func (f *fftPass) load(k *ptx.Kernel, x, before ptx.Addr, at, unit ptx.U64, index, present, mirror ptx.U32,
+	real ptx.Pred) complexF32 {
 	a := complexF32{k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0))}
 	sign, number := ptx.F(1), index
 	if f.mirror != 0 {

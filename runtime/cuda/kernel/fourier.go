@@ -8,7 +8,8 @@ import (
 	"github.com/essmc/essmc/ops/fft"
 )
 
-// Fourier is the discrete Fourier transform of signals in tensors, of any length up to 8 million: y[k] = scale·Σ x[j]·e^(∓2πijk/N).
+// Fourier is the discrete Fourier transform of signals in tensors, of any length up to 8 million:
+// y[k] = scale·Σ x[j]·e^(∓2πijk/N).
 // Complex numbers are pairs of float32. Lengths up to 4096 with prime factors up to 13 are computed in shared memory, longer
 // ones in two such passes, and others as a convolution (Bluestein). Roots are from float64.
 type Fourier struct {

@@ -39,7 +39,8 @@ func (m StepMask) Call() (Call, bool) {
 		args, name = append(args, Ptr(m.End), each(m.EndOne)), "stepmask_end"
 	}
 	c := New(name, 256, func(k *ptx.Kernel) {
-		y, x, steps, stepsEach, fault := k.PtrParam("y"), k.PtrParam("x"), k.PtrParam("steps"), k.U32Param("steps_each"), k.PtrParam("fault")
+		y, x := k.PtrParam("y"), k.PtrParam("x")
+		steps, stepsEach, fault := k.PtrParam("steps"), k.U32Param("steps_each"), k.PtrParam("fault")
 		value, count, axis, inner := k.F32Param("value"), k.U32Param("count"), k.U32Param("axis"), k.U32Param("inner")
 		batch, sampleInner := k.U32Param("batch"), k.U32Param("sample_inner")
 		rate, offset, delay := k.U64Param("rate"), k.U64Param("offset"), k.U64Param("delay")

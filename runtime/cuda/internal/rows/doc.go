@@ -1,5 +1,6 @@
 // Package rows holds the records of operators that join numbers along axes, or bring them to a common scale: norms, softmax,
-// reductions, pooling, picks of sequences, searches and Fourier transforms; also masks and products of steps, and Resize by nearest elements.
+// reductions, pooling, picks of sequences, searches and Fourier transforms; also masks and products of steps,
+// and Resize by nearest elements.
 //
 // Always: a record takes a step only if some shape of it is computed; Build refuses shapes beyond the kernels' limits, and
 // nothing else that Takes lets through.
