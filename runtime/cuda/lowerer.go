@@ -2,8 +2,10 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -30,6 +32,22 @@ type onHost struct{}
 
 func (onHost) String() string { return "on the host" }
 
+// strict operators are not replaced by their bodies, which take inputs that the operators refuse.
+var strict = []string{"AffineGrid", "CausalConvWithState", "CenterCropPad", "Clip", "Gemm"}
+
+// expands reports whether the body of an operator does all that the operator does: it may round float64 to float32 in between.
+func expands(n *ir.Node) bool {
+	for _, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if t, ok := v.TensorType(); ok && t.Elem == tensor.Float64 {
+			return false
+		}
+	}
+	return !slices.Contains(strict, n.Op.FullName())
+}
+
 // counting is Step.Impl of a step without kernel, which the host computes where it is small.
 type counting struct{}
 
@@ -49,7 +67,7 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 		s.Impl = onHost{}
 		return lowering.Implemented
 	}
-	if n.Op.Body != nil {
+	if n.Op.Body != nil && (n.Op.Eval == nil || expands(n)) {
 		return lowering.Expand
 	}
 	if counts(n) { // perhaps small
@@ -58,6 +76,9 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 	}
 	if !l.fallback && l.refused == nil {
 		why := "has no kernel, and no other operators that it stands for"
+		if n.Op.Body != nil {
+			why = "has no kernel, and the operators of its body do not do all that it does"
+		}
 		if s.Source != n {
 			why += fmt.Sprintf(" (it is part of the body of %s)", s.Source.Op.FullName())
 		}

@@ -6,6 +6,7 @@ package layers
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/essmc/essmc/ir"
@@ -70,7 +71,7 @@ func embedding(b *record.Builder, s *lowering.Step) bool {
 	count, _ := tensor.Size(d.Shape(s.In[0]))
 	table := d.Shape(s.In[1])
 	c, ok := kernel.Embedding{Y: b.Buffer(s.Out[0]), Tokens: b.Buffer(s.In[0]), Table: b.Buffer(s.In[1]),
-		Fault: b.Fault("a token is outside of the vocabulary"), Count: count, Rows: table[0], Width: table[1],
+		Fault: b.Fault(fmt.Sprintf("%s: a token is outside of the vocabulary, 0 to %d", s.Node.In(0).Name, table[0]-1)), Count: count, Rows: table[0], Width: table[1],
 		Narrow: d.DType(s.In[0]) == tensor.Int32}.Call()
 	if ok {
 		b.Launch(c)

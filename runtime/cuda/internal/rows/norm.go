@@ -37,6 +37,11 @@ func last(b *record.Builder, s *lowering.Step, centered bool) bool {
 	}
 	width := size(shape[axis:])
 	rows := size(shape[:axis])
+	for i := 1; i <= 2; i++ {
+		if !s.Absent(i) && size(d.ShapeOf(s, i)) != width {
+			return false
+		}
+	}
 	if width == 0 || rows == 0 {
 		return true
 	}
@@ -48,7 +53,7 @@ func last(b *record.Builder, s *lowering.Step, centered bool) bool {
 			continue
 		}
 		x, ok := numbers(b, s.In[i+1])
-		if !ok || size(d.ShapeOf(s, i+1)) != width {
+		if !ok {
 			return false
 		}
 		*to = x
