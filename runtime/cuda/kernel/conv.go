@@ -103,7 +103,7 @@ func (c *Conv) code() *Code {
 						// i·stride + t·dilation = at + before. What is below 0 is a large number.
 						far := a.at.Add(a.before).Sub(t.Mul(a.dilation))
 						i = far.Div(a.stride)
-						inside = far.Eq(i.Mul(a.stride)).And(i.Lt(a.in)).And(far.Lt(ptx.U(1 << 31)))
+						inside = far.Eq(i.Mul(a.stride)).And(i.Lt(a.in)).And(far.Lt(ptx.U(uint32(1 << 31))))
 					} else {
 						i = a.at.Mul(a.stride).Add(t.Mul(a.dilation)).Sub(a.before)
 						inside = i.Lt(a.in)

@@ -20,7 +20,7 @@ type Embedding struct {
 
 // Call returns the launch: a block for each token. ok is false for sizes that no launch has.
 func (e Embedding) Call() (c Call, ok bool) {
-	if e.Count < 1 || e.Count > math.MaxInt32 || e.Width < 1 || e.Width > math.MaxInt32 || e.Rows > math.MaxUint32 {
+	if e.Count < 1 || e.Count > math.MaxInt32 || e.Width < 1 || e.Width > math.MaxInt32 || uint64(e.Rows) > math.MaxUint32 {
 		return Call{}, false
 	}
 	name := "embedding"

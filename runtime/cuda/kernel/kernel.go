@@ -93,7 +93,7 @@ func PtrAt(b Buffer, bytes int) Arg { return Arg{Buffer: b, bits: uint64(bytes),
 
 // U32 is a number. It panics where x is not of 32 bits: callers check sizes.
 func U32(x int) Arg {
-	if x < 0 || x > math.MaxUint32 {
+	if x < 0 || uint64(x) > math.MaxUint32 {
 		panic(fmt.Sprintf("kernel: %d is not of 32 bits", x))
 	}
 	return Arg{bits: uint64(x), size: 4}
