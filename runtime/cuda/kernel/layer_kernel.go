@@ -286,6 +286,7 @@ func (l *layerFrame) endAt(ends ptx.Addr, tile, j ptx.U32) ptx.Addr {
 // layerEnds computes the states that a tile reaches from zero.
 func layerEnds(f LayerForm) *Code {
 	return New("layer_ends", layerThreads, func(k *ptx.Kernel) {
+		k.MinBlocks = 1 // without it the compiler spills a register for one more block
 		l := newLayerFrame(f, k, 0)
 		l.load()
 		l.loaded()

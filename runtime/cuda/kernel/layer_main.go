@@ -8,6 +8,7 @@ import (
 // before the tile from the ends of the other tiles; with keep it writes the state after the last step.
 func layerMain(f LayerForm, inline, keep bool) *Code {
 	return New("layer", layerThreads, func(k *ptx.Kernel) {
+		k.MinBlocks = 1 // without it the compiler spills a register for one more block
 		l := newLayerFrame(f, k, 4*f.steps()*layerChunk)
 		powers, first, last, y := k.PtrParam("powers"), k.PtrParam("first"), k.PtrParam("last"), k.PtrParam("y")
 		var before [2][2]map[bool]*[2]ptx.F32

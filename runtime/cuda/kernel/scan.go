@@ -400,6 +400,7 @@ func (s *scanFrame) endAt(ends ptx.Addr, tiles ptx.U32) ptx.Addr {
 func scanEnds(f ScanForm) *Code {
 	f.Re, f.Im = false, false
 	return New("scan_ends", scanThreads, func(k *ptx.Kernel) {
+		k.MinBlocks = 1 // without it the compiler spills a register for one more block
 		s, c, begin := tileFrame(f, k)
 		fore, back := k.PtrParam("fore"), k.PtrParam("back")
 		tiles := s.length.Add(ptx.U(f.Tile - 1)).Div(ptx.U(f.Tile))

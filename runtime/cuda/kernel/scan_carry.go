@@ -22,6 +22,7 @@ func varComplex(k *ptx.Kernel) complexF64 { return complexF64{k.VarF64(ptx.D(0))
 func scanCarry(f ScanForm) *Code {
 	f.Re, f.Im, f.Window = false, false, false
 	return New("scan_carry", 32*carrySegments, func(k *ptx.Kernel) {
+		k.MinBlocks = 1 // without it the compiler spills a register for one more block
 		s := newScanFrame(f, k)
 		powers := k.PtrParam("powers")
 		s.first = k.PtrParam("first")

@@ -164,6 +164,7 @@ func (s *selectiveFrame) rateAt(head, state ptx.U32) ptx.Addr {
 func selectiveTile(f selectiveForm) *Code {
 	name := [...]string{"selective_scan_ends", "selective_scan", "selective_scan_alone"}[f.mode]
 	return New(name, scanThreads, func(k *ptx.Kernel) {
+		k.MinBlocks = 1 // without it the compiler spills a register for one more block
 		s := newSelectiveFrame(f, k)
 		q := k.BlockX().MAD(ptx.U(scanThreads), k.ThreadX())
 		part, feature := q.And(ptx.U(f.lanes-1)), q.Shr(ptx.U(bitsOf(f.lanes)))

@@ -298,6 +298,7 @@ func (s *sisoFrame) read(step ptx.U32) ptx.F32 {
 func sisoTile(f sisoForm) *Code {
 	name := [...]string{"siso_scan_ends", "siso_scan", "siso_scan_alone"}[f.mode]
 	return New(name, scanThreads, func(k *ptx.Kernel) {
+		k.MinBlocks = 1 // without it the compiler spills a register for one more block
 		s := newSisoFrame(f, k)
 		type state struct {
 			coefficients
