@@ -60,6 +60,8 @@ type Options struct {
 	Must []string
 	// Seeds is the number of random cases for each operator. 0 stands for 12, or 4 with -short.
 	Seeds int
+	// Networks is the largest error of networks, as a multiple of that which the suite allows to products in float32; 0: 1.
+	Networks float64
 }
 
 // Data holds inputs or outputs of a run by name.

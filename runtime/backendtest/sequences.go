@@ -38,7 +38,7 @@ func (s *suite) sequences(t *testing.T) {
 				for _, r := range c.runs {
 					what := fmt.Sprintf("%s, %s", form.name, describe(r.in))
 					got := mustRun(t, session, r.in)
-					expect(t, what, got, r.want, c.tolerance("auto"))
+					expect(t, what, got, r.want, s.allowed(c, "auto"))
 					if err := identical(got, mustRun(t, one, r.in)); err != nil {
 						t.Errorf("%s: the number of threads changes the answer: %v", what, err)
 					}

@@ -23,5 +23,5 @@ func TestCard(t *testing.T) {
 		t.Fatal(err)
 	}
 	backendtest.Run(t, func() runtime.Backend { return backend(t, d, cuda.Options{Fallback: "cpu"}) },
-		backendtest.Options{Must: []string{"*"}, Seeds: 8})
+		backendtest.Options{Must: []string{"*"}, Seeds: 8, Networks: 2})
 }

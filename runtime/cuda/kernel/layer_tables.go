@@ -12,9 +12,9 @@ type layerPlaces struct {
 	numbers  []int // of each stage: rows of width()
 }
 
-// layerRows is the number of coefficients of a state: e, s, b as in Scan, the powers of ā over the steps of one thread, two
+// layerRows is the number of coefficients of a state: ā, e, b as in Scan, the powers of ā over the steps of one thread, two
 // and four, and the offset of B u.
-const layerRows = 12
+const layerRows = 13
 
 // A block is a part of a matrix for one step of its product, of 8 columns: for each pair of tiles of 8 rows, then for each
 // thread, the numbers of the thread of the one tile, and of the other. A last tile without another stands alone.
@@ -78,11 +78,9 @@ func (f *LayerForm) layout(w *LayerWeights) (p layerPlaces, table []float32) {
 	table = make([]float32, at)
 	share := f.steps() / 8 // steps of a thread
 	for j := range f.States {
-		e, s := expm1(w.A[j]), 1.0
-		if real(e) < -0.5 {
-			e, s = power(w.A[j], 1), 0
-		}
-		row := []float64{real(e), imag(e), s, real(w.Weights[j]), imag(w.Weights[j])}
+		a := power(w.A[j], 1)
+		e := rest(a)
+		row := []float64{real(a), imag(a), real(e), imag(e), real(w.Weights[j]), imag(w.Weights[j])}
 		for n := 1; n <= 4; n *= 2 {
 			q := power(w.A[j], float64(n*share))
 			row = append(row, real(q), imag(q))

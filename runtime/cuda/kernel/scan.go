@@ -15,8 +15,8 @@ import (
 //	carry   the state before each tile, from these, in float64 with powers of ā from the host
 //	states  the states at each step, from the state before the tile
 //
-// Inside a tile the recurrence is in float32, as z += (ā-1)z + w where ā is near 1: ā itself, rounded, would change sums
-// over a long past. A sequence of at most one tile is one kernel, in float64 (steps).
+// Inside a tile the recurrence is in float32, with ā as the sum of two numbers: rounded to one, it would change sums over a
+// long past. A sequence of at most one tile is one kernel, in float64 (steps).
 
 // scanThreads is the number of threads of a block.
 const scanThreads = 256
@@ -51,8 +51,8 @@ type Scan struct {
 }
 
 // ScanCoefficients returns the coefficients that kernels read, of eigenvalues exp(a) and weights b of inputs: for all
-// states the values of e and s, which make ā = e + s; b; and the weight of an input that leaves a window of lags steps.
-// All are float32, and again float64.
+// states ā; the rest e of ā in float32; b; and the weight of an input that leaves a window of lags steps. All are float64,
+// and again float32.
 func ScanCoefficients(a, b []complex128, lags int) []byte {
 	n := len(a)
 	var single []float32
@@ -62,15 +62,13 @@ func ScanCoefficients(a, b []complex128, lags int) []byte {
 		rows[r] = make([]float64, n)
 	}
 	for j := range n {
-		e, s := expm1(a[j]), 1.0
-		if real(e) < -0.5 {
-			e, s = power(a[j], 1), 0
-		}
+		p := power(a[j], 1)
+		e := rest(p)
 		var cut complex128
 		if lags > 0 {
 			cut = power(a[j], float64(lags)) * b[j]
 		}
-		for r, x := range []float64{real(e), imag(e), s, real(b[j]), imag(b[j]), real(cut), imag(cut)} {
+		for r, x := range []float64{real(p), imag(p), real(e), imag(e), real(b[j]), imag(b[j]), real(cut), imag(cut)} {
 			rows[r][j] = x
 		}
 	}
@@ -84,7 +82,7 @@ func ScanCoefficients(a, b []complex128, lags int) []byte {
 }
 
 // scanRows is the number of coefficients of a state.
-const scanRows = 7
+const scanRows = 8
 
 // ScanPowers returns powers of the eigenvalues exp(a) in float64: of each exponent all real parts, then all imaginary ones.
 // Kernels read those of ScanExponents.
@@ -111,10 +109,9 @@ func power(a complex128, k float64) complex128 {
 	return complex(r*c, r*s)
 }
 
-// expm1 is exp(a) - 1.
-func expm1(a complex128) complex128 {
-	half := math.Sin(imag(a) / 2)
-	return complex(math.Expm1(real(a))*math.Cos(imag(a))-2*half*half, math.Exp(real(a))*math.Sin(imag(a)))
+// rest is the part of z that is lost where its parts are rounded to float32.
+func rest(z complex128) complex128 {
+	return z - complex(float64(float32(real(z))), float64(float32(imag(z))))
 }
 
 // ScanExponents returns the powers that a sequence of the given length needs: over a tile, over the tiles of one of
@@ -295,7 +292,7 @@ func (s *scanFrame) leavingAhead(t ptx.U32, im bool) ptx.F32 {
 }
 
 // coefficients of a state.
-type coefficients struct{ eRe, eIm, s, bRe, bIm, cutRe, cutIm ptx.F32 }
+type coefficients struct{ aRe, aIm, eRe, eIm, bRe, bIm, cutRe, cutIm ptx.F32 }
 
 func (s *scanFrame) coefficients(table ptx.Addr) coefficients {
 	at := table.Index(s.j, 4)
@@ -305,7 +302,7 @@ func (s *scanFrame) coefficients(table ptx.Addr) coefficients {
 		x[i] = at.ConstF32(0)
 		at = at.Add(stride)
 	}
-	return coefficients{x[0], x[1], x[2], x[3], x[4], x[5], x[6]}
+	return coefficients{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}
 }
 
 // input is b·v - cut·old, where parts that are not there are nil.
@@ -325,8 +322,10 @@ func (c *coefficients) input(vRe, vIm, oldRe, oldIm *ptx.F32) (re, im ptx.F32) {
 
 // advance is ā·z + w.
 func (c *coefficients) advance(zRe, zIm, wRe, wIm ptx.F32) (re, im ptx.F32) {
-	re = c.s.FMA(zRe, c.eIm.Neg().FMA(zIm, c.eRe.FMA(zRe, wRe)))
-	im = c.s.FMA(zIm, c.eIm.FMA(zRe, c.eRe.FMA(zIm, wIm)))
+	re = c.eIm.Neg().FMA(zIm, c.eRe.FMA(zRe, wRe))
+	im = c.eIm.FMA(zRe, c.eRe.FMA(zIm, wIm))
+	re = c.aRe.FMA(zRe, c.aIm.Neg().FMA(zIm, re))
+	im = c.aRe.FMA(zIm, c.aIm.FMA(zRe, im))
 	return re, im
 }
 

@@ -91,10 +91,10 @@ func (s *SisoScan) ScratchBytes() int {
 }
 
 // sisoRows is the number of float32 coefficients of a state.
-const sisoRows = 7
+const sisoRows = 8
 
-// SisoTables returns the constants as kernels read them: f, b, c, g and h in float64, real parts before imaginary ones; then e
-// and s as in Scan, b and c in float32, and D.
+// SisoTables returns the constants as kernels read them: f, b, c, g and h in float64, real parts before imaginary ones; then ā
+// and e as in Scan, b and c in float32, and D.
 func SisoTables(s SisoSystem) []byte {
 	f := s.F
 	if f == nil {
@@ -112,14 +112,8 @@ func SisoTables(s SisoSystem) []byte {
 	}
 	rows := make([][]float32, sisoRows)
 	for j := range f {
-		e, one := complex128(0), 1.0
-		if s.A != nil {
-			e = expm1(s.A[j])
-		}
-		if s.A == nil || real(e) < -0.5 {
-			e, one = f[j], 0
-		}
-		for r, x := range []float64{real(e), imag(e), one, real(s.B[j]), imag(s.B[j]), real(s.C[j]), imag(s.C[j])} {
+		e := rest(f[j])
+		for r, x := range []float64{real(f[j]), imag(f[j]), real(e), imag(e), real(s.B[j]), imag(s.B[j]), real(s.C[j]), imag(s.C[j])} {
 			rows[r] = append(rows[r], float32(x))
 		}
 	}
@@ -314,7 +308,7 @@ func sisoTile(f sisoForm) *Code {
 				k.Guard(s.mine[i], func() { x[r].Set(at.ConstF32(0)) })
 				at = at.Add(stride)
 			}
-			states[i] = state{coefficients{eRe: x[0], eIm: x[1], s: x[2], bRe: x[3], bIm: x[4]}, x[5], x[6],
+			states[i] = state{coefficients{aRe: x[0], aIm: x[1], eRe: x[2], eIm: x[3], bRe: x[4], bIm: x[5]}, x[6], x[7],
 				k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0))}
 		}
 		edge := func(i int) ptx.Addr {

@@ -21,8 +21,7 @@ func scanSteps(f ScanForm) *Code {
 			c[i] = at.ConstF64(0)
 			at = at.Add(stride)
 		}
-		a := complexF64{c[0].Add(c[2]), c[1]}
-		b, cut := complexF64{c[3], c[4]}, complexF64{c[5].Neg(), c[6].Neg()}
+		a, b, cut := complexF64{c[0], c[1]}, complexF64{c[4], c[5]}, complexF64{c[6].Neg(), c[7].Neg()}
 		// advance is ā z plus the weighted inputs of step t.
 		advance := func(z complexF64, t ptx.U32, old func(ptx.U32, bool) ptx.F32) complexF64 {
 			v := complexF64{s.at(s.vRe, t).LoadF32(0).F64(), ptx.D(0)}
