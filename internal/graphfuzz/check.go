@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,14 +169,14 @@ func (k *check) answers(kind string, g *ir.Graph, o runtime.Options) ([]Data, *F
 	return out, nil
 }
 
-// unranked reports whether an operator with a body reads a tensor of unknown rank.
+// unranked reports whether an operator with a body reads a tensor of unknown rank, or with an axis of unknown size.
 func unranked(g *ir.Graph) bool {
 	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		for _, v := range n.Inputs {
 			if v == nil || n.Op.Body == nil {
 				continue
 			}
-			if t, ok := v.TensorType(); ok && t.NoRank {
+			if t, ok := v.TensorType(); ok && (t.NoRank || slices.ContainsFunc(t.Shape, ir.Dim.IsUnknown)) {
 				return errFound
 			}
 		}

@@ -25,6 +25,9 @@ type convolution struct {
 
 func convolutionRecurrence(s *lowering.Step) record.Recurrence {
 	shape := s.ConstShape(1)
+	if shape[1] == 0 { // without taps the result is zero
+		return nil
+	}
 	dir, _ := record.ScanAttrs(s.Node)
 	return &convolution{weights: s.Constant(1), form: s.Node.Attrs.Str("form", essm.FormDirect),
 		RecurrenceInfo: record.RecurrenceInfo{
