@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/emu"
 )
 
-// emulated returns a function that makes backends on emulated cards. Whatever the emulator finds fails t at its end, and what
-// is not given back then.
+// emulated returns a function that makes backends on emulated cards, each with a schedule of its own. Whatever the emulator
+// finds fails t at its end, and what is not given back then.
 func emulated(t *testing.T, o cuda.Options) func() runtime.Backend {
 	var mu sync.Mutex
 	var all []*emu.Driver
@@ -24,10 +24,10 @@ func emulated(t *testing.T, o cuda.Options) func() runtime.Backend {
 		}
 	})
 	return func() runtime.Backend {
-		d := emu.New(emu.Options{})
 		mu.Lock()
+		defer mu.Unlock()
+		d := emu.New(emu.Options{Seed: uint64(len(all))})
 		all = append(all, d)
-		mu.Unlock()
 		return backend(t, d, o)
 	}
 }
