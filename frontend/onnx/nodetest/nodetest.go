@@ -59,6 +59,7 @@ type Result struct {
 	Ops      []string
 	Status   Status
 	Reason   string // reason of a failure or a skip
+	Err      error  // of a failure, for errors.Is: runtime.ErrUnsupported where the backend refuses the model
 	Duration time.Duration
 	// Unsupported lists the operators that prevent the model from being read.
 	Unsupported []string
@@ -142,7 +143,7 @@ func runOne(ctx context.Context, root fs.FS, dir string, o Options) Result {
 		err := t.guarded(ctx)
 		r := Result{Name: name, Ops: t.ops, Status: Passed, Unsupported: t.unsupported}
 		if err != nil {
-			r.Status, r.Reason = Failed, err.Error()
+			r.Status, r.Reason, r.Err = Failed, err.Error(), err
 		}
 		done <- r
 	}()
@@ -150,7 +151,8 @@ func runOne(ctx context.Context, root fs.FS, dir string, o Options) Result {
 	select {
 	case r = <-done:
 	case <-ctx.Done():
-		r = Result{Name: name, Status: Failed, Reason: fmt.Sprintf("not finished after %v: %v", limit, ctx.Err())}
+		err := fmt.Errorf("not finished after %v: %w", limit, ctx.Err())
+		r = Result{Name: name, Status: Failed, Reason: err.Error(), Err: err}
 	}
 	r.Duration = time.Since(start)
 	return r

@@ -84,6 +84,9 @@ func TestRun(t *testing.T) {
 			!slices.Equal(r.Ops, w.ops) {
 			t.Errorf("%+v, expected %+v", r, w)
 		}
+		if (r.Err != nil) != (r.Status == Failed) || r.Err != nil && r.Err.Error() != r.Reason {
+			t.Errorf("%s: error %v, reason %s", r.Name, r.Err, r.Reason)
+		}
 	}
 	if got := Count(results).String(); got != "1 passed, 4 failed, 1 skipped" {
 		t.Error(got)
