@@ -47,11 +47,12 @@ func TestEmulated(t *testing.T) {
 			skip[name] = "takes long: ESSMC_LONG=1 runs it"
 		}
 	}
-	backendtest.Run(t, emulated(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Seeds: 1, Skip: skip,
+	backendtest.Run(t, emulated(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Seeds: 1, Skip: hurried(skip),
 		Networks: productError})
 }
 
 // The reference cases on emulated cards, without the processor.
 func TestReference(t *testing.T) {
+	hurry(t)
 	backendtest.Reference(t, emulated(t, cuda.Options{}), backendtest.Options{})
 }

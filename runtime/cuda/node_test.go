@@ -26,6 +26,7 @@ const refusalsHead = `# Node tests of the standard that the backend refuses with
 // TestNodeTests runs the node tests of the standard on an emulated card, without the processor. An answer that is wrong fails.
 // A test whose model is refused must be in the golden file. The long mode (ESSMC_LONG=1) also runs them after the passes.
 func TestNodeTests(t *testing.T) {
+	hurry(t)
 	skip, err := nodetest.Skips()
 	if err != nil {
 		t.Fatal(err)

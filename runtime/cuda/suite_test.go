@@ -8,10 +8,29 @@ import (
 	"github.com/essmc/essmc/runtime/cuda"
 )
 
+// hurried adds the parts of the suite that have nothing for the race detector to skip, where it runs with -short: what one
+// session computes takes ten times as long under it.
+func hurried(skip map[string]string) map[string]string {
+	if race && testing.Short() {
+		for _, name := range []string{"cases", "ops", "samples", "forms", "networks", "sequences", "loops", "shapes", "options",
+			"threads", "outputs", "memory", "memory_bounds", "unsupported"} {
+			skip[name] = "one session at a time, under the race detector"
+		}
+	}
+	return skip
+}
+
+// hurry skips a test that runs one session at a time, as hurried does.
+func hurry(t *testing.T) {
+	if race && testing.Short() {
+		t.Skip("one session at a time, under the race detector")
+	}
+}
+
 // The suite, where the processor computes all operators, under the host's control.
 func TestHost(t *testing.T) {
 	backendtest.Run(t, func() runtime.Backend { return cuda.Bare(backend(t, tested(), cuda.Options{Fallback: "cpu"})) },
-		backendtest.Options{Must: []string{"*"}, Seeds: 2, Skip: map[string]string{
+		backendtest.Options{Must: []string{"*"}, Seeds: 2, Skip: hurried(map[string]string{
 			"memory_bounds/sequence": "the result of each iteration is evaluated to memory of its own and copied from there",
-		}})
+		})})
 }

@@ -33,6 +33,7 @@ var withoutKernel = map[string]string{
 // TestFamilies runs the reference cases of the families on emulated cards, without the processor: in the form that the backend
 // chooses, and in the long mode (ESSMC_LONG=1) in all.
 func TestFamilies(t *testing.T) {
+	hurry(t)
 	dirs, err := filepath.Glob(filepath.Join(shared.Path(t, "reference-zoo"), "*", "config.json"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatal("no cases", err)

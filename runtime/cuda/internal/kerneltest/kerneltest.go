@@ -38,9 +38,12 @@ type card struct {
 	found   int // findings that were reported
 }
 
-// New returns an empty bench.
+// New returns an empty bench. With the race detector and -short, it skips t.
 func New(t testing.TB) *Bench {
 	t.Helper()
+	if race && testing.Short() {
+		t.Skip("kernels run on one goroutine of the emulator, ten times as long under the race detector")
+	}
 	b := &Bench{t: t}
 	seeds := 1
 	if os.Getenv("ESSMC_LONG") != "" {
