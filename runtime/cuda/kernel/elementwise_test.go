@@ -91,7 +91,7 @@ func TestDivider(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range 200000 {
 		n := 1 + r.IntN(1<<r.IntN(31))
-		x := uint32(r.IntN(1 << 31))
+		x := uint32(r.Int32())
 		switch i % 3 {
 		case 1:
 			x = uint32(n*r.IntN((1<<31-1)/n+1)) - uint32(i&1)
@@ -100,7 +100,7 @@ func TestDivider(t *testing.T) {
 		}
 		x &= 1<<31 - 1
 		magic, shift := Divider(n)
-		if magic > math.MaxUint32 {
+		if uint64(magic) > math.MaxUint32 {
 			t.Fatalf("the magic number of %d is of more than 32 bits", n)
 		}
 		if q := (uint32(uint64(x)*uint64(magic)>>32) + x) >> shift; q != x/uint32(n) {

@@ -3,6 +3,7 @@ package products
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
@@ -49,7 +50,7 @@ func windows(b *record.Builder, s *lowering.Step) (c kernel.Conv, win []ops.Wind
 	for i, v := range win {
 		c.Stride, c.Dilation = append(c.Stride, int(v.Stride)), append(c.Dilation, int(v.Dilation))
 		// Places are numbers of 32 bits, of which the upper half stands for those before the input.
-		if (x[i+2]+y[i+2])*int(v.Stride)+w[i+2]*int(v.Dilation)+int(v.Begin) >= 1<<31 {
+		if (x[i+2]+y[i+2])*int(v.Stride)+w[i+2]*int(v.Dilation)+int(v.Begin) > math.MaxInt32 {
 			return c, nil, false
 		}
 	}
@@ -94,7 +95,7 @@ func convProduct(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool
 		plain = plain && c.Taps[i] == 1 && w.Stride == 1 && w.Begin == 0 && c.In[i] == c.Out[i]
 	}
 	depth, in, out := c.Channels*volume(c.Taps), volume(c.In), volume(c.Out)
-	if c.Type != kernel.SumF32 || c.Filters < leastFilters || depth == 0 || in == 0 || in >= 1<<31 || out >= 1<<31 {
+	if c.Type != kernel.SumF32 || c.Filters < leastFilters || depth == 0 || in == 0 || in > math.MaxInt32 || out > math.MaxInt32 {
 		return p, false
 	}
 	of := kernel.Matrix{Buffer: c.W, Row: depth, Inner: 1}
