@@ -43,6 +43,9 @@ const (
 	MetaSamplingRate = "essmc.sampling_rate"
 	MetaState        = "essmc.state" // JSON object, input → output: they take and give the state of the layers
 	MetaCarry        = "essmc.carry" // JSON object, input → output: the graph takes one chunk and the state before it
+	// MetaKeys + an output's name holds the keys of its columns, a JSON list of numbers or strings, where the model's file
+	// has maps there.
+	MetaKeys = "essmc.keys."
 )
 
 // Event is one line of a graph's history.

@@ -50,6 +50,9 @@ func (c *Verifier) Verify(g *Graph) error {
 	return c.graph(g)
 }
 
+// Forget drops the nodes that were verified: what passes have replaced can be freed then.
+func (c *Verifier) Forget() { *c = Verifier{} }
+
 // knows reports whether n stands as it stood. Passes replace attributes and types, and never change them in place.
 func (c *Verifier) knows(n *Node) bool {
 	s, ok := c.known[n]

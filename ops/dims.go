@@ -38,6 +38,25 @@ func AxesOf(axes []int64, rank int) ([]int, error) {
 	return out, nil
 }
 
+// Permutation returns a Transpose's order of axes, from 0 on; without the attribute it is the opposite one. The ranks of the
+// node must be known.
+func Permutation(n *ir.Node) []int64 {
+	rank := len(n.Outputs[0].Shape())
+	order := make([]int64, rank)
+	for i := range order {
+		order[i] = int64(rank - 1 - i)
+	}
+	for i, p := range n.Attrs.Ints("perm", nil) {
+		if i == len(order) { // of unknown rank
+			order = append(order, 0)
+		}
+		if order[i] = p; p < 0 {
+			order[i] += int64(len(n.Attrs.Ints("perm", nil)))
+		}
+	}
+	return order
+}
+
 // ConstInts returns the elements of an integer constant.
 func ConstInts(v *ir.Value) ([]int64, bool) {
 	if v == nil {
@@ -106,6 +125,9 @@ func held(d tensor.DType, s ir.Shape) ir.Shape {
 	if d == tensor.Int64 || d == tensor.Invalid {
 		return s
 	}
+	if !slices.ContainsFunc(s, func(x ir.Dim) bool { return !holds(d, x) }) {
+		return s
+	}
 	out := slices.Clone(s)
 	for i, x := range s {
 		if !holds(d, x) {
@@ -119,6 +141,9 @@ func holds(d tensor.DType, x ir.Dim) bool {
 	k, known := x.Known()
 	if !known {
 		return d == tensor.Int32
+	}
+	if d == tensor.Int32 { // the usual type
+		return k == int64(int32(k))
 	}
 	t, err := tensor.FromSlice([]int64{k}, 1).Convert(d, false)
 	if err != nil {

@@ -69,6 +69,10 @@ func Blocks(c *ir.EvalCtx, n, size int) iter.Seq2[int, int] {
 // Put is copy(dst, src).
 func Put[T any](c *ir.EvalCtx, dst, src []T) int {
 	n := min(len(dst), len(src))
+	if n <= ir.Pace { // most calls
+		c.Step(n)
+		return copy(dst, src)
+	}
 	for lo := 0; lo < n; lo += ir.Pace {
 		hi := min(n, lo+ir.Pace)
 		c.Step(hi - lo)

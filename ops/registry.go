@@ -25,6 +25,20 @@ var same = map[*ir.Op]*ir.Op{}
 // body. An operator with Element gets Eval, Along, and broadcasting inference from that, where it has none. Register
 // panics if the definition is inconsistent.
 func Register(op *ir.Op) *ir.Op {
+	Complete(op)
+	k := key{op.Domain, op.Name}
+	for _, o := range registry[k] {
+		if o.Since == op.Since {
+			panic(fmt.Sprintf("ops.Register: %s version %d twice", op.FullName(), op.Since))
+		}
+	}
+	registry[k] = append(registry[k], op)
+	slices.SortFunc(registry[k], func(a, b *ir.Op) int { return cmp.Compare(b.Since, a.Since) })
+	return op
+}
+
+// Complete gives op what Register gives it, for an operator that no graph states: of steps that a lowering adds.
+func Complete(op *ir.Op) *ir.Op {
 	if op.Since == 0 {
 		op.Since = 1
 	}
@@ -37,14 +51,6 @@ func Register(op *ir.Op) *ir.Op {
 	if op.Eval == nil && op.Body == nil {
 		panic("ops.Register: " + op.FullName() + " has neither Eval nor Body")
 	}
-	k := key{op.Domain, op.Name}
-	for _, o := range registry[k] {
-		if o.Since == op.Since {
-			panic(fmt.Sprintf("ops.Register: %s version %d twice", op.FullName(), op.Since))
-		}
-	}
-	registry[k] = append(registry[k], op)
-	slices.SortFunc(registry[k], func(a, b *ir.Op) int { return cmp.Compare(b.Since, a.Since) })
 	return op
 }
 

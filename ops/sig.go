@@ -295,7 +295,7 @@ func differ(a, b ir.Dim) bool {
 func (b *Bindings) Outputs(op *ir.Op) ([]ir.Type, error) {
 	out := make([]ir.Type, len(op.Out))
 	for i, p := range op.Out {
-		t := &ir.TensorType{Shape: ir.Shape{}}
+		t := &ir.TensorType{Shape: make(ir.Shape, 0, len(p.Dims)+len(b.Rest))}
 		if isVar(p.Elem) {
 			t.Elem = b.Elem[p.Elem]
 		} else {
@@ -320,17 +320,27 @@ func (b *Bindings) Outputs(op *ir.Op) ([]ir.Type, error) {
 			if err != nil {
 				return nil, err
 			}
-			for _, name := range e.Symbols() {
-				if _, ok := b.Dim[name]; !ok {
-					e = ir.Unknown
-					break
-				}
-			}
-			t.Shape = append(t.Shape, substKnown(e, b.Dim))
+			t.Shape = append(t.Shape, b.dim(e))
 		}
 		out[i] = t
 	}
 	return out, nil
+}
+
+// dim returns a dimension of an output: unknown where it depends on a name that no input has.
+func (b *Bindings) dim(e ir.Dim) ir.Dim {
+	if _, ok := e.Known(); ok {
+		return e
+	}
+	if name, ok := e.Symbol(); ok {
+		return b.At(name)
+	}
+	for _, name := range e.Symbols() {
+		if _, ok := b.Dim[name]; !ok {
+			return ir.Unknown
+		}
+	}
+	return substKnown(e, b.Dim)
 }
 
 func substKnown(e ir.Dim, with map[string]ir.Dim) ir.Dim {

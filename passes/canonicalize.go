@@ -2,6 +2,7 @@ package passes
 
 import (
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
@@ -54,7 +55,7 @@ var canonicalRules = NewSet(
 		Pattern: Op("Transpose", Op("Transpose", Var("x")).As("inner").Shared()).As("outer"),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			x := m.Val("x")
-			first, second := perm(m.Node("inner")), perm(m.Node("outer"))
+			first, second := ops.Permutation(m.Node("inner")), ops.Permutation(m.Node("outer"))
 			both, same := make([]int64, len(second)), true
 			for i, p := range second {
 				both[i] = first[p]
@@ -91,14 +92,4 @@ func filled(k float64) func(*ir.Value) bool {
 	return func(v *ir.Value) bool {
 		return v.Const != nil && v.Const.Len() > 0 && v.Const.Len() <= 1<<16 && v.Const.Filled(k)
 	}
-}
-
-// perm returns a Transpose's order of axes, which without the attribute is the opposite one.
-func perm(n *ir.Node) []int64 {
-	rank := len(n.Outputs[0].Shape())
-	def := make([]int64, rank)
-	for i := range def {
-		def[i] = int64(rank - 1 - i)
-	}
-	return n.Attrs.Ints("perm", def)
 }

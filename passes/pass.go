@@ -9,6 +9,8 @@ package passes
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +42,8 @@ type Context struct {
 	source int64      // bytes of the constants before the first pass
 	ctx    context.Context
 	notes  []string
+	// verifier of the run; may be nil
+	verifier *ir.Verifier
 	// seen holds the messages so far: rules run in rounds, and repeat theirs.
 	seen map[string]bool
 }
@@ -193,7 +197,7 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 			return fmt.Errorf("before pass %d %s: %w", i+1, p.Name, context.Cause(o.Context))
 		}
 		start := time.Now()
-		c := &Context{budget: budget, fold: fold, search: search, source: source, ctx: o.Context}
+		c := &Context{budget: budget, fold: fold, search: search, source: source, ctx: o.Context, verifier: verifier}
 		changes, err := c.run(p, g)
 		switch {
 		case err != nil:
@@ -214,9 +218,31 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 			return err
 		}
 		former = p.Name
+		if changes > 0 {
+			c.tidy()
+		}
 	}
 	return nil
 }
+
+// tidy frees the constants that a pass has replaced, where much was allocated since the last collection. They are few and
+// large: the collector itself would wait until they take as much memory as all that is in use.
+func (c *Context) tidy() {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	if s[0].Value.Kind() != metrics.KindUint64 || s[1].Value.Kind() != metrics.KindUint64 {
+		return
+	}
+	if live, now := s[0].Value.Uint64(), s[1].Value.Uint64(); now > live+live/8+tidyBytes {
+		if c != nil && c.verifier != nil {
+			c.verifier.Forget()
+		}
+		runtime.GC()
+	}
+}
+
+// tidyBytes is the least growth for which tidy collects.
+const tidyBytes = 1 << 25
 
 func names(list []*Pass) []string {
 	out := make([]string, len(list))
@@ -338,10 +364,14 @@ func Apply(c *Context, g *ir.Graph, rules *match.Set) (int, error) {
 		if err := Finish(g); err != nil || n == 0 {
 			return changes, err
 		}
+		c.tidy()
 	}
 }
 
-// applyOnce walks the graph once and rewrites matches that do not overlap.
+// walkBytes bounds the constants that one walk makes, so that those in whose place they are can be freed in between.
+const walkBytes = 1 << 26
+
+// applyOnce walks the graph once and rewrites matches that do not overlap. It ends early where it has made many constants.
 func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 	changes := 0
 	complete(g)
@@ -354,8 +384,11 @@ func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 	stale := map[*ir.Node]bool{} // nodes near a rewrite of this walk
 	m := new(match.Match)
 	var b *ir.Builder
+	var bytes int64
 	for _, n := range slices.Clone(g.Nodes) {
-		c.Check()
+		if c.Check(); bytes > walkBytes {
+			break
+		}
 		for _, r := range rules[n.Op.Name] {
 			if !m.Of(r.Pattern, n, uses) || touches(m, stale) {
 				continue
@@ -395,6 +428,11 @@ func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 			for _, v := range made {
 				if v != nil && v.Def != nil {
 					stale[v.Def] = true
+					for _, k := range v.Def.Inputs {
+						if k != nil && k.Const != nil && !slices.Contains(n.Inputs, k) {
+							bytes += ops.SizeOf(k.Const)
+						}
+					}
 				}
 			}
 			for _, v := range n.Outputs {

@@ -40,6 +40,8 @@ type Config struct {
 	// Products is the precision of dense products with constant weights: Float32, BFloat16 or Int8, see
 	// Options.Precision. A backend without it returns an *OptionError.
 	Products tensor.DType
+	// TF32 lets dense products round their operands to TF32, see Options.TF32. A backend without it returns an *OptionError.
+	TF32 bool
 	// MaxMemory bounds the memory of one executable and of its runs, in bytes; 0: the machine's memory, if the backend
 	// knows it.
 	// Bind and Run return a *MemoryError before they allocate more.

@@ -126,21 +126,18 @@ func must(d ir.Dim, s string, a, c int64) string {
 	return fmt.Sprintf("must be %v for a whole number %s", d, s)
 }
 
-// checkDims refuses an empty batch and a sequence without steps, for which models are not defined.
+// checkDims refuses a sequence without steps, for which models are not defined. A batch may be empty.
 func (sg *signature) checkDims(dims map[string]int64, by map[string]place) error {
-	for _, c := range []struct{ symbol, what string }{{sg.time, "a sequence has at least one step"},
-		{sg.batch, "a batch has at least one sample"}} {
-		n, ok := dims[c.symbol]
-		if c.symbol == "" || !ok || n > 0 {
-			continue
-		}
-		p, ok := by[c.symbol]
-		if !ok {
-			return &InputError{Name: c.symbol, Msg: "is 0: " + c.what}
-		}
-		return p.fail("is 0, where %s stands: %s", p.dim, c.what)
+	const what = "a sequence has at least one step"
+	n, ok := dims[sg.time]
+	if sg.time == "" || !ok || n > 0 {
+		return nil
 	}
-	return nil
+	p, ok := by[sg.time]
+	if !ok {
+		return &InputError{Name: sg.time, Msg: "is 0: " + what}
+	}
+	return p.fail("is 0, where %s stands: %s", p.dim, what)
 }
 
 // bindDims makes the Binding for given symbols, with all optional inputs.

@@ -21,7 +21,7 @@ type signature struct {
 	inputs, outputs         []Port
 	inputIndex, outputIndex map[string]int
 	outputDType             []tensor.DType // per output; Invalid if it is not a tensor
-	time, batch             string         // symbols whose value must not be 0; may be empty
+	time, batch             string         // symbols of steps, which must not be 0, and of samples; may be empty
 	wide                    bool           // float64 in place of float32
 }
 

@@ -40,12 +40,16 @@ type Options struct {
 	//
 	// Float64 widens constants, inputs and outputs. Only the ref backend has it.
 	//
-	// BFloat16 and Int8 apply to dense products with constant weights, except for small matrices, and only the cpu backend
-	// has them. Scans, norms and activations stay in float32. BFloat16 rounds weights and activations and sums in float32;
-	// it is faster only on processors with AVX512_BF16. Int8 rounds them to integers within ±127, weights with a scale per
+	// BFloat16 and Int8 apply to dense products with constant weights, except for small matrices. The cpu backend has both,
+	// the cuda backend BFloat16. Scans, norms and activations stay in float32. BFloat16 rounds weights and activations and
+	// sums in float32; it is faster only on cards, and on processors with AVX512_BF16. Int8 rounds them to integers within ±127, weights with a scale per
 	// output, activations with a scale per step (and head), and sums exactly. A step with an activation that is not finite
 	// gives NaN. Explain lists the products.
 	Precision tensor.DType
+	// TF32 lets tensor cores of NVIDIA cards round the operands of the dense products that BFloat16 applies to, but to 11 bits:
+	// a third of the work of products of float32. Only the cuda backend has it; others return an *OptionError. Precision is
+	// Float32 then. Explain lists the products.
+	TF32 bool
 	// MaxMemory bounds the memory of one session, in bytes: its working memory between runs, and all that a run allocates,
 	// with outputs that the caller gives no tensors for, inputs of other element types, and values whose size shows in
 	// the run. The same holds for a step of streams, with their states, and for all idle working memory of streams. A
@@ -116,6 +120,9 @@ func (o Options) config() (Config, error) {
 	default:
 		return c, &OptionError{"Precision",
 			fmt.Sprintf("expected float32, float64, bfloat16 or int8, found %v", o.Precision)}
+	}
+	if c.TF32 = o.TF32; c.TF32 && (c.Wide || c.Products != tensor.Float32) {
+		return c, &OptionError{"TF32", fmt.Sprintf("is a precision of products, and so is %v: expected one", o.Precision)}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

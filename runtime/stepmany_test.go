@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/essmc/essmc/internal/race"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models/essm"
 	"github.com/essmc/essmc/runtime"
@@ -143,7 +144,7 @@ func TestStepManyErrors(t *testing.T) {
 
 // Streams that step together again, into memory of the callers', allocate nothing, however they come in groups.
 func TestStepManyAllocations(t *testing.T) {
-	if slowdown > 1 {
+	if race.Enabled {
 		t.Skip("under the race detector pools forget")
 	}
 	for _, mode := range []string{"none", "last"} {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/essmc/essmc/internal/race"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models/essm"
@@ -304,7 +305,7 @@ func TestStreamState(t *testing.T) {
 
 // A step with chunks of a length seen before, into memory of the caller's, allocates nothing.
 func TestStepAllocations(t *testing.T) {
-	if slowdown > 1 {
+	if race.Enabled {
 		t.Skip("under the race detector pools forget")
 	}
 	for _, mode := range []string{"none", "last"} {

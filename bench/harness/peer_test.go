@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,12 +18,18 @@ import (
 const peerVariable = "BENCH_TEST_PEER"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == growWord {
-		if err := growMain(context.Background(), os.Stdout, os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if len(os.Args) > 1 {
+		for word, f := range map[string]func(context.Context, io.Writer, []string) error{growWord: growMain,
+			firstWord: firstMain} {
+			if os.Args[1] != word {
+				continue
+			}
+			if err := f(context.Background(), os.Stdout, os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	kind := os.Getenv(peerVariable)
 	if kind == "" {

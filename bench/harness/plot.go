@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/essmc/essmc/runtime/cpu"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
@@ -169,6 +170,7 @@ func (d drawing) draw(dir, file string, lines []line) (figure, error) {
 	dc.Fill(dc.Rectangle.Path())
 	p.Draw(draw.Crop(dc, vg.Points(6), -legendWidth, vg.Points(6), -vg.Points(6)))
 	legend.Draw(draw.Crop(dc, figureWidth-legendWidth+vg.Points(10), 0, 0, -vg.Points(26)))
+	file = strings.TrimSuffix(file, ".svg") + "-" + cpu.Kernels() + ".svg" // each variant of the kernels has its own
 	return figure{file, d.title}, write(filepath.Join(dir, file), c)
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/essmc/essmc/runtime/cpu"
 )
 
 func TestDrawFigure(t *testing.T) {
@@ -26,7 +28,7 @@ func TestDrawFigure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	svg, err := os.ReadFile(filepath.Join(dir, "f.svg"))
+	svg, err := os.ReadFile(filepath.Join(dir, f.File))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func TestDrawFigure(t *testing.T) {
 			t.Errorf("the figure does not show %q", want)
 		}
 	}
-	if strings.Contains(string(svg), "torch, 2 threads") || f.File != "f.svg" {
+	if strings.Contains(string(svg), "torch, 2 threads") || f.File != "f-"+cpu.Kernels()+".svg" {
 		t.Errorf("%+v: a contender without times is named", f)
 	}
 	if _, err := drawFigure(dir, "g.svg", "", "", []line{{name: "nobody"}}); err == nil {

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// result is the result of one suite. results.json keeps one for each suite, so that suites can be measured one at a
-// time.
+// result is the result of one suite on one variant of the kernels. results.json keeps one for each suite and variant, so
+// that they can be measured one at a time.
 type result struct {
 	Machine  machine   `json:"machine"`
 	Quick    bool      `json:"quick,omitempty"`
@@ -61,8 +61,20 @@ type figure struct {
 	Title string `json:"title"`
 }
 
-// results holds the results of all suites, by name.
-type results map[string]*result
+// results holds the newest result of each suite and variant of the kernels.
+type results map[key]*result
+
+// key is the name of a suite, and the variant of the kernels that it was measured with.
+type key struct{ suite, variant string }
+
+// MarshalText makes a key one of a JSON object.
+func (k key) MarshalText() ([]byte, error) { return []byte(k.suite + " " + k.variant), nil }
+
+// UnmarshalText reads a key. Files of earlier versions hold one result for each suite, and the variant in it alone.
+func (k *key) UnmarshalText(b []byte) error {
+	k.suite, k.variant, _ = strings.Cut(string(b), " ")
+	return nil
+}
 
 // readResults returns the results of earlier runs. It returns none if there is no file.
 func readResults(file string) (results, error) {
@@ -73,14 +85,34 @@ func readResults(file string) (results, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r results
-	if err := json.Unmarshal(b, &r); err != nil {
+	var read results
+	if err := json.Unmarshal(b, &read); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if r == nil {
-		r = results{}
+	r := results{}
+	for k, x := range read {
+		if x == nil {
+			return nil, fmt.Errorf("%s: %s: expected a result, found null", file, k.suite)
+		}
+		r[key{k.suite, x.Machine.Kernels}] = x
 	}
 	return r, nil
+}
+
+// of returns the results of a suite, sorted by variant.
+func (r results) of(suite string) []*result {
+	var variants []string
+	for k := range r {
+		if k.suite == suite {
+			variants = append(variants, k.variant)
+		}
+	}
+	slices.Sort(variants)
+	var out []*result
+	for _, v := range variants {
+		out = append(out, r[key{suite, v}])
+	}
+	return out
 }
 
 // write replaces the results in a folder: the numbers, and the page.
@@ -99,58 +131,70 @@ func (r results) write(dir string) error {
 func (r results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"# Measured\n\nWritten by `go run ./bench`; `go run ./bench -suite NAME` measures one suite anew. All "+
-			"contenders of a table took turns in one run;\n"+
-			"times are medians, ratios are medians over the rounds, with quartiles. Several threads are as many as the "+
-			"line of the suite\nsays, one thread is one everywhere.\n")
+		"# Measured\n\nWritten by `go run ./bench`; `go run ./bench -suite NAME` measures one suite anew, with the kernels of "+
+			"the machine or of `ESSMC_KERNELS`,\nand keeps what other kernels have measured. All contenders of a table took "+
+			"turns in one run; times are medians, ratios\nare medians over the rounds, with quartiles. Several threads are as "+
+			"many as the line of the suite says, one thread is one\neverywhere. Machines, kernels and commits stand above the "+
+			"tables: figures of different ones are no comparison.\n")
 	var rows [][]string
 	for _, s := range suites {
-		if x := r[s.name]; x != nil {
+		for _, x := range r.of(s.name) {
 			for _, v := range x.Verdicts {
 				state := v.State
 				if state == missed {
 					state = "**missed**"
 				}
-				rows = append(rows, []string{v.What, v.Target, v.Found, state})
+				rows = append(rows, []string{v.What, x.Machine.Kernels, v.Target, v.Found, state})
 			}
 		}
 	}
 	if len(rows) > 0 {
 		fmt.Fprintf(&b, "\n## What was to be shown\n\n")
-		writeTable(&b, []string{"what", "at least", "found", ""}, rows)
+		writeTable(&b, []string{"what", "kernels", "at least", "found", ""}, rows)
 	}
 	for _, s := range suites {
-		x := r[s.name]
-		if x == nil {
-			continue
+		measured := r.of(s.name)
+		if len(measured) > 0 {
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.doc)
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", s.title, s.doc)
-		quick := ""
-		if x.Quick {
-			quick = " **Measured with -quick: few rounds, small sizes.**"
-		}
-		fmt.Fprintf(&b, "%s.%s\n", x.Machine, quick)
-		for _, t := range x.Tables {
-			if t.Title != "" {
-				fmt.Fprintf(&b, "\n### %s\n", t.Title)
-			}
-			if t.Note != "" {
-				fmt.Fprintf(&b, "\n%s\n", t.Note)
-			}
-			fmt.Fprintln(&b)
-			writeTable(&b, t.Header, t.Rows)
-		}
-		for _, f := range x.Figures {
-			fmt.Fprintf(&b, "\n![%s](%s)\n", f.Title, f.File)
-		}
-		if len(x.Notes) > 0 {
-			fmt.Fprintln(&b)
-			for _, n := range x.Notes {
-				fmt.Fprintf(&b, "- %s\n", n)
-			}
+		for _, x := range measured {
+			x.write(&b, len(measured) > 1)
 		}
 	}
 	return b.String()
+}
+
+// write writes the result of a suite, below a heading where other variants have results too.
+func (x *result) write(b *strings.Builder, several bool) {
+	level := "###"
+	if several {
+		fmt.Fprintf(b, "\n### Kernels %s\n", x.Machine.Kernels)
+		level += "#"
+	}
+	quick := ""
+	if x.Quick {
+		quick = " **Measured with -quick: few rounds, small sizes.**"
+	}
+	fmt.Fprintf(b, "\n%s.%s\n", x.Machine, quick)
+	for _, t := range x.Tables {
+		if t.Title != "" {
+			fmt.Fprintf(b, "\n%s %s\n", level, t.Title)
+		}
+		if t.Note != "" {
+			fmt.Fprintf(b, "\n%s\n", t.Note)
+		}
+		fmt.Fprintln(b)
+		writeTable(b, t.Header, t.Rows)
+	}
+	for _, f := range x.Figures {
+		fmt.Fprintf(b, "\n![%s](%s)\n", f.Title, f.File)
+	}
+	if len(x.Notes) > 0 {
+		fmt.Fprintln(b)
+		for _, n := range x.Notes {
+			fmt.Fprintf(b, "- %s\n", n)
+		}
+	}
 }
 
 // writeTable writes a table of Markdown with aligned columns: the first to the left, numbers to the right.

@@ -70,6 +70,12 @@ def load(kind, file, *words):
     raise ValueError(f"unknown kind {kind}")
 
 
+def save(b, file):
+    """Writes the first output to FILE.npy, and the others to FILE.npy.N.npy."""
+    for i, y in enumerate(b.copy_outputs_to_cpu()):
+        np.save(f"{file}.{i}.npy" if i else file, y)
+
+
 if __name__ == "__main__":
     ort.set_default_logger_severity(4)
-    serve(f"ONNX Runtime {ort.__version__}", load, lambda b, file: np.save(file, b.copy_outputs_to_cpu()[0]))
+    serve(f"ONNX Runtime {ort.__version__}", load, save)

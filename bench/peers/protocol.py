@@ -6,6 +6,7 @@
     drop ID            → ok
     grow KIND WORDS…   → ok LOADED RUN   prepare it in a process of its own, and run it there: bytes of memory that each
                                          added, at the peak
+    first KIND WORDS…  → ok NANOS RUN    the same, run once: how long that took, and bytes of memory at the peak
 
 An answer is one line: "ok …", or "error WHY". The first line that a peer writes is "ready DESCRIPTION". A peer that is
 started with the words "once KIND WORDS…" prepares that, runs it once, and ends.
@@ -38,6 +39,8 @@ def serve(description, load, save):
             return (len(jobs) - 1,)
         if request == "grow":
             return apart(lambda: growth(load, words))
+        if request == "first":
+            return apart(lambda: first(load, words))
         number = int(words[0])
         job = jobs[number]
         if request == "run":
@@ -99,6 +102,15 @@ def growth(load, words):
     for _ in range(3):
         job()
     return loaded - begin, resident("VmHWM") - loaded
+
+
+def first(load, words):
+    """The time of a job's first run, and how far the resident memory had grown at its peak."""
+    job = load(*words)
+    begin = resident("VmRSS")
+    start = time.perf_counter_ns()
+    job()
+    return time.perf_counter_ns() - start, resident("VmHWM") - begin
 
 
 def resident(key):

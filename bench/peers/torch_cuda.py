@@ -39,7 +39,8 @@ def measured(run, wait):
 
 
 def of_essmc(essmc, model, shape, device):
-    p = subprocess.run([essmc, "bench", model, "--shape", shape, "--json", "--device", device], capture_output=True, text=True)
+    p = subprocess.run([essmc, "bench", model, "--shape", shape, "--json", "--device", device],
+                       capture_output=True, text=True)
     if p.returncode:
         raise RuntimeError(p.stderr.strip())
     return json.loads(p.stdout)["median_ms"]
@@ -50,8 +51,8 @@ def output_of_essmc(essmc, model, x, device):
     with tempfile.TemporaryDirectory() as d:
         a, b = os.path.join(d, "x.npy"), os.path.join(d, "y.npy")
         np.save(a, x)
-        subprocess.run([essmc, "run", model, "--input", "input=" + a, "--output", "output=" + b, "--outputs", "output", "--device",
-                        device], check=True, capture_output=True)
+        subprocess.run([essmc, "run", model, "--input", "input=" + a, "--output", "output=" + b, "--outputs", "output",
+                        "--device", device], check=True, capture_output=True)
         return np.load(b)
 
 
@@ -100,7 +101,8 @@ def main():
         import torch
         name = torch.cuda.get_device_name() if a.device == "cuda" else "the processor"
         lines[0] += f" PyTorch {torch.__version__} on {name}."
-    lines += ["| model | shape | essmc |" + "".join(f" torch, {m} |" for m in modes) + (" outputs differ by |" if modes else ""),
+    differ = " outputs differ by |" if modes else ""
+    lines += ["| model | shape | essmc |" + "".join(f" torch, {m} |" for m in modes) + differ,
               "|---|---|---:|" + "---:|" * (len(modes) + bool(modes))]
     failed = False
     for arg in a.models:

@@ -58,7 +58,7 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
 		choiceVar(cmd, &s.side.kernel, "kernel-"+s.of, "form of "+strings.ToUpper(s.of)+"'s state-space layers",
 			runtime.Kernels()...)
 		choiceVar(cmd, &s.side.precision, "precision-"+s.of, "of "+strings.ToUpper(s.of)+"'s dense products", "float32",
-			"bf16", "int8")
+			"bf16", "int8", "tf32")
 	}
 	c.threads = whole{0, 0}
 	cmd.Flags().Var(&c.threads, "threads", "number of threads; 0: all processors")

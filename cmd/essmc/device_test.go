@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -32,37 +33,84 @@ func withEmulator(t *testing.T, o emu.Options) {
 	})
 }
 
-// TestNoDriver checks that commands say in one line why there is no card.
+// onCard holds a line for each command that takes --device, without that flag: each looks for a driver when it runs.
+var onCard = map[string]string{
+	"run":      "run waves -i waves.npy",
+	"stream":   "stream waves",
+	"generate": "generate lm --prompt-ids 5,6",
+	"verify":   "verify waves -i waves.npy --expect waves.npy",
+	"compare":  "compare waves --shape 1x8",
+	"bench":    "bench waves --shape 1x8",
+	"explain":  "explain waves",
+	"test":     "test nodes",
+	"tune":     "", // refuses cards: TestBadCommandLines
+}
+
+// TestNoDriver checks that every command says in one line why there is no card.
 func TestNoDriver(t *testing.T) {
-	fixtures(t)
-	if _, err := libcuda.Open(); err == nil {
-		t.Skip("this machine has a driver")
+	language(t, "424")
+	lm, err := filepath.Abs("lm")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, line := range []string{"run waves -i waves.npy --device cuda", "bench waves --shape 1x8 --device cuda:1",
-		"verify waves -i waves.npy --expect waves.npy --device cuda", "explain waves --device cuda", "stream waves --device cuda",
-		"compare waves --shape 1x8 --device-b cuda", "run waves -i waves.npy --device cuda --fallback cpu"} {
-		refused(t, 1, strings.Fields(line), "CUDA")
+	fixtures(t)
+	if err := os.CopyFS("lm", os.DirFS(lm)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll("nodes/test_waves/test_data_set_0", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "export", "waves", "-o", "nodes/test_waves/model.onnx")
+	lines := map[string][]string{} // by flag
+	for _, cmd := range newRootCommand().Commands() {
+		for _, flag := range []string{"device", "device-a", "device-b"} {
+			if cmd.Flags().Lookup(flag) == nil {
+				continue
+			}
+			line, ok := onCard[cmd.Name()]
+			if !ok {
+				t.Errorf("onCard lacks %s --%s", cmd.Name(), flag)
+			}
+			if line != "" {
+				lines[flag] = append(lines[flag], line)
+			}
+		}
+	}
+	all := func(code int, device string, want string) {
+		t.Helper()
+		for flag, list := range lines {
+			for _, line := range list {
+				refused(t, code, append(strings.Fields(line), "--"+flag, device), want)
+				if flag == "device" {
+					refused(t, code, append(strings.Fields(line), "--"+flag, device, "--fallback", "cpu"), want)
+				}
+			}
+		}
+	}
+	if _, err := libcuda.Open(); err == nil {
+		t.Log("this machine has a driver")
+	} else {
+		all(1, "cuda:1", "--device cuda:1: "+oneLine(err.Error()))
 	}
 	for _, c := range []struct {
 		o    emu.Options
-		code int
 		want string
 	}{
-		{emu.Options{Version: 11030}, 1, "--device cuda: the driver is for CUDA 11.3: CUDA 11.4 or newer is needed"},
-		{emu.Options{Attributes: map[driver.Attribute]int{driver.ComputeMajor: 7, driver.ComputeMinor: 5}}, 1,
+		{emu.Options{Version: 11030}, "--device cuda: the driver is for CUDA 11.3: CUDA 11.4 or newer is needed"},
+		{emu.Options{Attributes: map[driver.Attribute]int{driver.ComputeMajor: 7, driver.ComputeMinor: 5}},
 			"has compute capability 7.5: 8.0 or newer is needed"},
 		{emu.Options{Fail: func(call string, _ int) driver.Code {
 			if call == "cuInit" {
 				return driver.NoDevice
 			}
 			return driver.Success
-		}}, 1, "--device cuda: the driver finds no card: see whether nvidia-smi lists one"},
+		}}, "--device cuda: the driver finds no card: see whether nvidia-smi lists one"},
 	} {
 		withEmulator(t, c.o)
-		refused(t, c.code, []string{"run", "waves", "-i", "waves.npy", "--device", "cuda"}, c.want)
+		all(1, "cuda", c.want)
 	}
 	withEmulator(t, emu.Options{Devices: 2})
-	refused(t, 2, []string{"run", "waves", "-i", "waves.npy", "--device", "cuda:2"}, "--device: the driver has 2 devices")
+	all(2, "cuda:2", "--device: the driver has 2 devices")
 }
 
 // TestDevices checks the list of devices.
@@ -100,7 +148,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestDeviceCUDA runs commands on an emulated card. What has no kernel there falls back to the processor.
+// TestDeviceCUDA runs commands on an emulated card. Operators without a kernel there fall back to the processor.
 func TestDeviceCUDA(t *testing.T) {
 	fixtures(t)
 	withEmulator(t, emu.Options{Devices: 2})

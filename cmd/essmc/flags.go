@@ -330,18 +330,18 @@ func wrongOutputs(cmd *cobra.Command, err error) error {
 	return err
 }
 
-const lowUsage = "bf16 and int8 round the operands of dense products; bf16 is faster only on processors with " +
-	"AVX512_BF16"
+const lowUsage = "bf16, int8 and tf32 round the operands of dense products; bf16 is faster only on cards and on " +
+	"processors with AVX512_BF16; tf32 needs --device cuda"
 
 // registerLow adds the flag for the precision of products.
 func (f *runFlags) registerLow(cmd *cobra.Command) {
-	choiceVar(cmd, &f.precision, "precision", lowUsage, "float32", "bf16", "int8")
+	choiceVar(cmd, &f.precision, "precision", lowUsage, "float32", "bf16", "int8", "tf32")
 }
 
 // registerExact adds the flags that change the model, and the precision of everything.
 func (f *runFlags) registerExact(cmd *cobra.Command) {
 	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision with --device ref; "+lowUsage,
-		"float32", "float64", "bf16", "int8")
+		"float32", "float64", "bf16", "int8", "tf32")
 	f.registerResample(cmd)
 	f.registerShapes(cmd)
 }
@@ -354,6 +354,9 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	}
 	if p := f.precision.value; p == "bf16" && kind == deviceRef || p == "int8" && kind != deviceCPU {
 		return usagef("%s: --precision %s needs --device cpu", cmd.CommandPath(), p)
+	}
+	if f.precision.value == tf32 && kind != deviceCUDA {
+		return usagef("%s: --precision %s needs --device cuda", cmd.CommandPath(), tf32)
 	}
 	return checkFallback(cmd, &f.device, &f.fallback)
 }
@@ -382,13 +385,16 @@ func (f *runFlags) compiled(cmd *cobra.Command, path string, inputs []string) (*
 	return f.compileModel(cmd, m, o)
 }
 
-// precisions maps values of --precision to types. Other values need no option.
+// tf32 is the precision of Options.TF32.
+const tf32 = "tf32"
+
+// precisions maps values of --precision to types. Other values need no option, or another one.
 var precisions = map[string]tensor.DType{"float64": tensor.Float64, "bf16": tensor.BFloat16, "int8": tensor.Int8}
 
 // options returns the options of the runtime.
 func (f *runFlags) options(cmd *cobra.Command) (o runtime.Options, err error) {
 	o = runtime.Options{Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
-	o.Precision, o.Outputs = precisions[f.precision.value], f.outputs
+	o.Precision, o.TF32, o.Outputs = precisions[f.precision.value], f.precision.value == tf32, f.outputs
 	o.Backend, err = f.device.backend(f.fallback.value, func() []cpu.Option { return tunedOptions(cmd) })
 	return o, err
 }

@@ -113,6 +113,7 @@ type fileReport struct {
 	Defaults    []string          `json:"inputs_with_defaults,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	Notes       []string          `json:"notes,omitempty"`
+	Warnings    []string          `json:"warnings,omitempty"`
 	Unsupported []missingReport   `json:"unsupported,omitempty"`
 }
 
@@ -143,7 +144,8 @@ func fileReportOf(path string, info *onnx.Info) fileReport {
 	for _, d := range info.Domains {
 		r.Domains = append(r.Domains, cmp.Or(d, "ai.onnx"))
 	}
-	r.Functions, r.Defaults, r.Metadata, r.Notes = info.Functions, info.Defaults, info.Metadata, info.Notes
+	r.Functions, r.Defaults, r.Metadata = info.Functions, info.Defaults, info.Metadata
+	r.Notes, r.Warnings = info.Notes, info.Warnings
 	for _, d := range info.Dynamic {
 		r.Dynamic = append(r.Dynamic, axisReport{d.Value, d.Axis, d.Symbol})
 	}
@@ -192,6 +194,9 @@ func (r *fileReport) print(w io.Writer) error {
 	}
 	for _, n := range r.Notes {
 		line("note", n)
+	}
+	for _, n := range r.Warnings {
+		line("warning", n)
 	}
 	if len(r.Dynamic) > 0 {
 		fmt.Fprintf(w, "\nDynamic axes\n")

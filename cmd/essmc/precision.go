@@ -14,7 +14,7 @@ import (
 
 // warnUnchanged warns of a precision that changes no product of the model.
 func warnUnchanged(cmd *cobra.Command, m *open.Model, model *runtime.Model, precision string) {
-	if precision != "bf16" && precision != "int8" {
+	if precision != "bf16" && precision != "int8" && precision != tf32 {
 		return
 	}
 	g := model.Graph()
@@ -42,7 +42,7 @@ func warnUnchanged(cmd *cobra.Command, m *open.Model, model *runtime.Model, prec
 func unchanged(choices []runtime.Choice) string {
 	products, below := 0, map[string]bool{}
 	for _, c := range choices {
-		if c.Form == "int8" || c.Form == "bf16" {
+		if c.Form == "int8" || c.Form == "bf16" || c.Form == tf32 {
 			return ""
 		}
 		if c.Form == "float32" {

@@ -33,7 +33,8 @@ with a row per step and a column per feature; tokens with a row per sequence), o
 for an input of one feature. If the configuration of a model directory states the
 sampling rate, the model is adapted to a .wav file with another rate, as --resample
 does; plans and ONNX files that state it refuse other rates. An input can also be a
-number, or a list as in [1,2,3] or [[1,2],[3,4]].
+number, or a list as in [1,2,3] or [[1,2],[3,4]]; or texts, as in '["a","b"]', in a .npy
+file, or the fields of a .csv file.
 
 Outputs are .npy, .npz or .csv. Without --output, run prints a summary of each output,
 with class names if the model has them. --outputs y,z computes only the outputs y and

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/essmc/essmc/internal/race"
 	"github.com/essmc/essmc/internal/worktime"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
@@ -260,7 +261,7 @@ func TestPlanFile(t *testing.T) {
 		}
 	}
 	t.Logf("loads in %v", best)
-	if best > 20*time.Millisecond && !raceEnabled {
+	if best > 20*time.Millisecond && !race.Enabled {
 		t.Errorf("loading takes %v", best)
 	}
 }

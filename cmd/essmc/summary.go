@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/ir"
@@ -30,6 +31,17 @@ func summary(w io.Writer, model *runtime.Model, out map[string]tensor.Datum, top
 		t, ok := out[p.Name].(*tensor.Tensor)
 		if !ok {
 			fmt.Fprintf(w, "%s  %v\n", p.Name, p.Type)
+			continue
+		}
+		if t.DType() == tensor.String {
+			var texts []string
+			for _, s := range t.Strings()[:min(t.Len(), shown)] {
+				texts = append(texts, strconv.Quote(clip(s)))
+			}
+			if t.Len() > shown {
+				texts = append(texts, "…")
+			}
+			fmt.Fprintf(w, "%s  %v  %s\n", p.Name, t, strings.Join(texts, " "))
 			continue
 		}
 		v, err := t.Float64s()
@@ -97,12 +109,15 @@ func isProbability(g *ir.Graph, output string) bool {
 	return false
 }
 
+// rounded is the largest error of a probability in float32 that was computed from a difference, such as 1 - p.
+const rounded = 1e-6
+
 // sumToOne reports whether each row of n values consists of probabilities that sum to 1, up to the rounding of float16.
 func sumToOne(v []float64, n int) bool {
 	for ; len(v) > 0; v = v[n:] {
 		sum := 0.0
 		for _, x := range v[:n] {
-			if !(x >= 0 && x <= 1) {
+			if !(x >= -rounded && x <= 1+rounded) {
 				return false
 			}
 			sum += x
@@ -147,7 +162,7 @@ func classes(w io.Writer, v []float64, samples, n int, labels []string, top int,
 			}
 			share := math.Exp(row[k]-row[order[0]]) / sum
 			if probable {
-				share = row[k]
+				share = max(row[k], 0)
 			}
 			rows = append(rows, []string{sample, strconv.Itoa(rank + 1), strconv.Itoa(k), name,
 				strconv.FormatFloat(row[k], 'g', 5, 64), fmt.Sprintf("%.1f%%", 100*share)})

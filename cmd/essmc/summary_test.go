@@ -15,6 +15,8 @@ func TestProbabilities(t *testing.T) {
 		{"z = Softmax (x)\ny = Identity (z)", "[[0,0,1.0986122886681098]]", "probability", "60.0%"},
 		{"y = Sigmoid (x)", "[[0,-5,-5]]", "probability", "50.0%"},
 		{"y = Neg (x)", "[[-0.2,-0.2,-0.6]]", "probability", "60.0%"},
+		{"y = Neg (x)", "[[-0.4,1.5e-8,-0.6]]", "probability", "  0.0%"},
+		{"y = Neg (x)", "[[-0.4,1e-4,-0.6]]", "softmax", "42.2%"},
 		{"y = Neg (x)", "[[0,0,-1.0986122886681098]]", "softmax", "60.0%"},
 		// the softmax of logarithms gives probabilities
 		{"y = LogSoftmax (x)", "[[0,0,1.0986122886681098]]", "softmax", "60.0%"},

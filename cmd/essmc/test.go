@@ -29,9 +29,9 @@ func newTestCommand() *cobra.Command {
 		Short:   "Run ONNX node tests",
 		GroupID: groupRun,
 		Long: `Test runs the node tests of the ONNX standard: folders with a model.onnx, inputs, and
-expected outputs. ROOT is a folder of such folders, or a .tar.gz of one. Outputs are
-compared as by the standard's own runner: floats to 1e-3 relative and 1e-7 absolute,
-everything else exactly.
+expected outputs; or models with outputs beside them, as in the set "light". ROOT is a
+folder of them, or a .tar.gz of one. Outputs are compared as by the standard's own runner:
+floats to 1e-3 relative and 1e-7 absolute, everything else exactly.
 
 --device cpu and cuda run a model after the passes, as essmc run does; --device ref runs
 the graph of the file. Tests on the project's list of skipped ones, which has a reason for

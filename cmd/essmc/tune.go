@@ -33,8 +33,9 @@ They affect nothing else. Other programs disturb the measurement little if one c
 idle.
 
 The results are in a file below the user's cache directory, one per type of processor
-and variant of the kernels. Cards are not measured: what runs on --device cuda depends
-on shapes alone, so that answers are the same on every card.
+and variant of the kernels. Cards are not measured: --device cuda chooses between scan,
+direct and fft, and between tiles of products, by sizes and fixed estimates, so that
+equal cards give equal answers. --kernel asks for a form.
 ` + tune.Variable + ` names another file, or is "` + tune.Off + `".`,
 		Example: `  essmc tune
   essmc tune --show
@@ -43,8 +44,7 @@ on shapes alone, so that answers are the same on every card.
 		Args: args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if on.kind() != deviceCPU {
-				return usagef("%s: --device %s has no constants to measure: what runs there depends on shapes alone",
-					cmd.CommandPath(), on.value)
+				return usagef("%s: --device %s is not measured: %s", cmd.CommandPath(), on.value, untuned[on.kind()])
 			}
 			path := file
 			if path == "" {
@@ -96,10 +96,17 @@ on shapes alone, so that answers are the same on every card.
 	cmd.Flags().StringVarP(&file, "output", "o", "", "use `FILE` in place of the one below the cache directory")
 	complete(cmd, "output", filesOf("json"))
 	out.register(cmd)
-	deviceVar(cmd, &on, "device", "the device to measure: only cpu has constants")
+	deviceVar(cmd, &on, "device", "the device to measure: only cpu is")
 	cmd.Flags().BoolVar(&show, "show", false, "show the stored results")
 	cmd.Flags().BoolVar(&reset, "reset", false, "delete the stored results")
 	return cmd
+}
+
+// untuned says why devices are not measured.
+var untuned = map[string]string{
+	deviceRef: "it evaluates each operator as it is defined",
+	deviceCUDA: "it chooses between scan, direct and fft, and between tiles of products, by sizes and fixed estimates, " +
+		"so that equal cards give equal answers; --kernel asks for a form",
 }
 
 func showTuned(w io.Writer, path string) error {

@@ -106,6 +106,14 @@ func compare(d tensor.Datum, want *tensor.Tensor) (difference, error) {
 		return difference{}, fmt.Errorf("expected shape %s, found %s", tensor.ShapeString(want.Shape()),
 			tensor.ShapeString(got.Shape()))
 	}
+	if got.DType() == tensor.String && want.DType() == tensor.String {
+		for i, w := range want.Strings() {
+			if s := got.Strings()[i]; s != w {
+				return difference{}, fmt.Errorf("text %d of %v: expected %q, found %q", i, want, w, s)
+			}
+		}
+		return difference{at: "[]"}, nil
+	}
 	x, err := got.Float64s()
 	if err != nil {
 		return difference{}, err

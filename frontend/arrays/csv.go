@@ -168,7 +168,7 @@ func (c *csvReader) quoted(rest []byte) (cell []byte, last bool, err error) {
 // fewest digits that read back exactly.
 func WriteCSV(w io.Writer, t *tensor.Tensor) error {
 	if t.DType() == tensor.String {
-		return errors.New(".csv holds numbers, not strings")
+		return writeTextCSV(w, t)
 	}
 	s, err := t.Convert(tensor.String, false)
 	if err != nil {

@@ -32,12 +32,15 @@ var npyTypes = map[string]tensor.DType{
 // npyHeader is the header of a .npy file.
 type npyHeader struct {
 	dtype     tensor.DType
+	width     int // bytes of an element
 	bigEndian bool
+	wide      bool // text has four bytes for a character, instead of one
 	fortran   bool
 	shape     []int
 }
 
-// ReadNpy reads a .npy file of size bytes, versions 1 to 3. Big-endian elements and Fortran order are converted.
+// ReadNpy reads a .npy file of size bytes, versions 1 to 3. Big-endian elements and Fortran order are converted. Texts
+// of a fixed length ('<U5', '|S5') are strings without the zeros at their ends.
 func ReadNpy(r io.Reader, size int64) (*tensor.Tensor, error) {
 	var pre [12]byte
 	if _, err := io.ReadFull(r, pre[:8]); err != nil || !bytes.Equal(pre[:6], npyMagic) {
@@ -70,10 +73,13 @@ func ReadNpy(r io.Reader, size int64) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	have := size - 8 - int64(width) - int64(n)
-	elem := h.dtype.Bits() / 8
+	elem := h.width
 	if int64(count) > have || int64(count)*int64(elem) != have {
 		return nil, fmt.Errorf("%v%s needs %d elements of %d bytes, found %d bytes", h.dtype,
 			tensor.ShapeString(h.shape), count, elem, have)
+	}
+	if h.dtype == tensor.String {
+		return h.readText(r, count)
 	}
 	t := tensor.New(h.dtype, h.shape...)
 	if _, err := io.ReadFull(r, t.Bytes()); err != nil {
@@ -146,7 +152,7 @@ func parseNpyHeader(s string) (npyHeader, error) {
 		seen[key] = true
 		switch key {
 		case "descr":
-			h.dtype, h.bigEndian = p.descr()
+			h.dtype, h.width, h.bigEndian, h.wide = p.descr()
 		case "fortran_order":
 			h.fortran = p.bool()
 		case "shape":
@@ -223,9 +229,9 @@ func (p *literal) bool() bool {
 	return false
 }
 
-func (p *literal) descr() (d tensor.DType, bigEndian bool) {
+func (p *literal) descr() (d tensor.DType, width int, bigEndian, wide bool) {
 	if p.peek("[") {
-		p.fail(errors.New("arrays of records are not read, expected a numeric element type"))
+		p.fail(errors.New("arrays of records are not read, expected an element type of numbers or text"))
 		return
 	}
 	s := p.string()
@@ -233,14 +239,29 @@ func (p *literal) descr() (d tensor.DType, bigEndian bool) {
 		return
 	}
 	code := strings.TrimLeft(s, "<>=|")
+	bigEndian = s != "" && s[0] == '>'
 	d, ok := npyTypes[code]
 	switch {
 	case strings.HasPrefix(code, "O"):
 		p.fail(errors.New("arrays of Python objects are not read: they would have to be unpickled"))
-	case !ok || len(s)-len(code) > 1:
-		p.fail(fmt.Errorf("element type %.20q is not numeric", s))
+	case len(s)-len(code) > 1:
+		p.fail(fmt.Errorf("element type %.20q is not numeric and no text", s))
+	case ok:
+		return d, d.Bits() / 8, bigEndian, false
+	case strings.HasPrefix(code, "U") || strings.HasPrefix(code, "S"):
+		n, err := strconv.ParseUint(code[1:], 10, 28)
+		if err != nil || n == 0 {
+			p.fail(fmt.Errorf("element type %.20q: expected a length of 1 or more", s))
+			return
+		}
+		if wide = code[0] == 'U'; wide {
+			n *= 4
+		}
+		return tensor.String, int(n), bigEndian, wide
+	default:
+		p.fail(fmt.Errorf("element type %.20q is not numeric and no text", s))
 	}
-	return d, s != "" && s[0] == '>'
+	return
 }
 
 func (p *literal) shape() []int {
@@ -273,6 +294,9 @@ func (p *literal) shape() []int {
 // WriteNpy writes t as numpy does: version 1.0, little-endian, row-major, with the data at a multiple of 64 bytes. It
 // refuses bfloat16, 8-bit floats and packed types, which numpy does not have.
 func WriteNpy(w io.Writer, t *tensor.Tensor) error {
+	if t.DType() == tensor.String {
+		return writeNpyText(w, t)
+	}
 	code := ""
 	for c, d := range npyTypes {
 		if d == t.DType() {
@@ -286,6 +310,15 @@ func WriteNpy(w io.Writer, t *tensor.Tensor) error {
 	if t.DType().Bits() == 8 {
 		order = "|"
 	}
+	if err := writeNpyHeader(w, order+code, t); err != nil {
+		return err
+	}
+	_, err := w.Write(t.Bytes())
+	return err
+}
+
+// writeNpyHeader writes all before the elements of t.
+func writeNpyHeader(w io.Writer, descr string, t *tensor.Tensor) error {
 	dims := ""
 	for i, d := range t.Shape() {
 		if i > 0 {
@@ -296,16 +329,13 @@ func WriteNpy(w io.Writer, t *tensor.Tensor) error {
 	if t.Rank() == 1 {
 		dims += ","
 	}
-	h := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': False, 'shape': (%s), }", order, code, dims)
+	h := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, dims)
 	h += strings.Repeat(" ", 63-(10+len(h))%64) + "\n"
 	if len(h) > maxNpyHeader-1 {
 		return fmt.Errorf("%v has too many dimensions for .npy", t)
 	}
 	b := append(slices.Clone(npyMagic), 1, 0)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(h)))
-	if _, err := w.Write(append(b, h...)); err != nil {
-		return err
-	}
-	_, err := w.Write(t.Bytes())
+	_, err := w.Write(append(b, h...))
 	return err
 }

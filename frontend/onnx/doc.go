@@ -48,9 +48,9 @@ const (
 	MetaDim      = "onnx.dim."     // + symbol: the dim_param in the file, if it differs from the symbol
 )
 
-// MaxOpset is the newest supported version of ai.onnx. Models that import a newer one are refused, since it may have
-// changed the meaning of operators.
-const MaxOpset = 27
+// MaxOpset is the newest known version of ai.onnx. Models that import a newer one are read with a warning, as if of this
+// version: later versions mostly add operators, attributes and element types, which are refused where a model uses them.
+const MaxOpset = 28
 
 // maxIR is the newest known IR version. Files of newer versions are read with a note, since the meaning of operators
 // depends on operator sets only.
@@ -130,6 +130,8 @@ type Info struct {
 	Metadata map[string]string
 	// Notes lists ignored or changed parts of the file.
 	Notes []string
+	// Warnings lists reasons for doubt in the answers: the file is newer than this program, or contradicts itself.
+	Warnings []string
 }
 
 // DynamicAxis is an open dimension of an input or output.

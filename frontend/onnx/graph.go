@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,8 +30,9 @@ type reader struct {
 	opsets    map[string]int // of the graph under construction
 	info      *Info
 	dims      *dimNames
-	fixed     bool // the model has no open dimensions
-	minusOnes int  // number of dimensions of -1 in types so far
+	fixed     bool                    // the model has no open dimensions
+	minusOnes int                     // number of dimensions of -1 in types so far
+	keys      map[*ir.Value][2]string // the labels of ZipMaps, as ir.MetaKeys and ir.MetaLabels have them
 
 	words     words
 	names     map[string]bool // names of values in use
@@ -86,6 +88,10 @@ func (r *reader) model() (*ir.Graph, *Info, error) {
 	r.info.Opsets = maps.Clone(r.opsets)
 	if err := r.resolve(m); err != nil {
 		return nil, r.info, err
+	}
+	if v := r.opsets[""]; v > MaxOpset {
+		r.warn("operator set %d of ai.onnx is newer than %d, the newest known one, and is read as that one", v, MaxOpset)
+		r.opsets[""] = MaxOpset
 	}
 	g := &ir.Graph{Name: m.graph.name, Doc: m.graph.doc, Opsets: r.opsets, Meta: map[string]string{}}
 	if g.Name == "" {
@@ -216,9 +222,17 @@ func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 	if !ok || v == nil {
 		return fmt.Errorf("output %s is not defined", quote(out.name))
 	}
-	t, err := r.port("output", out)
-	if err != nil {
-		return err
+	var t ir.Type
+	if keys, ok := r.keys[v]; ok { // stated as maps
+		g.Meta[ir.MetaKeys+out.name] = keys[0]
+		if g.Meta[ir.MetaLabels] == "" {
+			g.Meta[ir.MetaLabels] = keys[1]
+		}
+	} else {
+		var err error
+		if t, err = r.port("output", out); err != nil {
+			return err
+		}
 	}
 	if v.Name != out.name {
 		op, err := r.op("Identity")
@@ -235,7 +249,10 @@ func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 	}
 	// Computed values were checked at their definition. Others are inputs or constants.
 	if v.Def == nil && t != nil && !ir.Compatible(t, v.Type) {
-		return fmt.Errorf("output %s: the file states type %v, found %v", quote(out.name), t, v.Type)
+		if !ir.Compatible(withoutShape(t), withoutShape(v.Type)) {
+			return fmt.Errorf("output %s: the file states type %v, found %v", quote(out.name), t, v.Type)
+		}
+		r.warn("output %s: the file states type %v, found %v, which counts", quote(out.name), t, v.Type)
 	}
 	g.Outputs = append(g.Outputs, v)
 	return nil
@@ -255,6 +272,15 @@ func isFixed(t ir.Type) bool {
 	return false
 }
 
+// mostNotes is enough notes of one kind.
+const mostNotes = 100
+
+func (r *reader) warn(format string, args ...any) {
+	if len(r.info.Warnings) < mostNotes {
+		r.info.Warnings = append(r.info.Warnings, fmt.Sprintf(format, args...))
+	}
+}
+
 // port reads the type of an input or output of the model, and notes violations of the standard.
 func (r *reader) port(what string, p valueProto) (ir.Type, error) {
 	before := r.minusOnes
@@ -262,8 +288,7 @@ func (r *reader) port(what string, p valueProto) (ir.Type, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", what, quote(p.name), err)
 	}
-	const most = 100 // enough notes of one kind
-	if r.minusOnes > before && len(r.info.Notes) < most {
+	if r.minusOnes > before && len(r.info.Notes) < mostNotes {
 		r.info.Notes = append(r.info.Notes, fmt.Sprintf("%s %s: dimension -1 read as open", what, p.name))
 	}
 	return t, nil
@@ -490,6 +515,13 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 	if err := ir.InferNode(n); err != nil {
 		return err
 	}
+	if n.Op.Domain == "ai.onnx.ml" && n.Op.Name == "ZipMap" {
+		if err := r.zipped(n); err != nil {
+			return fail(err)
+		}
+		g.Nodes = append(g.Nodes, n)
+		return nil
+	}
 	for i, v := range n.Outputs {
 		if v == nil {
 			continue
@@ -502,13 +534,47 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 			continue
 		}
 		if !ir.Compatible(t, v.Type) {
-			return fail(fmt.Errorf("value %s: the file states type %v, the operator has type %v", quote(p.outputs[i]),
-				t,
-				v.Type))
+			if !ir.Compatible(withoutShape(t), withoutShape(v.Type)) {
+				return fail(fmt.Errorf("value %s: the file states type %v, the operator has type %v", quote(p.outputs[i]),
+					t, v.Type))
+			}
+			r.warn("node %s: value %s: the file states type %v, the operator has type %v, which counts", p.label(),
+				quote(p.outputs[i]), t, v.Type)
+			continue
 		}
 		v.Type = refine(v.Type, t, r.fixed)
 	}
 	g.Nodes = append(g.Nodes, n)
+	return nil
+}
+
+// zipped makes an Identity of a ZipMap, whose maps are a tensor here, and keeps its labels.
+func (r *reader) zipped(n *ir.Node) (err error) {
+	words, numbers := n.Attrs.Strs("classlabels_strings", nil), n.Attrs.Ints("classlabels_int64s", nil)
+	keys, err := json.Marshal(words)
+	if len(words) == 0 {
+		for _, k := range numbers {
+			words = append(words, strconv.FormatInt(k, 10))
+		}
+		keys, err = json.Marshal(numbers)
+	}
+	if err != nil {
+		return err
+	}
+	names, err := json.Marshal(words)
+	if err != nil {
+		return err
+	}
+	if n.Op, err = r.op("Identity"); err != nil {
+		return err
+	}
+	n.Attrs = nil
+	if v := n.Out(0); v != nil {
+		if r.keys == nil {
+			r.keys = map[*ir.Value][2]string{}
+		}
+		r.keys[v] = [2]string{string(keys), string(names)}
+	}
 	return nil
 }
 

@@ -174,12 +174,17 @@ func TestMinusOne(t *testing.T) {
 
 func TestStatedTypes(t *testing.T) {
 	in := floats(11, "x", "N", 4)
-	refused(t, model(graph(in, node("Abs", "a", "x", "y"), floats(12, "y", "N", 5))), Options{},
-		`node "a" (Abs): value "y": the file states type float[N,5], the operator has type float[N,4]`)
+	_, info := parse(t, model(graph(in, node("Abs", "a", "x", "y"), floats(12, "y", "N", 5), msg(12, str(1, "x"),
+		msg(2, tensorType(1, 3))))))
+	if want := []string{
+		`node "a" (Abs): value "y": the file states type float[N,5], the operator has type float[N,4], which counts`,
+		`output "x": the file states type float[3], found float[N,4], which counts`}; !slices.Equal(info.Warnings, want) {
+		t.Errorf("warnings %q", info.Warnings)
+	}
 	refused(t, model(graph(in, node("Abs", "a", "x", "h"), node("Abs", "b", "h", "y"), value(13, "h", tensorType(7)),
 		floats(12, "y", "N", 4))), Options{}, `value "h": the file states type int64`)
-	refused(t, model(graph(in, msg(12, str(1, "x"), msg(2, tensorType(1, 3))))), Options{},
-		`output "x": the file states type float[3]`)
+	refused(t, model(graph(in, msg(12, str(1, "x"), msg(2, tensorType(7, 3))))), Options{},
+		`output "x": the file states type int64[3]`)
 	// Types that cannot be inferred are taken from the file if all sizes are fixed.
 	g, _ := parse(t, model(graph(floats(11, "x", 6), value(11, "s", tensorType(7, 2)), node("Reshape", "", "x,s", "y"),
 		floats(12, "y", 2, 3))))
@@ -280,14 +285,32 @@ func TestFunctionOpsets(t *testing.T) {
 		Options{}, "a function uses version 6")
 }
 
+// TestNewerOperatorSet checks that a file of a later operator set is read as one of the newest known, with a warning, and
+// that operators and attributes of later ones are errors.
+func TestNewerOperatorSet(t *testing.T) {
+	x, y := floats(11, "x", 2), floats(12, "y", 2)
+	newer := func(n []byte) []byte { return join(num(1, 10), opset("", MaxOpset+5), graph(x, n, y)) }
+	g, info := parse(t, newer(node("Abs", "a", "x", "y")))
+	want := fmt.Sprintf("operator set %d of ai.onnx is newer than %d, the newest known one, and is read as that one",
+		MaxOpset+5, MaxOpset)
+	if !slices.Equal(info.Warnings, []string{want}) || info.Opsets[""] != MaxOpset+5 || g.Opsets[""] != MaxOpset {
+		t.Errorf("warnings %q, operator sets %v of the file and %v of the graph", info.Warnings, info.Opsets, g.Opsets)
+	}
+	refused(t, newer(node("Absolute", "a", "x", "y")), Options{},
+		fmt.Sprintf("1 operator is not supported: Absolute (domain ai.onnx, version %d)", MaxOpset+5))
+	refused(t, newer(node("Abs", "a", "x", "y", msg(5, str(1, "base"), num(20, 2), num(3, 2)))), Options{}, "base")
+	if _, info = parse(t, join(num(1, 10), opset("", MaxOpset), graph(x, node("Abs", "a", "x", "y"), y))); info.Warnings != nil {
+		t.Errorf("warnings %q", info.Warnings)
+	}
+}
+
 func TestRefusedGraphs(t *testing.T) {
 	x, y := floats(11, "x", 2), floats(12, "y", 2)
 	abs := node("Abs", "a", "x", "y")
 	for want, b := range map[string][]byte{
-		"no graph":     model(),
-		"IR version 0": join(opset("", 20), graph(x, abs, y)),
-		"operator set 999 of ai.onnx is not known":     join(num(1, 10), opset("", 999), graph(x, abs, y)),
-		`version 0 of domain ""`:                       join(num(1, 10), opset("", 0), graph(x, abs, y)),
+		"no graph":               model(),
+		"IR version 0":           join(opset("", 20), graph(x, abs, y)),
+		`version 0 of domain ""`: join(num(1, 10), opset("", 0), graph(x, abs, y)),
 		`domain "" is imported in versions 20 and 19`:  model(opset("ai.onnx", 19), graph(x, abs, y)),
 		`value "y" is defined twice`:                   model(graph(x, abs, node("Neg", "b", "x", "y"), y)),
 		`value "x" is defined twice`:                   model(graph(x, node("Neg", "b", "x", "x"), y)),
@@ -337,4 +360,24 @@ func TestLegacy(t *testing.T) {
 	if !maps.Equal(g.Opsets, map[string]int{"": 1}) || !reflect.DeepEqual(g.Nodes[0].Attrs.Get("axis"), int64(1)) {
 		t.Errorf("opsets %v, node %v", g.Opsets, g.Nodes[0].Attrs)
 	}
+}
+
+// TestZipMap checks that maps are tensors, that the labels of those that are outputs are kept, and that they are written
+// and read again.
+func TestZipMap(t *testing.T) {
+	maps := msg(2, msg(4, msg(1, msg(5, num(1, 7), msg(2, tensorType(1))))))
+	labels := msg(5, str(1, "classlabels_int64s"), num(20, 7), packed(8, 3, 7))
+	file := join(num(1, 10), opset("", 20), opset("ai.onnx.ml", 1), graph(floats(11, "x", "N", 2),
+		nodeIn(1, "ai.onnx.ml:ZipMap", "zip", "x", "y", labels), msg(12, str(1, "y"), maps)))
+	g, _ := parse(t, file)
+	if got := g.Outputs[0].Type.String(); got != "float[N,2]" || g.Meta[ir.MetaKeys+"y"] != "[3,7]" ||
+		g.Meta[ir.MetaLabels] != `["3","7"]` {
+		t.Errorf("type %s, keys %q", got, g.Meta[ir.MetaKeys+"y"])
+	}
+	refused(t, join(num(1, 10), opset("", 20), opset("ai.onnx.ml", 1), graph(floats(11, "x", "N", 3),
+		nodeIn(1, "ai.onnx.ml:ZipMap", "zip", "x", "y", labels), msg(12, str(1, "y"), maps))), Options{},
+		"expected a column for each of 2 labels")
+	refused(t, join(num(1, 10), opset("", 20), opset("ai.onnx.ml", 1), graph(floats(11, "x", "N", 3),
+		nodeIn(1, "ai.onnx.ml:ZipMap", "zip", "x", "y"), msg(12, str(1, "y"), maps))), Options{},
+		"either classlabels_int64s or classlabels_strings")
 }

@@ -531,7 +531,7 @@ func (p *parser) attr(f field, depth int) (*attrProto, error) {
 		case 9:
 			guess = attrStrings
 			var s string
-			err := f.raw(&s)
+			err := f.recurring(&s, &p.words)
 			a.lists.strings = append(a.lists.strings, s)
 			return err
 		case 14, 15:

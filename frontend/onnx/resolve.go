@@ -84,10 +84,6 @@ func imports(list []opsetProto) (map[string]int, error) {
 		if o.version < 1 || o.version > 1<<30 {
 			return nil, fmt.Errorf("version %d of domain %s: expected 1 or more", o.version, quote(o.domain))
 		}
-		if o.domain == "" && o.version > MaxOpset {
-			return nil, fmt.Errorf("operator set %d of ai.onnx is not known; the newest known one is %d", o.version,
-				MaxOpset)
-		}
 		if v, ok := out[o.domain]; ok && v != int(o.version) {
 			return nil, fmt.Errorf("domain %s is imported in versions %d and %d", quote(o.domain), v, o.version)
 		}

@@ -167,6 +167,18 @@ func (f field) raw(to *string) error {
 	return err
 }
 
+// recurring is raw for bytes of which there may be many of the same, as the kinds of the nodes of trees.
+func (f field) recurring(to *string, w *words) error {
+	if n := f.body.len(); f.typ == protowire.BytesType && n > 0 && n <= 32 {
+		b, err := f.body.src.peek(f.body.pos, f.body.end, int(n))
+		if err == nil {
+			*to = w.get(b)
+		}
+		return err
+	}
+	return f.raw(to)
+}
+
 // maxName bounds the bytes of a name in a file, and mostName those of a name that is made of several: of a value in a
 // function, with the names of the calls. IR text takes names of 64 KiB, so passes may lengthen these.
 const maxName, mostName = 32 << 10, 48 << 10

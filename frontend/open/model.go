@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/essmc/essmc/frontend/checkpoint"
@@ -35,6 +36,7 @@ type Model struct {
 
 	options  Options
 	source   *ir.Graph // nil for plans
+	once     bool      // the passes may change source, which nobody reads after them
 	compiled func() (*ir.Graph, error)
 	// load prepares a plan. It is nil for other kinds.
 	load func(runtime.Options) (*runtime.Model, error)
@@ -168,7 +170,11 @@ func (m *Model) compile() (*ir.Graph, error) {
 	}
 	var g *ir.Graph
 	err := m.guarded(func() error {
-		g = m.source.Clone()
+		if g = m.source; m.once { // weights that passes replace are freed then
+			m.source = nil
+		} else {
+			g = g.Clone()
+		}
 		err := passes.Run(g, list, passes.Options{Observe: m.options.Observe, Context: m.options.Context})
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
@@ -194,18 +200,22 @@ func (m *Model) Source() (*ir.Graph, error) {
 // graph. The passes run once. Callers must not change the graph.
 func (m *Model) Graph() (*ir.Graph, error) { return m.compiled() }
 
-// Warnings returns the warnings of the passes, or nothing if the passes failed.
+// Warnings returns the warnings of the ONNX file's reader and of the passes, or nothing if the passes failed.
 func (m *Model) Warnings() []string {
 	g, err := m.compiled()
 	if err != nil {
 		return nil
 	}
-	return passes.Warnings(g)
+	var read []string
+	if m.Info != nil {
+		read = m.Info.Warnings
+	}
+	return slices.Concat(read, passes.Warnings(g))
 }
 
 // Compile prepares the graph after the passes for r.Backend, which is the CPU backend if it is nil. It may be called
 // several times, for several backends. The weights of a plan stay in the file if the platform allows that; see
-// runtime.Load. Warnings of the passes go to r.Logger, except for a plan, whose passes ran earlier.
+// runtime.Load. Warnings go to r.Logger, except for a plan, whose passes ran earlier.
 func (m *Model) Compile(r runtime.Options) (*runtime.Model, error) {
 	if m.load != nil {
 		return m.loadPlan(r)
@@ -215,7 +225,7 @@ func (m *Model) Compile(r runtime.Options) (*runtime.Model, error) {
 		return nil, err
 	}
 	if r.Logger != nil {
-		for _, w := range passes.Warnings(g) {
+		for _, w := range m.Warnings() {
 			r.Logger.Warn(w, "model", m.Name)
 		}
 	}

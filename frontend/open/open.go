@@ -108,6 +108,7 @@ func Load(path string, o Options) (*runtime.Model, error) {
 	if o.Run.Context == nil {
 		o.Run.Context = o.Context
 	}
+	m.once = true
 	return m.Compile(o.Run)
 }
 

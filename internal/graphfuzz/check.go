@@ -299,7 +299,8 @@ func (k *check) plain() *Finding {
 func remembers(g *ir.Graph) bool {
 	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		for i, p := range n.Op.In {
-			if n.Op.Domain == "essm" && n.Attrs.Int("window", 0) > 0 && strings.HasPrefix(p.Name, "state") && n.In(i) != nil {
+			if n.Op.Domain == "essm" && n.Attrs.Int("window", 0) > 0 && n.In(i) != nil &&
+				strings.HasPrefix(p.Name, "state") {
 				return errFound
 			}
 		}

@@ -32,7 +32,8 @@ func (v views) item(i int) views {
 		}
 		return nil
 	}
-	w := views{wide: at(v.wide), narrow: at(v.narrow), factor: v.factor, counts: v.counts, floor: v.floor, poles: v.poles, lossy: v.lossy}
+	w := v
+	w.wide, w.narrow, w.perturbed = at(v.wide), at(v.narrow), nil
 	for _, p := range v.perturbed {
 		w.perturbed = append(w.perturbed, at(p))
 	}

@@ -16,7 +16,8 @@ type planted struct{ name, file, old, new string }
 // The faults are of different kinds. TestPlanted builds this package with each by itself, by an overlay.
 var faults = []planted{
 	{"a wrong tie", "runtime/cpu/internal/tensors/argextreme.go", "x > best && !p.least", "x >= best && !p.least"},
-	{"a lost NaN", "runtime/cpu/internal/tensors/argextreme.go", " || x != x && best == best", ""},
+	{"a lost NaN", "runtime/cpu/internal/tensors/argextreme.go", "p.last && x == best || x != x && best == best",
+		"p.last && x == best"},
 	{"a wrong bound", "runtime/cpu/internal/windowed/pool.go", "t+o < length {", "t+o <= length {"},
 	{"swapped operands", "runtime/cpu/internal/elementwise/operations.go",
 		"{Rows: kernel.Sub, Right: kernel.SubS, Left: kernel.SubFromS}",
@@ -36,8 +37,8 @@ var faults = []planted{
 		"joins = joins && steps[i][last] == strides[i][a]*d",
 		"joins = joins && (steps[i][last] == strides[i][a]*d || strides[i][a] == 0)"},
 	{"an overflow of integers", "runtime/cpu/internal/tensors/integerbinary.go",
-		"func addition[T int32 | int64](a, b T) T { return a + b }",
-		"func addition[T int32 | int64](a, b T) T { return T(float64(a) + float64(b)) }"},
+		"func addition[T integers](a, b T) T { return a + b }",
+		"func addition[T integers](a, b T) T { return T(float64(a) + float64(b)) }"},
 	{"exchanged operands of an epilogue", "runtime/cpu/epilogue.go", "\t\tif op.Exchanged {", "\t\tif !op.Exchanged {"},
 	{"the border of a chunk", "runtime/cpu/ring.go", "lo := max(first, t%r.slots*tile)",
 		"lo := max(first+1, t%r.slots*tile)"},

@@ -125,7 +125,8 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 		if slices.Contains(spreading, at.Node.Op.Name) && at.Node.Op.Domain != "" {
 			least = 1e-3 // transforms and states that cancel leave digits of what has cancelled
 		}
-		if at.Node.Attrs.Int("window", 0) > 0 && at.Node.Op.Domain == "essm" { // what has left the window is subtracted, in float64
+		if at.Node.Attrs.Int("window", 0) > 0 && at.Node.Op.Domain == "essm" {
+			// inputs that have left the window are subtracted, in float64
 			for _, in := range at.Node.Inputs {
 				least = max(least, w.largest(in)*opstest.Unit(tensor.Float64)/opstest.Unit(v.Elem()))
 			}

@@ -61,7 +61,7 @@ func (k *check) plan() *Finding {
 
 // onnx writes the graph as an ONNX model, reads it, and compares the answers.
 func (k *check) onnx() *Finding {
-	if !k.way.ONNX {
+	if !k.way.ONNX || has(k.cs.Graph, "ZipMap") { // reading makes an Identity of it, which takes other sizes, too
 		return nil
 	}
 	var b bytes.Buffer

@@ -70,8 +70,8 @@ func expect(g *ir.Graph, in Data, fits bool) (*expectation, error) {
 
 // spreading are the operators that some implementations compute by transforms, or with taps beyond the sequence: NaN
 // reaches further there.
-var spreading = []string{"SSM", "DenseSSM", "StateSpace", "LongConv", "Scan", "DenseScan", "DPLRScan", "MatrixConv",
-	"SoftmaxConv", "FourierMix", "DFT", "STFT", "Rfft", "Irfft", "Conv", "ConvTranspose"}
+var spreading = []string{"SSM", "DenseSSM", "StateSpace", "LongConv", "Scan", "DenseScan", "DPLR", "DPLRScan", "MatrixConv",
+	"ContinuousConv", "SoftmaxConv", "FourierMix", "DFT", "STFT", "Rfft", "Irfft", "Conv", "ConvTranspose"}
 
 // strange reports whether a run has infinities or NaN, and an operator that spreads them. A loop is one if it is raised:
 // a coefficient of 0 takes part in a linear form.

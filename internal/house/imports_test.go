@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ var rooms = []struct {
 	{"internal/sbom", nil},
 	{"internal/shared", nil},
 	{"internal/spell", nil},
+	{"internal/race", nil},
 	{"internal/worktime", nil},
 	{"ir/irtext", []string{"internal/files", "ir", "ir/tensor", "internal/atomicfile", "internal/lfs"}},
 	{"ir/irview", []string{"ir", "ir/irtext"}},
@@ -51,7 +53,7 @@ var rooms = []struct {
 	{"passes", []string{"ir", "ir/tensor", "ops", "ops/eval", "ops/std", "ops/essm", "ops/essm/spectral", "passes/match"}},
 	{"passes/lower", []string{"ir", "ir/tensor", "ops", "ops/essm", "passes"}},
 	{"passes/raise", []string{"passes/lower", "ir", "ir/tensor", "ops", "ops/eval", "ops/std", "ops/essm",
-		"ops/essm/spectral", "passes", "passes/match", "gonum.org/v1/gonum"}},
+		"ops/essm/spectral", "ops/microsoft", "passes", "passes/match", "gonum.org/v1/gonum"}},
 	{"models/config", []string{"internal/spell"}},
 	{"models", []string{"internal/spell", "ir", "ir/tensor", "ops", "models/config"}},
 	{"models/essm", []string{"internal/spell", "ir", "ir/tensor", "ops/std", "ops/essm", "ops/essm/spectral",
@@ -92,15 +94,15 @@ var rooms = []struct {
 	{"runtime/lowering", []string{"internal/ram", "ir", "ir/scalar", "ir/tensor", "ops", "ops/eval", "ops/essm",
 		"runtime"}},
 	{"runtime/cpu", []string{"internal/ram", "internal/worktime", "ir", "ir/scalar", "ir/tensor", "ops", "ops/eval",
-		"ops/std", "ops/essm", "runtime", "runtime/lowering", "runtime/cpu/kernel"}},
+		"ops/ml", "ops/std", "ops/essm", "runtime", "runtime/lowering", "runtime/cpu/kernel"}},
 	{"runtime/cuda/driver", nil},
 	{"runtime/cuda/driver/libcuda", []string{"runtime/cuda/driver", purego, "golang.org/x/sys"}},
 	{"runtime/cuda/ptx", nil},
 	{"runtime/cuda/kernel", []string{"ir/scalar", "ir/tensor", "ops/fft", "runtime/cuda/driver", "runtime/cuda/ptx"}},
 	{"runtime/cuda/emu", []string{"runtime/cuda/driver"}},
-	{"runtime/cuda", []string{"ir", "ir/scalar", "ir/tensor", "ops", "ops/essm", "ops/std", "runtime", "runtime/lowering",
+	{"runtime/cuda", []string{"internal/race", "ir", "ir/scalar", "ir/tensor", "ops", "ops/essm", "ops/std", "runtime", "runtime/lowering",
 		"runtime/cuda/driver", "runtime/cuda/emu", "runtime/cuda/ptx", "runtime/cuda/kernel"}},
-	{"runtime/backendtest", []string{"internal/shared", "internal/worktime", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest",
+	{"runtime/backendtest", []string{"internal/race", "internal/shared", "internal/worktime", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest",
 		"ops/opstest/samples", "ops/std", "ops/ml", "ops/training", "ops/microsoft", "ops/essm", "passes", "models",
 		"models/families", "frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime",
 		"runtime/ref",
@@ -216,17 +218,34 @@ func TestTableInArchitecture(t *testing.T) {
 	}
 }
 
-// TestRuntimeIsLight holds what a service links that loads plans and runs them on the CPU.
+// TestRuntimeIsLight holds the modules that services link: those that run plans on the CPU, and those that run them on a card,
+// which need purego with the build tag cuda alone.
 func TestRuntimeIsLight(t *testing.T) {
-	for _, p := range list(t, "-deps", "./runtime", "./runtime/cpu") {
-		if p.Standard || p.Module == nil || p.Module.Path == module {
-			if strings.HasPrefix(p.ImportPath, module+"/passes/match") || p.ImportPath == module+"/ops/essm/spectral" {
-				t.Errorf("the runtime links %s", p.ImportPath)
+	driver := []string{"./runtime", "./runtime/cuda", "./runtime/cuda/driver/libcuda"}
+	for _, service := range []struct {
+		tags     string
+		packages []string
+		also     string // a module that it links besides those of light
+	}{
+		{"", []string{"./runtime", "./runtime/cpu"}, ""},
+		{"", driver, ""},
+		{"cuda", driver, "github.com/ebitengine/purego"},
+	} {
+		purego := false
+		for _, p := range list(t, append([]string{"-deps", "-tags", service.tags}, service.packages...)...) {
+			if p.Standard || p.Module == nil || p.Module.Path == module {
+				if strings.HasPrefix(p.ImportPath, module+"/passes/match") || p.ImportPath == module+"/ops/essm/spectral" {
+					t.Errorf("%v link %s", service.packages, p.ImportPath)
+				}
+				continue
 			}
-			continue
+			purego = purego || p.Module.Path == service.also
+			if !slices.Contains(light, p.Module.Path) && p.Module.Path != service.also {
+				t.Errorf("%v, with tags %q, link %s, of module %s", service.packages, service.tags, p.ImportPath, p.Module.Path)
+			}
 		}
-		if !slices.Contains(light, p.Module.Path) {
-			t.Errorf("the runtime links %s, of module %s", p.ImportPath, p.Module.Path)
+		if service.also != "" && runtime.GOOS == "linux" && !purego {
+			t.Errorf("with tags %q, %s is not linked: SECURITY.md says that it is", service.tags, service.also)
 		}
 	}
 }

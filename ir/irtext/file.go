@@ -19,9 +19,7 @@ import (
 // Opener reads length bytes at an offset of the file at location, as the text names it.
 type Opener func(location string, offset, length int64) ([]byte, error)
 
-// InFolder returns an Opener of regular files in and below a folder. It follows no name or link out of the folder.
-func InFolder(root *os.Root) Opener { return inFolder(files.In(root)) }
-
+// inFolder returns an Opener of regular files in and below a folder. It follows no name or link out of the folder.
 func inFolder(root *files.Root) Opener {
 	return func(location string, offset, length int64) ([]byte, error) {
 		name := filepath.FromSlash(location)

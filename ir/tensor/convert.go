@@ -59,6 +59,14 @@ func (f format) largest() uint {
 // encode rounds to nearest, ties to even. Beyond the range it returns infinity or NaN, or the largest finite number if
 // saturate is set or the format has neither.
 func (f format) encode(x float64, saturate bool) uint {
+	if b := math.Float64bits(x); f.inf {
+		// Of a normal number below half of the greatest power of two, the bits are those of a float64, rounded.
+		if e := int(b>>52&0x7ff) - 1023 + f.bias; e > 0 && e < 1<<f.e-2 {
+			shift := 52 - f.m
+			b += 1<<(shift-1) - 1 + b>>shift&1
+			return uint(b>>63)<<(f.e+f.m) | (uint(b<<1>>1>>shift) - uint(1023-f.bias)<<f.m)
+		}
+	}
 	neg := uint(1) << (f.e + f.m)
 	nan := neg - 1
 	switch {
@@ -112,7 +120,12 @@ func (f format) encode(x float64, saturate bool) uint {
 }
 
 // Float32 widens exactly.
-func (h F16) Float32() float32 { return float32(formats[Float16].decode(uint(h))) }
+func (h F16) Float32() float32 {
+	if e := h >> 10 & 31; e != 0 && e != 31 {
+		return math.Float32frombits(uint32(h&0x8000)<<16 | (uint32(h&0x7fff)<<13 + 112<<23))
+	}
+	return float32(formats[Float16].decode(uint(h)))
+}
 
 // Float32 widens exactly.
 func (h BF16) Float32() float32 { return math.Float32frombits(uint32(h) << 16) }
@@ -170,9 +183,8 @@ func (t *Tensor) ReadFloat64s(dst []float64, from int) error {
 			dst[i] = float64(v) // 0 or 1
 		}
 	case Float16:
-		f := formats[Float16]
 		for i, v := range Data[F16](t)[from:to] {
-			dst[i] = f.decode(uint(v))
+			dst[i] = float64(v.Float32())
 		}
 	case BFloat16:
 		for i, v := range Data[BF16](t)[from:to] {

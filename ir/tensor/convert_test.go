@@ -412,3 +412,26 @@ func TestFloat64sInParts(t *testing.T) {
 		}
 	}
 }
+
+// TestShortcut compares the shortcut for normal numbers with nearest neighbors among all numbers of the formats.
+func TestShortcut(t *testing.T) {
+	for _, d := range []DType{Float16, BFloat16, Float8E5M2} {
+		f := formats[d]
+		for u := uint(0); u < f.largest(); u++ {
+			lo, hi := f.decode(u), f.decode(u+1)
+			mid := (lo + hi) / 2
+			even := u + u&1
+			for _, c := range []struct {
+				x    float64
+				want uint
+			}{{lo, u}, {math.Nextafter(mid, 0), u}, {mid, even}, {math.Nextafter(mid, hi), u + 1}, {hi, u + 1}} {
+				if got := f.encode(c.x, false); got != c.want {
+					t.Fatalf("%v: %v is %#x, expected %#x", d, c.x, got, c.want)
+				}
+				if got := f.encode(-c.x, true); got != c.want|1<<(f.e+f.m) {
+					t.Fatalf("%v: %v is %#x, expected %#x with the sign", d, -c.x, got, c.want)
+				}
+			}
+		}
+	}
+}

@@ -38,8 +38,8 @@ with it; below 1 they are also smoothed first, by a Gaussian of deviation 0.5, a
 		if t := n.Attrs.Int("train_length", 0); t < 0 || t == 1 || t > ops.MaxElems {
 			return nil, fmt.Errorf("train_length: expected 0, or 2 to %d, found %d", ops.MaxElems, t)
 		}
-		rows, okO := b.Dim["O"].Known()
-		inputs, okM := b.Dim["M"].Known()
+		rows, okO := b.At("O").Known()
+		inputs, okM := b.At("M").Known()
 		out := types[0].(*ir.TensorType)
 		if okO && okM {
 			if inputs < 1 || rows%inputs != 0 {

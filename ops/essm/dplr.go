@@ -54,8 +54,8 @@ func dplrTypes(n *ir.Node, later int) ([]ir.Type, error) {
 			return nil, fmt.Errorf("%s: expected with the direction bidirectional, and with no other", n.Op.In[i].Name)
 		}
 	}
-	b.Dim["Z"] = dplrState(n, b.Dim["N"], b.Dim["n"])
-	if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.Dim["Z"]); err != nil {
+	b.Dim["Z"] = dplrState(n, b.At("N"), b.At("n"))
+	if err := checkState(n, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), b.At("Z")); err != nil {
 		return nil, err
 	}
 	return systemTypes(n, b)
@@ -69,7 +69,7 @@ func dplrState(n *ir.Node, features, states ir.Dim) ir.Dim {
 func alongDPLR(n *ir.Node, in []ir.Fact) []ir.Fact {
 	z := int64(0)
 	if b, err := ops.Bind(n); err == nil {
-		z, _ = dplrState(n, b.Dim["N"], b.Dim["n"]).Known()
+		z, _ = dplrState(n, b.At("N"), b.At("n")).Known()
 	}
 	return alongScan(n, in, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z, len(n.Outputs))
 }

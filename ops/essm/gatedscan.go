@@ -21,8 +21,8 @@ or in float64.`,
 		if err != nil {
 			return nil, err
 		}
-		b.Dim["Z"] = b.Dim["N"]
-		if err := checkState(n, Forward, 0, b.Dim["Z"]); err != nil {
+		b.Dim["Z"] = b.At("N")
+		if err := checkState(n, Forward, 0, b.At("Z")); err != nil {
 			return nil, err
 		}
 		return systemTypes(n, b)

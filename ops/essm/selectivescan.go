@@ -32,9 +32,9 @@ the type of x or in float64.`,
 		}
 		sizes := selectiveSizes{groups: groups}
 		var known [4]bool
-		sizes.features, known[0] = b.Dim["E"].Known()
-		sizes.heads, known[1] = b.Dim["H"].Known()
-		sizes.shared, known[2] = b.Dim["M"].Known()
+		sizes.features, known[0] = b.At("E").Known()
+		sizes.heads, known[1] = b.At("H").Known()
+		sizes.shared, known[2] = b.At("M").Known()
 		if s := n.In(2).Shape(); len(s) == 2 {
 			sizes.columns, known[3] = s[1].Known()
 		}
@@ -45,7 +45,7 @@ the type of x or in float64.`,
 			}
 			b.Dim["Z"] = ir.Const(sizes.features * sizes.states())
 		}
-		if err := checkState(n, Forward, 0, b.Dim["Z"]); err != nil {
+		if err := checkState(n, Forward, 0, b.At("Z")); err != nil {
 			return nil, err
 		}
 		return systemTypes(n, b)

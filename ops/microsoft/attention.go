@@ -32,27 +32,49 @@ var Attention = composed(&ir.Op{Name: "Attention",
 		if ops.Int(n, "do_rotary") != 0 || ops.Int(n, "past_present_share_buffer") != 0 || in(x, 6) != nil {
 			return fail(b, "expected do_rotary 0, past_present_share_buffer 0 and no past_sequence_length")
 		}
-		all := add(b, std(b, "MatMul", x[0], x[1]), in(x, 2))
-		var qkv []*ir.Value
-		if sizes := n.Attrs.Ints("qkv_hidden_sizes", nil); sizes == nil {
-			qkv = b.Ops("", "Split", 3, vals(all), ir.A("axis", -1), ir.A("num_outputs", 3))
-		} else {
-			qkv = b.Ops("", "Split", 3, vals(all, b.Ints(sizes...)), ir.A("axis", -1))
-		}
-		h := heads{b: b, n: n}
-		q, k, v := h.split(qkv[0], "Q"), h.split(qkv[1], "K"), h.split(qkv[2], "V")
-		if past := in(x, 4); past != nil {
-			p := b.Ops("", "Split", 2, vals(past), ir.A("axis", 0), ir.A("num_outputs", 2))
-			k = with(b, "Concat", vals(std(b, "Squeeze", p[0], b.Ints(0)), k), ir.A("axis", 2))
-			v = with(b, "Concat", vals(std(b, "Squeeze", p[1], b.Ints(0)), v), ir.A("axis", 2))
-		}
-		out := vals(h.merge(h.attend(q, k, v, in(x, 3), in(x, 5))))
-		if wants(n, 1) {
-			out = append(out, with(b, "Concat", vals(std(b, "Unsqueeze", k, b.Ints(0)),
-				std(b, "Unsqueeze", v, b.Ints(0))), ir.A("axis", 0)))
-		}
-		return out
+		return attendTo(b, n, add(b, std(b, "MatMul", x[0], x[1]), in(x, 2)), in(x, 3), in(x, 4), in(x, 5))
 	}})
+
+// QAttention is Attention of quantized inputs.
+var QAttention = composed(&ir.Op{Name: "QAttention",
+	Doc: "Attention with the projection MatMulInteger of input and weight, times both scales, plus bias. Scale and zero " +
+		"point of weight are scalars or one per column.",
+	In: ops.Sig("input:T1[B,L,D]", "weight:T2[D,_]", "bias:float32[_]", "input_scale:float32", "weight_scale:float32",
+		"mask_index:int32?", "input_zero_point:T1?", "weight_zero_point:T2?", "past:float32?"),
+	Out: ops.Sig("output:float32", "present:float32?"), Tol: ir.Summing,
+	Elems: types{"T1": bytesOnly, "T2": bytesOnly},
+	Attrs: append(headsAttrs[:4:4], ops.IntSpec("do_rotary", 0, "must be 0"),
+		ops.IntSpec("past_present_share_buffer", 0, "must be 0")),
+	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
+		if ops.Int(n, "do_rotary") != 0 || ops.Int(n, "past_present_share_buffer") != 0 {
+			return fail(b, "expected do_rotary 0 and past_present_share_buffer 0")
+		}
+		all := scaledProduct(b, x[0], x[1], x[3], x[4], in(x, 6), in(x, 7), x[2])
+		return attendTo(b, n, all, in(x, 5), in(x, 8), nil)
+	}})
+
+// attendTo attends to itself in all, which is Q, K and V side by side.
+func attendTo(b *ir.Builder, n *ir.Node, all, mask, past, bias *ir.Value) []*ir.Value {
+	var qkv []*ir.Value
+	if sizes := n.Attrs.Ints("qkv_hidden_sizes", nil); sizes == nil {
+		qkv = b.Ops("", "Split", 3, vals(all), ir.A("axis", -1), ir.A("num_outputs", 3))
+	} else {
+		qkv = b.Ops("", "Split", 3, vals(all, b.Ints(sizes...)), ir.A("axis", -1))
+	}
+	h := heads{b: b, n: n}
+	q, k, v := h.split(qkv[0], "Q"), h.split(qkv[1], "K"), h.split(qkv[2], "V")
+	if past != nil {
+		p := b.Ops("", "Split", 2, vals(past), ir.A("axis", 0), ir.A("num_outputs", 2))
+		k = with(b, "Concat", vals(std(b, "Squeeze", p[0], b.Ints(0)), k), ir.A("axis", 2))
+		v = with(b, "Concat", vals(std(b, "Squeeze", p[1], b.Ints(0)), v), ir.A("axis", 2))
+	}
+	out := vals(h.merge(h.attend(q, k, v, mask, bias)))
+	if wants(n, 1) {
+		out = append(out, with(b, "Concat", vals(std(b, "Unsqueeze", k, b.Ints(0)),
+			std(b, "Unsqueeze", v, b.Ints(0))), ir.A("axis", 0)))
+	}
+	return out
+}
 
 // MultiHeadAttention attends to projected keys and values.
 var MultiHeadAttention = composed(&ir.Op{Name: "MultiHeadAttention",

@@ -78,3 +78,30 @@ func channels(b *ir.Builder, x *ir.Value, last bool) *ir.Value {
 	}
 	return with(b, "Transpose", vals(x), ir.A("perm", perm))
 }
+
+// Quantized operators with channels as the last axis.
+var (
+	NhwcMaxPool = composed(&ir.Op{Name: "NhwcMaxPool", Doc: "MaxPool of x with channels as the last axis of x and y.",
+		In: ops.Sig("x:T"), Out: ops.Sig("y:T"), Elems: types{"T": bytesOnly}, Tol: ir.Exact,
+		Attrs: []ir.AttrSpec{convAttrs[0], ops.IntSpec("ceil_mode", 0, "whether sizes are rounded up"),
+			ops.Spec("dilations", ir.AttrInts, "distances within the windows"),
+			ops.Required(ops.Spec("kernel_shape", ir.AttrInts, "size of the windows")), convAttrs[4], convAttrs[5]},
+		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
+			return vals(channels(b, with(b, "MaxPool", vals(channels(b, x[0], false)), attrsOf(n, "auto_pad", "ceil_mode",
+				"dilations", "kernel_shape", "pads", "strides")...), true))
+		}})
+	QLinearConv = composed(&ir.Op{Name: "QLinearConv",
+		Doc: "QLinearConv of ai.onnx, with channels as the last axis of x and y if channels_last is 1; w is as there.",
+		In: ops.Sig("x:T1", "x_scale:float32", "x_zero_point:T1", "w:T2", "w_scale:float32", "w_zero_point:T2",
+			"y_scale:float32", "y_zero_point:T3", "B:int32?"), Out: ops.Sig("y:T3"), Tol: ir.Exact,
+		Elems: types{"T1": bytesOnly, "T2": bytesOnly, "T3": bytesOnly},
+		Attrs: append(convAttrs[:6:6], ops.IntSpec("channels_last", 0, "whether channels are the last axis")),
+		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
+			attrs := attrsOf(n, "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+			if ops.Int(n, "channels_last") == 0 {
+				return vals(with(b, "QLinearConv", x, attrs...))
+			}
+			args := append(vals(channels(b, x[0], false)), x[1:]...)
+			return vals(channels(b, with(b, "QLinearConv", args, attrs...), true))
+		}})
+)

@@ -39,7 +39,7 @@ var MatMulNBits = ops.Register(&ir.Op{
 		if t.NoRank {
 			return []ir.Type{t}, nil
 		}
-		if k, ok := b.Dim["K"].Known(); ok && k != int64(p.k) {
+		if k, ok := b.At("K").Known(); ok && k != int64(p.k) {
 			return nil, fmt.Errorf("input 0 (A): expected a last axis of size %d, found %v", p.k, t)
 		}
 		out := ir.Shape{}

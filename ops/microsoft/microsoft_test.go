@@ -162,6 +162,23 @@ func TestRefused(t *testing.T) {
 		{Irfft, of(normal(2, 6)).With(ir.A("signal_ndim", 1)), "size 2"},
 		{SkipSimplifiedLayerNormalization, of(normal(2, 5, 3), normal(2, 5, 3), normal(3)).Gives(2), "mean"},
 		{QLinearConcat, of(positive(), bytes(), bytes(2, 5), positive()).With(ir.A("axis", 0)), "triples"},
+		{GroupQueryAttention, of(normal(2, 5, 16), normal(2, 5, 8), normal(2, 5, 8), nil, nil, i32(4, 4),
+			tensor.Scalar(int32(5))).With(ir.A("num_heads", 4), ir.A("kv_num_heads", 3)), "kv_num_heads"},
+		{GroupQueryAttention, of(normal(2, 5, 16), normal(2, 5, 8), normal(2, 5, 8), nil, nil, i32(4, 4),
+			tensor.Scalar(int32(5))).With(ir.A("num_heads", 4), ir.A("kv_num_heads", 2), ir.A("do_rotary", 1)), "cos_cache"},
+		{GatherBlockQuantized, of(bytes(6, 12), whole(tensor.Int32, 0, 6, 3), normal(6, 2)).With(ir.A("block_size", 24)),
+			"block_size"},
+		{GatherBlockQuantized, of(bytes(6, 12), whole(tensor.Int32, 0, 6, 3), normal(6, 2)).With(ir.A("quantize_axis", 0)),
+			"two axes"},
+		{CDist, of(normal(5, 3), normal(4, 2)), "K"},
+		{Tokenizer, of(tensor.FromStrings([]string{"a"}, 1)).With(ir.A("mark", 0), ir.A("mincharnum", 1),
+			ir.A("pad_value", ""), ir.A("tokenexp", "(")), "expression"},
+		{Tokenizer, of(tensor.FromStrings([]string{"a"}, 1)).With(ir.A("mark", 0), ir.A("mincharnum", 0),
+			ir.A("pad_value", ""), ir.A("tokenexp", "a")), "mincharnum"},
+		{Tokenizer, of(tensor.FromStrings([]string{"a"}, 1)).With(ir.A("mark", 0), ir.A("mincharnum", 1),
+			ir.A("pad_value", "")), "either separators or tokenexp"},
+		{Tokenizer, of(tensor.FromStrings([]string{"a"}, 1, 1, 1)).With(ir.A("mark", 0), ir.A("mincharnum", 1),
+			ir.A("pad_value", ""), ir.A("tokenexp", "a")), "one or two axes"},
 	}
 	for _, tt := range tests {
 		n := &ir.Node{Op: tt.op, Attrs: ir.NewAttrs(tt.s.Attrs...)}

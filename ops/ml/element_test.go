@@ -18,6 +18,7 @@ func TestElement(t *testing.T) {
 			return 0
 		},
 	}, map[string]string{
+		"ZipMap":  "passes its input on",
 		"Imputer": "may replace by a number of its own for each feature, from an attribute",
 		"Scaler":  "may have numbers of its own for each feature, from attributes",
 	})

@@ -9,75 +9,164 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// forest is a list of decision trees, the common form of all versions of the tree operators.
-type forest struct {
-	branches []branch
-	leaves   [][]vote
-	roots    []child
-	features int // one more than the largest feature that a branch reads
+// Ensemble is the model of a tree operator as its attributes state it: the common form of all versions. Evaluation goes
+// through it branch by branch; backends may lay it out as they like.
+type Ensemble struct {
+	Branches []Branch
+	Leaves   [][]Vote
+	Roots    []Child // of each tree, in the order in which votes are combined
+	Features int     // one more than the largest feature that a branch reads
+	Targets  int     // targets, or classes, that votes are for
+	Combine  Combination
+	Scores   int // numbers that Finish gives for a sample
+
+	labels labels // of a classifier
+	finish func(c *ir.EvalCtx, sums []float64, none []bool) (class int, scores []float64)
 }
 
-// child is a branch or, if it is negative, the leaf ^child.
-type child int
+// Child is a branch or, if it is negative, the leaf ^Child.
+type Child int
 
-type branch struct {
-	feature int
-	test    func(x float64) bool
-	missing bool // whether NaN passes
-	yes, no child
+// Branch leads to Yes where feature Feature of a sample compares as Mode says with Split, or is an element of Set, or
+// is NaN and Missing is set; to No otherwise.
+type Branch struct {
+	Feature int
+	Mode    Comparison
+	Split   float64
+	Set     map[float64]bool // of Member
+	Missing bool
+	Yes, No Child
 }
 
-// vote is the weight that a leaf adds to a target or class.
-type vote struct {
-	target int
-	weight float64
+// Vote is the weight that a leaf adds to a target or class.
+type Vote struct {
+	Target int
+	Weight float64
 }
 
-// tests returns the comparison of a branch. NaN passes if the comparison is true for it (as for unequal), or if the
-// branch's missing is set.
-var tests = map[string]func(split float64) func(float64) bool{
-	"BRANCH_LEQ": func(s float64) func(float64) bool { return func(x float64) bool { return x <= s } },
-	"BRANCH_LT":  func(s float64) func(float64) bool { return func(x float64) bool { return x < s } },
-	"BRANCH_GTE": func(s float64) func(float64) bool { return func(x float64) bool { return x >= s } },
-	"BRANCH_GT":  func(s float64) func(float64) bool { return func(x float64) bool { return x > s } },
-	"BRANCH_EQ":  func(s float64) func(float64) bool { return func(x float64) bool { return x == s } },
-	"BRANCH_NEQ": func(s float64) func(float64) bool { return func(x float64) bool { return x != s } },
+// Comparison is that of a branch.
+type Comparison int
+
+// In the order of the attribute nodes_modes of version 5.
+const (
+	LessOrEqual Comparison = iota
+	Less
+	GreaterOrEqual
+	Greater
+	Equal
+	Unequal
+	Member
+)
+
+// comparisons are those of the versions before 5.
+var comparisons = map[string]Comparison{"BRANCH_LEQ": LessOrEqual, "BRANCH_LT": Less, "BRANCH_GTE": GreaterOrEqual,
+	"BRANCH_GT": Greater, "BRANCH_EQ": Equal, "BRANCH_NEQ": Unequal}
+
+// test reports whether x passes, which NaN does if the comparison is true for it (as for unequal), or if Missing is
+// set.
+func (b *Branch) test(x float64) bool {
+	if b.Missing && math.IsNaN(x) {
+		return true
+	}
+	switch b.Mode {
+	case LessOrEqual:
+		return x <= b.Split
+	case Less:
+		return x < b.Split
+	case GreaterOrEqual:
+		return x >= b.Split
+	case Greater:
+		return x > b.Split
+	case Equal:
+		return x == b.Split
+	case Unequal:
+		return x != b.Split
+	}
+	return b.Set[x]
+}
+
+// Combination is the way in which the votes for a target become one number.
+type Combination int
+
+const (
+	Sum Combination = iota
+	Average
+	Min
+	Max
+)
+
+// combinations are the values of the attribute aggregate_function before version 5.
+var combinations = map[string]Combination{"SUM": Sum, "AVERAGE": Average, "MIN": Min, "MAX": Max}
+
+// EnsembleOf reads the model of a node of a tree operator in its newest version. c ends the reading.
+func EnsembleOf(c *ir.EvalCtx, n *ir.Node) (*Ensemble, error) {
+	switch n.Op {
+	case TreeEnsemble:
+		return ensemble(c, n)
+	case TreeEnsembleClassifier:
+		return classifier(c, n)
+	case TreeEnsembleRegressor:
+		return regressor(c, n)
+	}
+	return nil, fmt.Errorf("%s is no operator of trees", n.Op.FullName())
+}
+
+// Finish turns the combined votes for each target into the class and the scores of a sample. none marks the targets
+// without votes, whose sums are 0. The scores lie in sums where its capacity is large enough.
+func (e *Ensemble) Finish(c *ir.EvalCtx, sums []float64, none []bool) (class int, scores []float64) {
+	return e.finish(c, sums, none)
+}
+
+// Labels returns the labels of classes that Finish gives, as text or as integers.
+func (e *Ensemble) Labels(c *ir.EvalCtx, classes []int64) *tensor.Tensor {
+	list := ops.Make[int](c, len(classes))
+	for i, k := range ops.All(c, classes) {
+		list[i] = int(k)
+	}
+	return e.labels.pick(c, list)
+}
+
+// Label returns the label of a class that Finish gives, of a classifier whose labels are integers.
+func (e *Ensemble) Label(class int) int64 {
+	if class < 0 {
+		return int64(noLabel - class)
+	}
+	return e.labels.ints[class]
 }
 
 // votes returns the votes of the leaves that a sample reaches, one leaf per tree.
-func (f *forest) votes(c *ir.EvalCtx, x []float64) ([][]vote, error) {
-	if f.features > len(x) {
-		return nil, fmt.Errorf("the trees read feature %d of samples with %d features", f.features-1, len(x))
+func (e *Ensemble) votes(c *ir.EvalCtx, x []float64) ([][]Vote, error) {
+	if e.Features > len(x) {
+		return nil, fmt.Errorf("the trees read feature %d of samples with %d features", e.Features-1, len(x))
 	}
-	out := ops.Make[[]vote](c, len(f.roots))
-	for i, at := range f.roots {
+	out := ops.Make[[]Vote](c, len(e.Roots))
+	for i, at := range e.Roots {
 		c.Step(1)
 		for steps := 0; at >= 0; steps++ {
 			c.Step(4)
-			if steps > len(f.branches) {
+			if steps > len(e.Branches) {
 				return nil, fmt.Errorf("tree %d has a cycle", i)
 			}
-			b := &f.branches[at]
-			v := x[b.feature]
-			if b.test(v) || b.missing && math.IsNaN(v) {
-				at = b.yes
+			b := &e.Branches[at]
+			if b.test(x[b.Feature]) {
+				at = b.Yes
 			} else {
-				at = b.no
+				at = b.No
 			}
 		}
-		out[i] = f.leaves[^at]
+		out[i] = e.Leaves[^at]
 	}
 	return out, nil
 }
 
-// add adds a branch to the forest after checking its feature.
-func (f *forest) add(b branch, feature int64) error {
+// add adds a branch after checking its feature.
+func (e *Ensemble) add(b Branch, feature int64) error {
 	if feature < 0 || feature > math.MaxInt32 {
-		return fmt.Errorf("branch %d: expected a feature from 0 to 2^31-1, found %d", len(f.branches), feature)
+		return fmt.Errorf("branch %d: expected a feature from 0 to 2^31-1, found %d", len(e.Branches), feature)
 	}
-	b.feature = int(feature)
-	f.features = max(f.features, b.feature+1)
-	f.branches = append(f.branches, b)
+	b.Feature = int(feature)
+	e.Features = max(e.Features, b.Feature+1)
+	e.Branches = append(e.Branches, b)
 	return nil
 }
 
@@ -97,7 +186,7 @@ type nodeID struct{ tree, node int64 }
 
 // flatForest reads the nodes_* attributes of the classifier and the regressor, and the votes of their leaves, whose
 // attributes start with prefix ("class" or "target"). The first node listed of a tree is its root.
-func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*forest, error) {
+func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*Ensemble, error) {
 	get := func(name string) []int64 { return n.Attrs.Ints(name, nil) }
 	trees, ids, features := get("nodes_treeids"), get("nodes_nodeids"), get("nodes_featureids")
 	yes, no, missing := get("nodes_truenodeids"), get("nodes_falsenodeids"), get("nodes_missing_value_tracks_true")
@@ -117,8 +206,8 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*forest
 		return nil, fmt.Errorf("nodes_missing_value_tracks_true: expected %d elements as for nodes_treeids, found %d",
 			len(trees), len(missing))
 	}
-	f := &forest{}
-	at := map[nodeID]child{}
+	e := &Ensemble{Targets: targets}
+	at := map[nodeID]Child{}
 	for i, mode := range modes {
 		ec.Step(1)
 		id := nodeID{trees[i], ids[i]}
@@ -126,16 +215,16 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*forest
 			return nil, fmt.Errorf("node %d of tree %d is listed twice", id.node, id.tree)
 		}
 		if mode == "LEAF" {
-			f.leaves = append(f.leaves, nil)
-			at[id] = child(^(len(f.leaves) - 1))
+			e.Leaves = append(e.Leaves, nil)
+			at[id] = Child(^(len(e.Leaves) - 1))
 			continue
 		}
-		test, ok := tests[mode]
+		m, ok := comparisons[mode]
 		if !ok {
 			return nil, fmt.Errorf("nodes_modes: unknown mode %q", mode)
 		}
-		at[id] = child(len(f.branches))
-		if err := f.add(branch{test: test(splits[i]), missing: len(missing) > 0 && missing[i] != 0},
+		at[id] = Child(len(e.Branches))
+		if err := e.add(Branch{Mode: m, Split: splits[i], Missing: len(missing) > 0 && missing[i] != 0},
 			features[i]); err != nil {
 			return nil, err
 		}
@@ -146,15 +235,15 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*forest
 		k := at[nodeID{trees[i], ids[i]}]
 		if !rooted[trees[i]] {
 			rooted[trees[i]] = true
-			f.roots = append(f.roots, k)
+			e.Roots = append(e.Roots, k)
 		}
 		if k < 0 {
 			continue
 		}
 		for _, c := range []struct {
-			to *child
+			to *Child
 			id int64
-		}{{&f.branches[k].yes, yes[i]}, {&f.branches[k].no, no[i]}} {
+		}{{&e.Branches[k].Yes, yes[i]}, {&e.Branches[k].No, no[i]}} {
 			to, ok := at[nodeID{trees[i], c.id}]
 			if !ok {
 				return nil, fmt.Errorf("node %d of tree %d leads to node %d, which is not listed", ids[i], trees[i],
@@ -163,10 +252,10 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*forest
 			*c.to = to
 		}
 	}
-	return f, f.addVotes(ec, n, prefix, targets, at)
+	return e, e.addVotes(ec, n, prefix, targets, at)
 }
 
-func (f *forest) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets int, at map[nodeID]child) error {
+func (e *Ensemble) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets int, at map[nodeID]Child) error {
 	trees, ids, to := n.Attrs.Ints(prefix+"_treeids", nil), n.Attrs.Ints(prefix+"_nodeids", nil),
 		n.Attrs.Ints(prefix+"_ids", nil)
 	weights, err := floatsOrTensor(c, n, prefix+"_weights")
@@ -188,32 +277,32 @@ func (f *forest) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets int,
 			return fmt.Errorf("%s_ids: found %d, expected less than %d", prefix, to[i], targets)
 		}
 		if leaf < 0 { // votes of branches do not count
-			f.leaves[^leaf] = append(f.leaves[^leaf], vote{int(to[i]), weights[i]})
+			e.Leaves[^leaf] = append(e.Leaves[^leaf], Vote{int(to[i]), weights[i]})
 		}
 	}
 	return nil
 }
 
-// aggregate combines the votes for each target. none marks the targets without votes.
-func aggregate(c *ir.EvalCtx, how string, votes [][]vote, targets int) (sums []float64, none []bool) {
-	sums, none = ops.Make[float64](c, targets), ops.Make[bool](c, targets)
+// combine combines the votes for each target. none marks the targets without votes.
+func (e *Ensemble) combine(c *ir.EvalCtx, votes [][]Vote) (sums []float64, none []bool) {
+	sums, none = ops.Make[float64](c, e.Targets), ops.Make[bool](c, e.Targets)
 	for i := range ops.Each(c, len(none)) {
 		none[i] = true
 	}
 	for _, leaf := range votes {
 		c.Step(1)
 		for _, v := range ops.All(c, leaf) {
-			s := &sums[v.target]
+			s := &sums[v.Target]
 			switch {
-			case none[v.target] || how == "MIN" && v.weight < *s || how == "MAX" && v.weight > *s:
-				*s = v.weight
-			case how == "SUM" || how == "AVERAGE":
-				*s += v.weight
+			case none[v.Target] || e.Combine == Min && v.Weight < *s || e.Combine == Max && v.Weight > *s:
+				*s = v.Weight
+			case e.Combine == Sum || e.Combine == Average:
+				*s += v.Weight
 			}
-			none[v.target] = false
+			none[v.Target] = false
 		}
 	}
-	if how == "AVERAGE" {
+	if e.Combine == Average {
 		for i := range ops.Each(c, len(sums)) {
 			sums[i] /= float64(len(votes))
 		}
@@ -221,8 +310,8 @@ func aggregate(c *ir.EvalCtx, how string, votes [][]vote, targets int) (sums []f
 	return sums, none
 }
 
-// flatAttrs returns the attributes that classifier and regressor share. Tensors are allowed since version 3.
-func flatAttrs(since int, extra ...ir.AttrSpec) []ir.AttrSpec {
+// flatAttrs returns the attributes that classifier and regressor share.
+func flatAttrs(extra ...ir.AttrSpec) []ir.AttrSpec {
 	out := []ir.AttrSpec{
 		intsAttr("nodes_treeids", "tree of each node"), intsAttr("nodes_nodeids", "number of each node in its tree"),
 		intsAttr("nodes_featureids", "feature that each node reads"),
@@ -233,28 +322,28 @@ func flatAttrs(since int, extra ...ir.AttrSpec) []ir.AttrSpec {
 		intsAttr("nodes_missing_value_tracks_true", "whether the comparison is true for NaN"),
 		floatsAttr("base_values", "added to the sums of votes"), postTransform,
 	}
-	if since >= 3 {
-		for _, name := range []string{"nodes_values", "nodes_hitrates", "base_values"} {
-			out = append(out, tensorAttr(name+"_as_tensor", "the same in double precision"))
-		}
+	for _, name := range []string{"nodes_values", "nodes_hitrates", "base_values"} {
+		out = append(out, tensorAttr(name+"_as_tensor", "the same in double precision"))
 	}
 	return append(out, extra...)
 }
 
-// eachSample calls each with the votes on every sample of input 0.
-func (f *forest) eachSample(c *ir.EvalCtx, in []tensor.Datum, each func(votes [][]vote) error) error {
+// eachSample calls each with the class and the scores of every sample of input 0.
+func (e *Ensemble) eachSample(c *ir.EvalCtx, in []tensor.Datum, each func(class int, scores []float64)) error {
 	v, rows, cols, err := matrix(c, in)
 	if err != nil {
 		return err
 	}
 	for r := range ops.Each(c, rows) {
-		votes, err := f.votes(c, v[r*cols:(r+1)*cols])
+		votes, err := e.votes(c, v[r*cols:(r+1)*cols])
 		if err != nil {
 			return err
 		}
-		if err := each(votes); err != nil {
+		if _, err := ops.Elems([]int{r + 1, e.Targets}); err != nil {
 			return err
 		}
+		sums, none := e.combine(c, votes)
+		each(e.finish(c, sums, none))
 	}
 	return nil
 }

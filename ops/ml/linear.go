@@ -124,13 +124,12 @@ func linear(c *ir.EvalCtx, in []tensor.Datum, coefficients, intercepts []float64
 	if _, err := ops.Elems([]int{rows, targets}); err != nil {
 		return nil, err
 	}
-	out := ops.Make[[]float64](c, rows)
+	out, flat := ops.Make[[]float64](c, rows), ops.Make[float64](c, rows*targets)
 	for r := range len(out) {
 		c.Step(1)
-		out[r] = ops.Make[float64](c, targets)
-		for k := range ops.All(c, out[r]) {
-			out[r][k] = dot(c, v[r*cols:(r+1)*cols], coefficients[k*cols:(k+1)*cols])
-			if len(intercepts) > 0 {
+		out[r] = flat[r*targets : (r+1)*targets : (r+1)*targets]
+		if dots(c, out[r], v[r*cols:(r+1)*cols], coefficients); len(intercepts) > 0 {
+			for k := range ops.All(c, out[r]) {
 				out[r][k] += intercepts[k]
 			}
 		}

@@ -5,7 +5,7 @@
 // their terms. Attributes are checked before they are used as indices. An input of rank 1 is one sample. Where the
 // standard is incomplete (binary classifiers, transforms of single scores, PROBIT), the definition is ONNX Runtime's.
 //
-// The IR has no maps, so CastMap, DictVectorizer and ZipMap are registered but refused.
+// The IR has no maps, so ZipMap's are a tensor, and CastMap and DictVectorizer are registered but refused.
 package ml
 
 import (
@@ -214,6 +214,12 @@ func scored(c *ir.EvalCtx, l labels, classes []int, scores [][]float64, cols int
 // joined returns a float32 matrix of rows of the given length.
 func joined(c *ir.EvalCtx, rows [][]float64, cols int) (*tensor.Tensor, error) {
 	var flat []float64
+	if len(rows) > 0 && len(rows[0]) == cols { // as in all others
+		if _, err := ops.Elems([]int{len(rows), cols}); err != nil {
+			return nil, err
+		}
+		flat = ops.Make[float64](c, len(rows)*cols)[:0]
+	}
 	for _, r := range ops.All(c, rows) {
 		if len(r) != cols {
 			return nil, fmt.Errorf("expected %d scores per sample, found %d", cols, len(r))

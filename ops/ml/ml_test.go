@@ -13,7 +13,7 @@ var suite = opstest.Suite{Domain: Domain, Samples: opsamples.Of, Refused: opsamp
 func TestInfer(t *testing.T)         { suite.Infer(t) }
 func TestWide(t *testing.T)          { suite.Wide(t) }
 func TestBadInputs(t *testing.T)     { suite.BadInputs(t) }
-func TestAlong(t *testing.T)         { suite.Along(t, 150) }
+func TestAlong(t *testing.T)         { suite.Along(t, 140) }
 func TestBadAttributes(t *testing.T) { suite.BadAttributes(t) }
 func TestORT(t *testing.T)           { opstest.Cases(t, "testdata/ort.json") }
 

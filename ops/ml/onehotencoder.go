@@ -62,26 +62,45 @@ var OneHotEncoder = ops.Register(&ir.Op{
 })
 
 func oneHot[T comparable](c *ir.EvalCtx, x *tensor.Tensor, v, cats []T, strict bool) ([]tensor.Datum, error) {
-	place := map[T]int{}
-	for i, k := range ops.All(c, cats) {
-		if _, ok := place[k]; !ok {
-			place[k] = i
-		}
-	}
 	shape := append(slices.Clone(x.Shape()), len(cats))
-	size, err := ops.Elems(shape)
-	if err != nil {
+	if _, err := ops.Elems(shape); err != nil {
 		return nil, err
 	}
-	out := ops.Make[float64](c, size)
-	for i, k := range ops.All(c, v) {
-		at, ok := place[k]
-		switch {
-		case ok:
-			out[i*len(cats)+at] = 1
-		case strict:
-			return nil, fmt.Errorf("element %d (%v) is not among the %d categories", i, k, len(cats))
+	if c.Wide {
+		out := ops.New(c, tensor.Float64, shape...)
+		return []tensor.Datum{out}, setOnes(c, tensor.Data[float64](out), v, cats, strict)
+	}
+	out := ops.New(c, tensor.Float32, shape...)
+	return []tensor.Datum{out}, setOnes(c, tensor.Data[float32](out), v, cats, strict)
+}
+
+// fewCategories are looked through faster than they are looked up.
+const fewCategories = 16
+
+// setOnes sets the element of each vector that is at the index of a category.
+func setOnes[T comparable, F float32 | float64](c *ir.EvalCtx, out []F, v, cats []T, strict bool) error {
+	var place map[T]int
+	if len(cats) > fewCategories {
+		place = map[T]int{}
+		for i, k := range ops.All(c, cats) {
+			if _, ok := place[k]; !ok {
+				place[k] = i
+			}
 		}
 	}
-	return ops.One(ops.Real(c, tensor.Float32, out, shape...))
+	for i := range ops.Costly(c, len(v), 8) {
+		at := -1
+		if place == nil {
+			at = slices.Index(cats, v[i])
+		} else if k, ok := place[v[i]]; ok {
+			at = k
+		}
+		switch {
+		case at >= 0:
+			out[i*len(cats)+at] = 1
+		case strict:
+			return fmt.Errorf("element %d (%v) is not among the %d categories", i, v[i], len(cats))
+		}
+	}
+	return nil
 }

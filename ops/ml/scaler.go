@@ -15,17 +15,22 @@ var Scaler = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
 		offset, scale := c.Node.Attrs.Floats("offset", []float64{0}), c.Node.Attrs.Floats("scale", []float64{1})
-		o, err := featureIndex(x, len(offset), "offset")
-		if err != nil {
+		if _, err := featureIndex(x, len(offset), "offset"); err != nil {
 			return nil, err
 		}
-		s, err := featureIndex(x, len(scale), "scale")
-		if err != nil {
+		if _, err := featureIndex(x, len(scale), "scale"); err != nil {
 			return nil, err
 		}
 		v := ops.F64(c, in, 0)
+		o, s := 0, 0
 		for i, y := range ops.All(c, v) {
-			v[i] = (y - offset[o(i)]) * scale[s(i)]
+			v[i] = (y - offset[o]) * scale[s]
+			if o++; o == len(offset) {
+				o = 0
+			}
+			if s++; s == len(scale) {
+				s = 0
+			}
 		}
 		return ops.One(ops.Real(c, tensor.Float32, v, x.Shape()...))
 	},

@@ -97,9 +97,9 @@ func finish(c *ir.EvalCtx, kind string, v []float64, second secondScore) []float
 	switch {
 	case second == alone:
 	case second == opposite || kind == "LOGISTIC":
-		v = []float64{-s, s}
+		v = append(v[:0], -s, s)
 	default:
-		v = []float64{1 - s, s}
+		v = append(v[:0], 1-s, s)
 	}
 	if kind == "PROBIT" || kind == "LOGISTIC" && second != alone {
 		transform(c, kind, v)

@@ -8,23 +8,19 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Classification trees of versions 1 and 3. Version 5, deprecated in favor of TreeEnsemble, equals version 3.
-var (
-	TreeEnsembleClassifier1 = treeClassifier(1)
-	TreeEnsembleClassifier  = treeClassifier(3)
-)
+// TreeEnsembleClassifier is for version 3. Version 1 had no tensors as attributes; version 5, deprecated in favor of
+// TreeEnsemble, equals version 3.
+var TreeEnsembleClassifier = ops.Same(treeClassifier(), 1)
 
-func treeClassifier(since int) *ir.Op {
+func treeClassifier() *ir.Op {
 	extra := []ir.AttrSpec{
 		intsAttr("class_treeids", "tree of each vote"), intsAttr("class_nodeids", "its leaf"),
 		intsAttr("class_ids", "its class"), floatsAttr("class_weights", "its weight"),
 		intsAttr("classlabels_int64s", "labels"), stringsAttr("classlabels_strings", "labels"),
-	}
-	if since >= 3 {
-		extra = append(extra, tensorAttr("class_weights_as_tensor", "the same in double precision"))
+		tensorAttr("class_weights_as_tensor", "the same in double precision"),
 	}
 	return ops.Register(&ir.Op{
-		Domain: Domain, Name: "TreeEnsembleClassifier", Since: since,
+		Domain: Domain, Name: "TreeEnsembleClassifier", Since: 3,
 		Doc: "Each tree leads a sample (row of X) to a leaf, which votes for classes; votes are summed, base_values " +
 			"added, the label is that of the " +
 			"class with the largest sum, and post_transform is applied to the sums. If there are two labels and " +
@@ -33,7 +29,7 @@ func treeClassifier(since int) *ir.Op {
 			"the votes are for the first " +
 			"class, the scores are 1-s and s, or -s and s.",
 		In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2[_]", "Z:float32[_,_]"), Elems: elems("T1", numeric),
-		Attrs: flatAttrs(since, extra...),
+		Attrs: flatAttrs(extra...),
 		Infer: classified("classlabels_int64s", treeScores),
 		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 			return perRow(n, bind, listed(n, "nodes_featureids", "class_ids"))
@@ -46,9 +42,25 @@ func treeClassifier(since int) *ir.Op {
 func treeScores(_ *ir.Node, l labels) int { return l.len() }
 
 func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-	n := c.Node
+	e, err := classifier(c, c.Node)
+	if err != nil {
+		return nil, err
+	}
+	var classes []int
+	var rows [][]float64
+	err = e.eachSample(c, in, func(class int, scores []float64) {
+		classes, rows = ops.Append(c, classes, class), ops.Append(c, rows, scores)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return scored(c, e.labels, classes, rows, e.Scores)
+}
+
+// classifier reads the attributes of a classifier.
+func classifier(c *ir.EvalCtx, n *ir.Node) (*Ensemble, error) {
 	l := labelsOf(n, "classlabels_int64s")
-	f, err := flatForest(c, n, "class", l.len())
+	e, err := flatForest(c, n, "class", l.len())
 	if err != nil {
 		return nil, err
 	}
@@ -61,29 +73,19 @@ func evalTreeClassifier(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error
 	}
 	t := treeVerdict{labels: l, base: base, kind: ops.Str(n, "post_transform"), positive: true}
 	ids := map[int]bool{}
-	for _, leaf := range f.leaves {
+	for _, leaf := range e.Leaves {
 		c.Step(1)
 		for _, v := range ops.All(c, leaf) {
-			ids[v.target] = true
-			t.positive = t.positive && v.weight >= 0
+			ids[v.Target] = true
+			t.positive = t.positive && v.Weight >= 0
 		}
 	}
 	t.binary = l.len() == 2 && len(ids) == 1
 	if ids[1] {
 		t.voted = 1
 	}
-	var classes []int
-	var rows [][]float64
-	err = f.eachSample(c, in, func(votes [][]vote) error {
-		sums, none := aggregate(c, "SUM", votes, l.len())
-		class, scores := t.decide(c, sums, none)
-		classes, rows = ops.Append(c, classes, class), ops.Append(c, rows, scores)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return scored(c, l, classes, rows, treeScores(n, l))
+	e.labels, e.Scores, e.finish = l, treeScores(n, l), t.decide
+	return e, nil
 }
 
 // treeVerdict turns sums of votes into a class and scores.
@@ -105,10 +107,11 @@ func (t treeVerdict) decide(c *ir.EvalCtx, sums []float64, none []bool) (class i
 		if len(t.base) > 0 {
 			s += t.base[0]
 		}
+		sums[0] = s
 		if t.positive {
-			return binary(s > 0.5, t.labels), finish(c, t.kind, []float64{s}, complement)
+			return binary(s > 0.5, t.labels), finish(c, t.kind, sums[:1], complement)
 		}
-		return binary(s > 0, t.labels), finish(c, t.kind, []float64{s}, opposite)
+		return binary(s > 0, t.labels), finish(c, t.kind, sums[:1], opposite)
 	}
 	for i, b := range ops.All(c, t.base) {
 		sums[i] += b

@@ -46,49 +46,31 @@ var TreeEnsemble = ops.Register(&ir.Op{
 		return perRow(n, bind, listed(n, "nodes_featureids", "leaf_targetids"))
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		n := c.Node
-		targets := ensembleTargets(n)
-		if err := limit("n_targets", targets); err != nil {
-			return nil, err
-		}
-		f, err := ensemble(c, n, int(targets))
-		if err != nil {
-			return nil, err
-		}
-		how, err := choice(n, "aggregate_function", "AVERAGE", "SUM", "MIN", "MAX")
-		if err != nil {
-			return nil, err
-		}
-		post, err := choice(n, "post_transform", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+		e, err := ensemble(c, c.Node)
 		if err != nil {
 			return nil, err
 		}
 		var out []float64
 		rows := 0
-		err = f.eachSample(c, in, func(votes [][]vote) error {
-			if _, err := ops.Elems([]int{rows + 1, int(targets)}); err != nil {
-				return err
-			}
-			sums, _ := aggregate(c, how, votes, int(targets))
-			transform(c, post, sums)
-			out = ops.Append(c, out, sums...)
+		err = e.eachSample(c, in, func(_ int, scores []float64) {
+			out = ops.Append(c, out, scores...)
 			rows++
-			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		return ops.One(ops.FromFloat64s(c, ops.Tensor(in, 0).DType(), out, rows, int(targets)))
+		return ops.One(ops.FromFloat64s(c, ops.Tensor(in, 0).DType(), out, rows, e.Targets))
 	},
 	Along: alongSamples, Tol: ir.Summing,
 })
 
-func choice(n *ir.Node, name string, names ...string) (string, error) {
+// choice returns an attribute that is the index of one of count choices.
+func choice(n *ir.Node, name string, count int64) (int, error) {
 	k := ops.Int(n, name)
-	if k < 0 || k >= int64(len(names)) {
-		return "", fmt.Errorf("%s: expected 0 to %d, found %d", name, len(names)-1, k)
+	if k < 0 || k >= count {
+		return 0, fmt.Errorf("%s: expected 0 to %d, found %d", name, count-1, k)
 	}
-	return names[k], nil
+	return int(k), nil
 }
 
 func ensembleTargets(n *ir.Node) int64 {
@@ -103,7 +85,34 @@ func ensembleTargets(n *ir.Node) int64 {
 }
 
 // ensemble reads the attributes of version 5.
-func ensemble(c *ir.EvalCtx, n *ir.Node, targets int) (*forest, error) {
+func ensemble(c *ir.EvalCtx, n *ir.Node) (*Ensemble, error) {
+	targets := ensembleTargets(n)
+	if err := limit("n_targets", targets); err != nil {
+		return nil, err
+	}
+	e := &Ensemble{Targets: int(targets), Scores: int(targets)}
+	if err := e.readTrees(c, n); err != nil {
+		return nil, err
+	}
+	how, err := choice(n, "aggregate_function", 4)
+	if err != nil {
+		return nil, err
+	}
+	post, err := choice(n, "post_transform", 5)
+	if err != nil {
+		return nil, err
+	}
+	e.Combine = [...]Combination{Average, Sum, Min, Max}[how]
+	kind := [...]string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}[post]
+	e.finish = func(c *ir.EvalCtx, sums []float64, _ []bool) (int, []float64) {
+		transform(c, kind, sums)
+		return 0, sums
+	}
+	return e, nil
+}
+
+// readTrees reads branches, leaves and roots.
+func (e *Ensemble) readTrees(c *ir.EvalCtx, n *ir.Node) error {
 	get := func(name string) []int64 { return n.Attrs.Ints(name, nil) }
 	numbers := func(name string) ([]float64, error) {
 		t := n.Attrs.Tensor(name)
@@ -118,93 +127,89 @@ func ensemble(c *ir.EvalCtx, n *ir.Node, targets int) (*forest, error) {
 	}
 	modes, err := numbers("nodes_modes")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	splits, err := numbers("nodes_splits")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	members, err := numbers("membership_values")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	weights, err := numbers("leaf_weights")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	features, missing := get("nodes_featureids"), get("nodes_missing_value_tracks_true")
 	yes, no, yesLeaf, noLeaf := get("nodes_truenodeids"), get("nodes_falsenodeids"), get("nodes_trueleafs"),
 		get("nodes_falseleafs")
 	for _, l := range [][]int64{yes, no, yesLeaf, noLeaf} {
 		if len(l) != len(features) {
-			return nil, fmt.Errorf("expected %d elements in each list nodes_*, found %d", len(features), len(l))
+			return fmt.Errorf("expected %d elements in each list nodes_*, found %d", len(features), len(l))
 		}
 	}
 	if len(modes) != len(features) || len(splits) != len(features) || len(missing) != 0 &&
 		len(missing) != len(features) {
-		return nil, fmt.Errorf("expected %d modes and splits as for nodes_featureids, found %d and %d", len(features),
+		return fmt.Errorf("expected %d modes and splits as for nodes_featureids, found %d and %d", len(features),
 			len(modes), len(splits))
 	}
-	f := &forest{}
 	targetIDs := get("leaf_targetids")
 	if len(targetIDs) != len(weights) {
-		return nil, fmt.Errorf("expected equal lengths of leaf_targetids and leaf_weights, found %d and %d",
+		return fmt.Errorf("expected equal lengths of leaf_targetids and leaf_weights, found %d and %d",
 			len(targetIDs), len(weights))
 	}
 	for i, t := range ops.All(c, targetIDs) {
-		if t < 0 || t >= int64(targets) {
-			return nil, fmt.Errorf("leaf_targetids: found %d, expected less than %d", t, targets)
+		if t < 0 || t >= int64(e.Targets) {
+			return fmt.Errorf("leaf_targetids: found %d, expected less than %d", t, e.Targets)
 		}
-		f.leaves = append(f.leaves, []vote{{int(t), weights[i]}})
+		e.Leaves = append(e.Leaves, []Vote{{int(t), weights[i]}})
 	}
-	to := func(id, leaf int64) (child, error) {
+	to := func(id, leaf int64) (Child, error) {
 		switch {
-		case leaf != 0 && id >= 0 && id < int64(len(f.leaves)):
-			return child(^id), nil
+		case leaf != 0 && id >= 0 && id < int64(len(e.Leaves)):
+			return Child(^id), nil
 		case leaf == 0 && id >= 0 && id < int64(len(features)):
-			return child(id), nil
+			return Child(id), nil
 		}
 		return 0, fmt.Errorf("a node leads to %d, which is not listed (leaf: %v)", id, leaf != 0)
 	}
-	names := []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"}
 	for i, m := range modes {
 		c.Step(1)
 		c.Step(64)
-		b := branch{missing: len(missing) > 0 && missing[i] != 0}
-		if b.yes, err = to(yes[i], yesLeaf[i]); err != nil {
-			return nil, err
+		b := Branch{Mode: Comparison(m), Split: splits[i], Missing: len(missing) > 0 && missing[i] != 0}
+		if b.Yes, err = to(yes[i], yesLeaf[i]); err != nil {
+			return err
 		}
-		if b.no, err = to(no[i], noLeaf[i]); err != nil {
-			return nil, err
+		if b.No, err = to(no[i], noLeaf[i]); err != nil {
+			return err
 		}
-		switch k := int(m); {
-		case k >= 0 && k < len(names):
-			b.test = tests[names[k]](splits[i])
-		case k == len(names):
+		switch k := Comparison(m); {
+		case k >= LessOrEqual && k < Member:
+		case k == Member:
 			end := slices.IndexFunc(members, math.IsNaN)
 			if end < 0 {
-				return nil, fmt.Errorf("membership_values: no set for node %d", i)
+				return fmt.Errorf("membership_values: no set for node %d", i)
 			}
-			set := map[float64]bool{}
+			b.Set = map[float64]bool{}
 			for _, x := range ops.All(c, members[:end]) {
 				c.Step(64)
-				set[x] = true
+				b.Set[x] = true
 			}
 			members = members[end+1:]
-			b.test = func(x float64) bool { return set[x] }
 		default:
-			return nil, fmt.Errorf("nodes_modes: expected 0 to 6, found %v", m)
+			return fmt.Errorf("nodes_modes: expected 0 to 6, found %v", m)
 		}
-		if err := f.add(b, features[i]); err != nil {
-			return nil, err
+		if err := e.add(b, features[i]); err != nil {
+			return err
 		}
 	}
 	for _, r := range ops.All(c, get("tree_roots")) {
 		root, err := to(r, 0)
 		if err != nil {
-			return nil, fmt.Errorf("tree_roots: %w", err)
+			return fmt.Errorf("tree_roots: %w", err)
 		}
-		f.roots = append(f.roots, root)
+		e.Roots = append(e.Roots, root)
 	}
-	return f, nil
+	return nil
 }

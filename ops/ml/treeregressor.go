@@ -8,29 +8,25 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Regression trees of versions 1 and 3. Version 5, deprecated in favor of TreeEnsemble, equals version 3.
-var (
-	TreeEnsembleRegressor1 = treeRegressor(1)
-	TreeEnsembleRegressor  = treeRegressor(3)
-)
+// TreeEnsembleRegressor is for version 3. Version 1 had no tensors as attributes; version 5, deprecated in favor of
+// TreeEnsemble, equals version 3.
+var TreeEnsembleRegressor = ops.Same(treeRegressor(), 1)
 
-func treeRegressor(since int) *ir.Op {
+func treeRegressor() *ir.Op {
 	extra := []ir.AttrSpec{
 		intsAttr("target_treeids", "tree of each vote"), intsAttr("target_nodeids", "its leaf"),
 		intsAttr("target_ids", "its target"), floatsAttr("target_weights", "its weight"),
 		ops.IntSpec("n_targets", 1, "number of targets"),
 		ops.ChoiceSpec("aggregate_function", "combination of votes", "SUM", "AVERAGE", "MIN", "MAX"),
-	}
-	if since >= 3 {
-		extra = append(extra, tensorAttr("target_weights_as_tensor", "the same in double precision"))
+		tensorAttr("target_weights_as_tensor", "the same in double precision"),
 	}
 	return ops.Register(&ir.Op{
-		Domain: Domain, Name: "TreeEnsembleRegressor", Since: since,
+		Domain: Domain, Name: "TreeEnsembleRegressor", Since: 3,
 		Doc: "Each tree leads a sample (row of X) to a leaf, which votes for targets. Per target, the votes are " +
 			"summed, or averaged over the trees, or " +
 			"the smallest or largest is taken, base_values is added, and post_transform is applied.",
 		In: ops.Sig("X:T"), Out: ops.Sig("Y:float32[_,_]"), Elems: elems("T", numeric),
-		Attrs: flatAttrs(since, extra...),
+		Attrs: flatAttrs(extra...),
 		Infer: perSample(func(n *ir.Node, d ir.Dim) ([]ir.Type, error) {
 			k := ops.Int(n, "n_targets")
 			if err := limit("n_targets", k); err != nil {
@@ -42,39 +38,45 @@ func treeRegressor(since int) *ir.Op {
 			return perRow(n, bind, listed(n, "nodes_featureids", "target_ids"))
 		},
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-			n := c.Node
-			if err := limit("n_targets", ops.Int(n, "n_targets")); err != nil {
-				return nil, err
-			}
-			targets := int(ops.Int(n, "n_targets"))
-			f, err := flatForest(c, n, "target", targets)
+			e, err := regressor(c, c.Node)
 			if err != nil {
 				return nil, err
-			}
-			base, err := floatsOrTensor(c, n, "base_values")
-			if err != nil {
-				return nil, err
-			}
-			if len(base) != 0 && len(base) != targets {
-				return nil, fmt.Errorf("base_values has %d elements for %d targets", len(base), targets)
 			}
 			var rows [][]float64
-			err = f.eachSample(c, in, func(votes [][]vote) error {
-				if _, err := ops.Elems([]int{len(rows) + 1, targets}); err != nil {
-					return err
-				}
-				sums, _ := aggregate(c, ops.Str(n, "aggregate_function"), votes, targets)
-				for i := range ops.Each(c, len(base)) {
-					sums[i] += base[i]
-				}
-				rows = ops.Append(c, rows, finish(c, ops.Str(n, "post_transform"), sums, alone))
-				return nil
-			})
+			err = e.eachSample(c, in, func(_ int, scores []float64) { rows = ops.Append(c, rows, scores) })
 			if err != nil {
 				return nil, err
 			}
-			return ops.One(joined(c, rows, targets))
+			return ops.One(joined(c, rows, e.Targets))
 		},
 		Along: alongSamples, Tol: ir.Summing,
 	})
+}
+
+// regressor reads the attributes of a regressor.
+func regressor(c *ir.EvalCtx, n *ir.Node) (*Ensemble, error) {
+	if err := limit("n_targets", ops.Int(n, "n_targets")); err != nil {
+		return nil, err
+	}
+	targets := int(ops.Int(n, "n_targets"))
+	e, err := flatForest(c, n, "target", targets)
+	if err != nil {
+		return nil, err
+	}
+	base, err := floatsOrTensor(c, n, "base_values")
+	if err != nil {
+		return nil, err
+	}
+	if len(base) != 0 && len(base) != targets {
+		return nil, fmt.Errorf("base_values has %d elements for %d targets", len(base), targets)
+	}
+	kind := ops.Str(n, "post_transform")
+	e.Scores, e.Combine = targets, combinations[ops.Str(n, "aggregate_function")]
+	e.finish = func(c *ir.EvalCtx, sums []float64, _ []bool) (int, []float64) {
+		for i := range ops.Each(c, len(base)) {
+			sums[i] += base[i]
+		}
+		return 0, finish(c, kind, sums, alone)
+	}
+	return e, nil
 }

@@ -49,7 +49,7 @@ var (
 			e := op(b, "Sub", op(b, "Exp", x), constLike(b, x, 1))
 			return whereNegative(b, x, op(b, "Mul", constLike(b, x, getFloat(n, "alpha")), e))
 		}, floatAttr("alpha", 1, "factor below zero"))
-	Celu = activation("Celu", 12, "max(0, x) + min(0, alpha*(exp(x/alpha)-1)).",
+	Celu = activation("Celu", 28, "max(0, x) + min(0, alpha*(exp(x/alpha)-1)).",
 		func(n *ir.Node, x []scalar.Expr) scalar.Expr { return scalar.Celu(x[0], constOf(n, "alpha")) },
 		func(b *ir.Builder, n *ir.Node, x *ir.Value) *ir.Value {
 			alpha := constLike(b, x, getFloat(n, "alpha"))
@@ -105,6 +105,19 @@ var (
 		func(b *ir.Builder, n *ir.Node, x *ir.Value) *ir.Value {
 			return op(b, "Mul", x, op(b, "Sigmoid", op(b, "Mul", constLike(b, x, getFloat(n, "alpha")), x)))
 		}, floatAttr("alpha", 1, "factor within the sigmoid"))
+	// SwiGLU has no broadcasting.
+	SwiGLU = ops.Register(&ir.Op{
+		Name: "SwiGLU", Since: 28, Doc: "Swish of the gate A, times B.",
+		In: ops.Sig("A:T[...]", "B:T[...]"), Out: ops.Sig("Y:T[...]"), Elems: elems("T", ops.Floats), Tol: ir.Rounding,
+		Attrs: []ir.AttrSpec{floatAttr("alpha", 1, "factor within the sigmoid")},
+		Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
+			return scalar.Mul(scalar.Swish(x[0], constOf(n, "alpha")), x[1])
+		},
+		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
+			gate := attr(b, "Swish", x[:1], ir.A("alpha", getFloat(n, "alpha")))
+			return []*ir.Value{op(b, "Mul", gate, x[1])}
+		},
+	})
 	HardSigmoid = activation("HardSigmoid", 22, "alpha*x+beta, clipped to [0, 1].",
 		func(n *ir.Node, x []scalar.Expr) scalar.Expr {
 			return scalar.HardSigmoid(x[0], constOf(n, "alpha"), constOf(n, "beta"))

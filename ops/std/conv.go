@@ -156,7 +156,11 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Win
 			xOff += (at + from*s) * xStr[i]
 			xStep[i] = xStr[i] * s
 		}
-		if product(count) == 0 {
+		if product(count) == 0 || len(x) == 0 || len(y) == 0 {
+			continue
+		}
+		if len(win) == 1 && xStep[0] == 1 && n*m*cg > 0 { // both follow each other
+			lines(c, y[yOff:], w[t:], x[xOff:], count[0], n, m, group, cg, xs[1], taps, xSize, ySize)
 			continue
 		}
 		var from []int
@@ -185,6 +189,26 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Win
 		}
 	}
 	return y, nil
+}
+
+// lines adds one tap of a convolution along one axis without strides: y, w and x begin with the first elements of it.
+func lines(c *ir.EvalCtx, y, w, x []float64, count, n, m, group, cg, channels, taps, xSize, ySize int) {
+	for s := range n {
+		c.Step(1)
+		for f := range m {
+			out := y[(s*m+f)*ySize:][:count]
+			for ch := range cg {
+				weight := w[(f*cg+ch)*taps]
+				src := x[(s*channels+f/(m/group)*cg+ch)*xSize:][:count]
+				for lo, hi := range ops.Parts(c, count) {
+					part := src[lo:hi]
+					for i, o := range out[lo:hi] {
+						out[lo+i] = o + weight*part[i]
+					}
+				}
+			}
+		}
+	}
 }
 
 // alongConv returns the facts of a convolution. Along a spatial axis, output step o reads input steps o*stride-begin …

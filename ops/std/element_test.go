@@ -85,6 +85,7 @@ func init() {
 			return v
 		}
 	}
+	answers["SwiGLU"] = func(n *ir.Node, x []float64) float64 { return x[0] * sigmoid(getFloat(n, "alpha")*x[0]) * x[1] }
 	answers["Mean"] = func(n *ir.Node, x []float64) float64 { return answers["Sum"](n, x) / float64(len(x)) }
 	answers["Where"] = func(_ *ir.Node, x []float64) float64 {
 		if x[0] != 0 {

@@ -37,6 +37,9 @@ var Gemm = ops.Register(&ir.Op{
 		if okP && okQ && p != q {
 			return nil, fmt.Errorf("shapes %v and %v: inner dimensions %d and %d differ", a.Shape, b.Shape, p, q)
 		}
+		if err := fillsOut(n, 2, out); err != nil {
+			return nil, err
+		}
 		return one(typed(a.Elem, out))
 	},
 	Eval: evalGemm,

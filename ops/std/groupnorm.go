@@ -25,6 +25,13 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 		In: ops.Sig("X:T[N,C,...]", "scale:T["+size+"]", "bias:T["+size+"]"), Out: ops.Sig("Y:T[N,C,...]"),
 		Attrs: append([]ir.AttrSpec{floatAttr("epsilon", f32(1e-5), "added to the variance"),
 			{Name: "num_groups", Kind: ir.AttrInt, Required: true, Doc: "number of groups"}}, attrs...),
+		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
+			groups := getInt(n, "num_groups")
+			if ch, ok := in[1].Known(); groups < 1 || ok && (groups > max(1, ch) || ch%groups != 0) {
+				return nil, fmt.Errorf("X %v: expected channels that divide into %d groups", in, groups)
+			}
+			return in, nil
+		}),
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x, err := need(in, 0, "X")
 			if err != nil {

@@ -32,6 +32,11 @@ var LayerNormalization = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
+		for i := 1; i < 3; i++ {
+			if err := fillsOut(n, i, x.Shape[a:]); err != nil {
+				return nil, err
+			}
+		}
 		row := append(ir.Shape{}, x.Shape...)
 		for i := a; i < len(row); i++ {
 			row[i] = ir.Const(1)

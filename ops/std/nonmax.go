@@ -3,6 +3,8 @@ package std
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -62,7 +64,7 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 						order = ops.Append(c, order, i)
 					}
 				}
-				slices.SortStableFunc(order, func(i, j int) int { c.Step(4); return cmp.Compare(s[j], s[i]) })
+				byScore(c, order, s)
 				var chosen []int
 				for _, i := range order {
 					if int64(len(chosen)) >= most {
@@ -93,6 +95,34 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 	},
 	Tol: ir.Exact,
 }), 10)
+
+// mostPacked is the greatest number of elements that are sorted without a look at whether the evaluation has ended.
+const mostPacked = 1 << 13
+
+// byScore sorts indices of scores, which ascend: the largest score first, equal ones in order.
+func byScore(c *ir.EvalCtx, order []int, s []float64) {
+	packed := !c.Wide && len(order) <= mostPacked
+	for _, i := range order {
+		c.Step(1)
+		packed = packed && s[i] == float64(float32(s[i])) && i < 1<<32
+	}
+	if !packed {
+		slices.SortStableFunc(order, func(i, j int) int { c.Step(4); return cmp.Compare(s[j], s[i]) })
+		return
+	}
+	// A score and its index are one number.
+	keys := ops.Make[uint64](c, len(order))
+	for k, i := range ops.All(c, order) {
+		b := math.Float32bits(float32(s[i]) + 0)
+		b ^= uint32(int32(b)>>31) | 1<<31
+		keys[k] = uint64(^b)<<32 | uint64(i)
+	}
+	c.Step(len(keys) * bits.Len(uint(len(keys))))
+	slices.Sort(keys)
+	for k, v := range ops.All(c, keys) {
+		order[k] = int(uint32(v))
+	}
+}
 
 // scalarReal reads an optional number.
 func scalarReal(c *ir.EvalCtx, in []tensor.Datum, i int, what string, def float64) (float64, error) {

@@ -66,7 +66,7 @@ func inferScaled(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir
 		xs, okX := x.Shape.Known()
 		ss, okS := tensorIn(n, 1).Shape.Known()
 		if !x.NoRank && !tensorIn(n, 1).NoRank && okX && okS {
-			if _, err := scaleAt(n, xs, ss); err != nil {
+			if _, _, err := scaleAt(n, xs, ss); err != nil {
 				return nil, err
 			}
 		}
@@ -75,46 +75,49 @@ func inferScaled(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir
 }
 
 // scaleAt returns a function from the index of an element of the data to that of its scale: one for all, one per index
-// along the axis, or one per block along it.
-func scaleAt(n *ir.Node, x, scale []int) (func(i int) int, error) {
+// along the axis, or one per block along it. From each multiple of run on, so many elements have the same scale.
+func scaleAt(n *ir.Node, x, scale []int) (at func(i int) int, run int, err error) {
 	if len(scale) == 0 || len(scale) == 1 && scale[0] == 1 {
-		return func(int) int { return 0 }, nil
+		return func(int) int { return 0 }, math.MaxInt, nil
 	}
 	a, err := ops.Axis(getInt(n, "axis"), len(x))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	_, size, inner := splitAt(x, a)
 	block := getInt(n, "block_size")
 	switch {
 	case block < 0 || block > math.MaxInt32:
-		return nil, fmt.Errorf("attribute block_size: %d", block)
+		return nil, 0, fmt.Errorf("attribute block_size: %d", block)
 	case block == 0:
 		if len(scale) != 1 || scale[0] != size {
-			return nil, fmt.Errorf("scale %v: expected a scalar, or %d for axis %d of %v", scale, size, a, x)
+			return nil, 0, fmt.Errorf("scale %v: expected a scalar, or %d for axis %d of %v", scale, size, a, x)
 		}
-		return func(i int) int { return i / inner % size }, nil
+		return func(i int) int { return i / inner % size }, max(inner, 1), nil
 	}
 	want := slices.Clone(x)
 	b := int(block)
 	want[a] = (size + b - 1) / b
 	if !slices.Equal(scale, want) {
-		return nil, fmt.Errorf("scale %v: expected %v for blocks of %d along axis %d of %v", scale, want, b, a, x)
+		return nil, 0, fmt.Errorf("scale %v: expected %v for blocks of %d along axis %d of %v", scale, want, b, a, x)
 	}
-	blocks := want[a]
+	blocks, run := want[a], 1
+	if inner == 1 && size%b == 0 {
+		run = b
+	}
 	return func(i int) int {
 		return i/(inner*size)*blocks*inner + i/inner%size/b*inner + i%inner
-	}, nil
+	}, run, nil
 }
 
 // scales reads the scale and the zero point, which is zeros if it is absent.
 func scales(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (scale, zero []float64,
-	at func(int) int, err error) {
+	at func(int) int, run int, err error) {
 	s, err := need(in, 1, "scale")
 	if err != nil {
 		return
 	}
-	if at, err = scaleAt(n, x.Shape(), s.Shape()); err != nil {
+	if at, run, err = scaleAt(n, x.Shape(), s.Shape()); err != nil {
 		return
 	}
 	if scale, err = ops.Float64s(c, s); err != nil {
@@ -123,7 +126,7 @@ func scales(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (sca
 	zero = ops.Make[float64](c, len(scale))
 	if z := ops.Tensor(in, 2); z != nil {
 		if z.Len() != s.Len() {
-			return nil, nil, nil, fmt.Errorf("zero point %v, scale %v: expected as many", z, s)
+			return nil, nil, nil, 0, fmt.Errorf("zero point %v, scale %v: expected as many", z, s)
 		}
 		zero, err = ops.Float64s(c, z)
 	}
@@ -150,7 +153,7 @@ var QuantizeLinear = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		scale, zero, at, err := scales(c, c.Node, in, x)
+		scale, zero, at, _, err := scales(c, c.Node, in, x)
 		if err != nil {
 			return nil, err
 		}
@@ -225,21 +228,42 @@ var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		scale, zero, at, err := scales(c, c.Node, in, x)
+		scale, zero, at, run, err := scales(c, c.Node, in, x)
 		if err != nil {
 			return nil, err
 		}
-		v, err := ops.Float64s(c, x)
-		if err != nil {
-			return nil, err
+		if c.Wide && to == tensor.Float32 {
+			to = tensor.Float64
 		}
-		for i := range ops.Each(c, len(v)) {
-			v[i] = (v[i] - zero[at(i)]) * scale[at(i)]
+		y := ops.New(c, to, x.Shape()...)
+		part := ops.Make[float64](c, min(x.Len(), dequantized))
+		for from := 0; from < x.Len(); from += len(part) {
+			c.Step(len(part))
+			v := part[:min(len(part), x.Len()-from)]
+			if err := x.ReadFloat64s(v, from); err != nil {
+				return nil, err
+			}
+			for i := 0; i < len(v); {
+				k, next := at(from+i), len(v)
+				if rest := run - (from+i)%run; rest < next-i {
+					next = i + rest
+				}
+				z, f := zero[k], scale[k]
+				for ; i < next; i++ {
+					v[i] = (v[i] - z) * f
+				}
+			}
+			if err := y.WriteFloat64s(from, v); err != nil {
+				return nil, err
+			}
 		}
-		return ops.One(ops.Real(c, to, v, x.Shape()...))
+		return []tensor.Datum{y}, nil
 	},
 	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Rounding,
 }), 10, 13, 19, 21, 23)
+
+// dequantized is the number of elements that DequantizeLinear computes at once.
+const dequantized = 4096
 
 // dequantType returns the element type of DequantizeLinear's output.
 func dequantType(n *ir.Node) (tensor.DType, error) {

@@ -12,6 +12,24 @@ import (
 
 var errZeroDelta = errors.New("delta is 0")
 
+// constRange returns the length of a range of floats whose inputs are constants; false for others.
+func constRange(n *ir.Node) (int, bool) {
+	var f [3]float64
+	for i := range f {
+		v := n.In(i)
+		if v == nil || v.Const == nil || v.Const.Len() != 1 || !v.Const.DType().IsFloat() {
+			return 0, false
+		}
+		x, err := v.Const.Float64s()
+		if err != nil {
+			return 0, false
+		}
+		f[i] = x[0]
+	}
+	count := math.Ceil((f[1] - f[0]) / f[2])
+	return max(0, int(count)), f[2] != 0 && count <= ops.MaxElems
+}
+
 // Range returns a range of numbers.
 var Range = ops.Register(&ir.Op{
 	Name: "Range", Since: 11,
@@ -25,6 +43,9 @@ var Range = ops.Register(&ir.Op{
 			return nil, err
 		}
 		elem, size := n.In(0).Elem(), ir.Unknown
+		if k, ok := constRange(n); ok {
+			return one(typed(elem, ir.Shape{ir.Const(int64(k))}))
+		}
 		if elem.IsInt() {
 			var v [3]ir.Dim
 			for i := range v {

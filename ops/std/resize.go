@@ -55,8 +55,11 @@ func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.O
 				return nil, err
 			}
 			out := slices.Clone(in)
+			kept := keptDims(n, in)
 			for i, a := range axes {
-				out[a] = resizedDim(n, in, i, a)
+				if out[a] = resizedDim(n, in, i, a); i < len(kept) {
+					out[a] = kept[i]
+				}
 			}
 			return out, nil
 		}),
@@ -124,6 +127,32 @@ func resizeAxes(n *ir.Node, rank int) ([]int, error) {
 		axes[i], _ = ops.Axis(a, rank)
 	}
 	return axes, nil
+}
+
+// keptDims returns the sizes of the resized axes where they follow from all of them and from constants; nil otherwise.
+func keptDims(n *ir.Node, in ir.Shape) (dims []ir.Dim) {
+	shape, ok := in.Known()
+	if p := getStr(n, "keep_aspect_ratio_policy"); !ok || p == "stretch" || p == "" {
+		return nil
+	}
+	given := make([]tensor.Datum, len(n.Inputs))
+	for i, v := range n.Inputs[1:] {
+		if v == nil {
+			continue
+		}
+		if v.Const == nil {
+			return nil
+		}
+		given[i+1] = v.Const
+	}
+	plan, err := resamplings(n, given, shape)
+	if err != nil {
+		return nil
+	}
+	for _, r := range plan {
+		dims = append(dims, ir.Const(int64(r.size)))
+	}
+	return dims
 }
 
 // constScales returns the scales if they are constants.
@@ -510,31 +539,65 @@ func (f *filter) nearestTo(at, scale float64) float64 {
 	return math.Ceil(at - 0.5)
 }
 
-// pickNearest selects elements of any type.
-func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan []resampling) ([]tensor.Datum, error) {
-	rank := x.Rank()
-	from := make([][]int, rank) // per axis and index: the element's offset, or -1 outside
-	strides := ops.Strides(x.Shape())
-	for a, d := range x.Shape() {
+// nearestAxes returns, for each axis and index of the result, the index of the element there, or -1 where it is outside of
+// the region of interest, and whether there are such.
+func nearestAxes(c *ir.EvalCtx, f *filter, shape []int, plan []resampling) (from [][]int, beyond bool) {
+	from = make([][]int, len(shape))
+	for a, d := range shape {
+		from[a] = ops.Make[int](c, d)
 		for o := range ops.Each(c, d) {
-			from[a] = append(from[a], o*strides[a])
+			from[a][o] = o
 		}
 	}
-	beyond := false
 	for _, r := range plan {
-		d := x.Dim(r.axis)
+		d := shape[r.axis]
 		if r.scale == 1 && r.size == d && r.from == 0 && r.to == 1 {
 			continue
 		}
 		list := ops.Make[int](c, r.size)
 		for o := range ops.Each(c, len(list)) {
 			at, outside := f.place(r, d, o)
-			list[o] = int(min(max(f.nearestTo(at, r.scale), 0), float64(d-1))) * strides[r.axis]
+			list[o] = int(min(max(f.nearestTo(at, r.scale), 0), float64(d-1)))
 			if outside {
 				list[o], beyond = -1, true
 			}
 		}
 		from[r.axis] = list
+	}
+	return from, beyond
+}
+
+// NearestPlan returns, for each axis and index of the result of a Resize node of mode nearest, the index of the element of a
+// tensor of the given shape that is there, or -1 for the extrapolation value, which it returns, too. It does not read the first
+// input, in[0].
+func NearestPlan(n *ir.Node, in []tensor.Datum, shape []int) (axes [][]int, beyond float64, err error) {
+	plan, err := resamplings(n, in, shape)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := newFilter(n)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, r := range plan {
+		if r.size > ops.MaxElems>>10 {
+			return nil, 0, fmt.Errorf("axis %d would have %d elements", r.axis, r.size)
+		}
+	}
+	axes, _ = nearestAxes(nil, f, shape, plan)
+	return axes, f.beyond, nil
+}
+
+// pickNearest selects elements of any type.
+func pickNearest(c *ir.EvalCtx, f *filter, x *tensor.Tensor, shape []int, plan []resampling) ([]tensor.Datum, error) {
+	rank := x.Rank()
+	from, beyond := nearestAxes(c, f, x.Shape(), plan) // per axis and index: the element's offset, or -1 outside
+	for a, d := range ops.Strides(x.Shape()) {
+		for i, o := range ops.All(c, from[a]) {
+			if o > 0 {
+				from[a][i] = o * d
+			}
+		}
 	}
 	out, err := alloc(c, x.DType(), shape)
 	if err != nil {

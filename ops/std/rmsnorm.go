@@ -17,8 +17,11 @@ var RMSNormalization = ops.Register(&ir.Op{
 		floatAttr("epsilon", f32(1e-5), "added to the mean square"),
 		intAttr("stash_type", 1, "element type of the computation")},
 	Infer: inferAs(elemOf(1), func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
-		_, err := ops.Axis(getInt(n, "axis"), len(in))
-		return in, err
+		a, err := ops.Axis(getInt(n, "axis"), len(in))
+		if err != nil {
+			return nil, err
+		}
+		return in, fillsOut(n, 1, in[a:])
 	}),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, err := need(in, 0, "X")

@@ -155,6 +155,28 @@ func inferBroadcast(elem func(*ir.Node) tensor.DType) func(*ir.Node) ([]ir.Type,
 	}
 }
 
+// fillsOut refuses an input that does not broadcast to a shape, as far as its type tells.
+func fillsOut(n *ir.Node, i int, to ir.Shape) error {
+	t := tensorIn(n, i)
+	if t == nil || t.NoRank {
+		return nil
+	}
+	extra := len(to) - len(t.Shape)
+	for k, d := range t.Shape {
+		size, known := d.Known()
+		if extra < 0 {
+			break
+		}
+		if want, ok := to[extra+k].Known(); known && ok && size != 1 && size != want {
+			extra = -1
+		}
+	}
+	if extra < 0 {
+		return fmt.Errorf("input %d %v does not broadcast to %v", i, t, to)
+	}
+	return nil
+}
+
 func elemOf(i int) func(*ir.Node) tensor.DType {
 	return func(n *ir.Node) tensor.DType { return n.In(i).Elem() }
 }

@@ -1,6 +1,7 @@
 package std
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -56,29 +57,22 @@ var TopK = ops.Register(&ir.Op{
 		if k < 0 || k > int64(x.Dim(a)) {
 			return nil, fmt.Errorf("K: %d of %d elements along axis %d", k, x.Dim(a), a)
 		}
-		order, err := ordering(c, x, getInt(c.Node, "largest") != 0)
-		if err != nil {
-			return nil, err
-		}
 		shape := slices.Clone(x.Shape())
 		shape[a] = int(k)
 		out := ops.New(c, x.DType(), shape...)
 		pos := ops.Make[int64](c, product(shape))
 		outer, n, inner := splitAt(x.Shape(), a)
-		m, row := newMover(c, out, x), ops.Make[int](c, n)
+		if k > 0 {
+			if err := largestOf(c, x, pos, outer, n, inner, int(k), getInt(c.Node, "largest") != 0); err != nil {
+				return nil, err
+			}
+		}
+		m := newMover(c, out, x)
 		for o := range outer {
 			c.Step(1)
-			for i := range inner {
-				c.Step(1)
-				for j := range ops.Each(c, len(row)) {
-					row[j] = (o*n+j)*inner + i
-				}
-				slices.SortStableFunc(row, order)
-				for j, p := range ops.All(c, row[:k]) {
-					at := (o*int(k)+j)*inner + i
-					m.copy(at, p, 1)
-					pos[at] = int64(p / inner % n)
-				}
+			for j := range ops.Each(c, int(k)*inner) {
+				at := o*int(k)*inner + j
+				m.copy(at, (o*n+int(pos[at]))*inner+j%inner, 1)
 			}
 		}
 		return []tensor.Datum{out, tensor.FromSlice(pos, shape...)}, nil
@@ -89,6 +83,99 @@ var TopK = ops.Register(&ir.Op{
 	}),
 	Tol: ir.Exact,
 })
+
+// largestOf finds the indices of the k largest or smallest elements of each row along the middle one of three axes.
+func largestOf(c *ir.EvalCtx, x *tensor.Tensor, pos []int64, outer, n, inner, k int, largest bool) error {
+	switch x.DType() {
+	case tensor.Int64:
+		topOf(c, tensor.Data[int64](x), pos, outer, n, inner, k, largest)
+	case tensor.Int32:
+		topOf(c, tensor.Data[int32](x), pos, outer, n, inner, k, largest)
+	case tensor.Uint64:
+		topOf(c, tensor.Data[uint64](x), pos, outer, n, inner, k, largest)
+	case tensor.Float32:
+		topOf(c, tensor.Data[float32](x), pos, outer, n, inner, k, largest)
+	default:
+		v, err := ops.Float64s(c, x)
+		if err != nil {
+			return err
+		}
+		topOf(c, v, pos, outer, n, inner, k, largest)
+	}
+	return nil
+}
+
+// topOf is largestOf for elements of one type. Of each row it keeps the first k in order, in a heap with the last of them
+// at the top, which most others do not precede.
+func topOf[T int32 | int64 | uint64 | float32 | float64](c *ir.EvalCtx, v []T, pos []int64, outer, n, inner, k int,
+	largest bool) {
+	heap := ops.Make[int](c, k)
+	for o := range outer {
+		for i := range inner {
+			c.Step(1)
+			row := v[o*n*inner+i:]
+			compare := func(p, q int) int { // cmp.Compare has NaN first
+				a, b := row[p*inner], row[q*inner]
+				switch {
+				case a == b:
+				case a != a || b != b:
+					if a != a && b != b {
+						break
+					}
+					return cmp.Compare(b, a) * sign(!largest)
+				default:
+					return cmp.Compare(a, b) * sign(!largest)
+				}
+				return p - q
+			}
+			sink := func(heap []int, at int) {
+				c.Step(4 * bits.Len(uint(len(heap))))
+				for child := 2*at + 1; child < len(heap); child = 2*at + 1 {
+					if child+1 < len(heap) && compare(heap[child], heap[child+1]) < 0 {
+						child++
+					}
+					if compare(heap[at], heap[child]) >= 0 {
+						return
+					}
+					heap[at], heap[child] = heap[child], heap[at]
+					at = child
+				}
+			}
+			for j := range ops.Each(c, k) {
+				heap[j] = j
+			}
+			for j := k/2 - 1; j >= 0; j-- {
+				sink(heap, j)
+			}
+			for lo, hi := range ops.Parts(c, n) {
+				for j := max(lo, k); j < hi; j++ {
+					if x, last := row[j*inner], row[heap[0]*inner]; largest && x <= last || !largest && x >= last {
+						continue
+					}
+					if compare(j, heap[0]) < 0 {
+						heap[0] = j
+						sink(heap, 0)
+					}
+				}
+			}
+			for left := k - 1; left > 0; left-- {
+				heap[0], heap[left] = heap[left], heap[0]
+				sink(heap[:left], 0)
+			}
+			for j, p := range ops.All(c, heap) {
+				pos[(o*k+j)*inner+i] = int64(p)
+			}
+		}
+	}
+}
+
+// sign is 1, or -1 where it is not positive.
+func sign(positive bool) int {
+	if positive {
+		return 1
+	}
+	return -1
+}
 
 // ordering returns a function that compares elements of x by their offsets: the largest first, or the smallest. NaN
 // counts as the largest.

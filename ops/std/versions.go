@@ -34,7 +34,7 @@ func init() {
 	same([]int{11, 12}, GatherND)
 	same([]int{7, 9, 11}, Gemm)
 	same([]int{7, 9}, Greater, Less)
-	same([]int{12}, GreaterOrEqual, LessOrEqual)
+	same([]int{12}, Celu, GreaterOrEqual, LessOrEqual)
 	same([]int{1, 13, 14, 16, 19, 21, 23}, Identity)
 	same([]int{1, 11, 13, 16, 19, 21, 23}, If, Loop)
 	same([]int{10}, IsInf, Mod, ThresholdedRelu)

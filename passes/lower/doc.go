@@ -34,7 +34,7 @@ import (
 const (
 	MinOpset     = 13
 	DefaultOpset = 17
-	MaxOpset     = 27 // the newest version in ops/std
+	MaxOpset     = 28 // the newest version in ops/std
 )
 
 // Options are the options of Lower.

@@ -247,6 +247,10 @@ func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) (
 		ok: make([]bool, n), work: make([]tally, n), read: make([]uint, n)}
 	_, f.left = run.Search().Left()
 	f.failed.Store(int64(n))
+	if c := f.lost(); c >= 0 {
+		return nil, fmt.Sprintf("the kernel of channel %d is not a sum of decaying exponentials: it has more than %d "+
+			"independent states", c, mostStates)
+	}
 	var next atomic.Int64
 	// A step of a fit, such as a decomposition of a matrix, takes up to a second.
 	err := passes.Apart(run.Done(), func() {
@@ -271,6 +275,28 @@ func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) (
 		return nil, "its kernels are not fitted: " + err.Error()
 	}
 	return f.result()
+}
+
+// lost returns the first of a few channels that cannot be fitted, and -1 where that takes a fit to know.
+func (f *fitting) lost() int {
+	if f.poles != nil {
+		return -1
+	}
+	n, lost := len(f.taps), -1
+	work := tally{ctx: f.run.Done(), left: min(f.left, fitWork)}
+	_ = passes.Apart(work.ctx, func() { // where the run has ended, fitAll says so
+		for _, c := range slices.Compact([]int{0, n / 2, n - 1}) {
+			if leastStates(f.taps[c], &work) > mostStates {
+				lost = c
+				return
+			}
+		}
+	})
+	if work.ctx.Err() != nil || f.run.Search().Spend(work.spent) != nil {
+		return -1
+	}
+	f.left -= work.spent
+	return lost
 }
 
 // channel fits one channel.

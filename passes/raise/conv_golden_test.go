@@ -14,7 +14,7 @@ import (
 // TestConvForms runs the passes for convolutions on the graphs in testdata/<pass>. It compares the operators in order
 // and the types of their results, but not fitted numbers, whose last digits depend on the machine.
 func TestConvForms(t *testing.T) {
-	for _, p := range []*passes.Pass{raise.Shapes, raise.Conv, raise.DFT, raise.Toeplitz} {
+	for _, p := range []*passes.Pass{raise.Shapes, raise.Conv, raise.DFT, raise.Toeplitz, raise.RunningSum} {
 		passtest.Golden(t, p, passtest.Case{Tol: 2e-6, Dims: []map[string]int64{{"B": 2, "L": 50}}, Show: operators})
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // convolutions are the passes that recognize long convolutions, after those that prepare the graph.
-var convolutions = []*passes.Pass{Upgrade, Shapes, Conv, DFT, Toeplitz}
+var convolutions = []*passes.Pass{Upgrade, Shapes, Conv, DFT, Toeplitz, RunningSum}
 
 // Conv raises long depthwise convolutions.
 var Conv = &passes.Pass{
@@ -184,6 +184,11 @@ func (s *surroundings) build(g *ir.Graph, anchor *ir.Node, r *region, res *respo
 	m, miss := res.model(s.run, s.poles(r, res))
 	if miss != nil {
 		return nil, miss
+	}
+	if anchor.Op.FullName() == "CumSum" {
+		if m := m.notDecaying(); m != nil {
+			return nil, m
+		}
 	}
 	b := passes.Edit(g)
 	b.Scope(anchor.Scope)

@@ -35,7 +35,7 @@ var affine = map[string]int{
 	"Flatten": inFirst, "Slice": inFirst, "Gather": inFirst, "GatherElements": inFirst, "Expand": inFirst,
 	"Tile": inFirst, "Split": inFirst, "ReverseSequence": inFirst, "Pad": inFirst, "Cast": inFirst,
 	"Neg": inFirst, "Div": inFirst, "Add": inAll, "Sub": inAll, "Sum": inAll, "Concat": inAll, "Mul": inOne,
-	"Conv": inFirst, "MatMul": inOne, "DFT": inFirst, "com.microsoft.Rfft": inFirst,
+	"Conv": inFirst, "MatMul": inOne, "Einsum": inOne, "CumSum": inFirst, "DFT": inFirst, "com.microsoft.Rfft": inFirst,
 	"com.microsoft.Irfft": inFirst, "com.microsoft.ComplexMul": inOne,
 	"com.microsoft.ComplexMulConj": inFirst, "essm.LongConv": inFirst,
 }
@@ -47,14 +47,16 @@ type surroundings struct {
 	index map[*ir.Node]int
 	uses  map[*ir.Value][]ir.Use
 	fixed map[*ir.Value]bool
-	along map[*ir.Node]bool // whether a MatMul may act along time
+	along map[*ir.Node]bool // whether a MatMul or an Einsum may act along time
+	// unread tells why the matrix of such a product was not read.
+	unread map[*ir.Node]string
 	// memory bounds the probe of one region.
 	memory *ir.Budget
 }
 
 func surroundingsOf(run *passes.Context, g *ir.Graph) *surroundings {
 	s := &surroundings{run: run, g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{},
-		along: map[*ir.Node]bool{}}
+		along: map[*ir.Node]bool{}, unread: map[*ir.Node]string{}}
 	for i, n := range g.Nodes { // in order: inputs precede outputs
 		s.index[n] = i
 		fixed := !n.Op.Random && len(n.Subgraphs()) == 0
@@ -95,7 +97,7 @@ func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
 		return nil, false
 	}
 	switch n.Op.FullName() {
-	case "MatMul":
+	case "MatMul", "Einsum":
 		return in, s.alongSteps(n)
 	case "Cast":
 		return in, isReal(n.Outputs[0].Elem()) && isReal(in[0].Elem())
@@ -128,9 +130,9 @@ func notDepthwise(n *ir.Node) string {
 func (s *surroundings) alongSteps(n *ir.Node) bool {
 	ok, known := s.along[n]
 	if !known {
-		ok = slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
-			return v != nil && s.isFixed(v) && nearlyToeplitz(s.run, v)
-		})
+		for i := range n.Inputs {
+			ok = ok || s.nearlyToeplitz(n, i)
+		}
 		s.along[n] = ok
 	}
 	return ok

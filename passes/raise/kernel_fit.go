@@ -1,10 +1,12 @@
 package raise
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/cmplx"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -117,17 +119,18 @@ func fitExponentials(k []float64, work *tally) (best exponentials, ok bool) {
 		body = k[:max(n, min(len(k), 2*minTaps))]
 	}
 	least := 0 // the states that a fit needs
+	sure := sync.OnceValue(func() int { return leastStates(body, work) })
 	for _, size := range []int{48, 160, 6 * maxPoles} {
 		if size = min(size, len(body)/2); !work.take(workOfPencil(size)) {
 			break
 		}
 		p, ok := newPencil(body, size)
 		if ok {
-			if least = max(least, p.least(norm, peak)); least > 2*maxPoles {
+			if least = max(least, p.least(norm, peak)); least > mostStates {
 				break
 			}
 			var e exponentials
-			if e, ok = fitSize(k, body, p, least, norm, peak, work); ok {
+			if e, ok = fitSize(k, body, p, least, sure, norm, peak, work); ok {
 				return e, true
 			}
 			if residual(k, e) < residual(k, best) {
@@ -141,8 +144,10 @@ func fitExponentials(k []float64, work *tally) (best exponentials, ok bool) {
 	return best, false
 }
 
-// fitSize tries a pencil at the ranks that its singular values suggest, in ascending order from the given one.
-func fitSize(k, body []float64, p *pencil, from int, norm, peak float64, work *tally) (best exponentials, ok bool) {
+// fitSize tries a pencil at the ranks that its singular values suggest, in ascending order from the given one. After the
+// first that fails, it tries those that sure allows.
+func fitSize(k, body []float64, p *pencil, from int, sure func() int, norm, peak float64,
+	work *tally) (best exponentials, ok bool) {
 	least := norm
 	good := func(e exponentials, ok bool) bool {
 		return ok && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak
@@ -151,17 +156,18 @@ func fitSize(k, body []float64, p *pencil, from int, norm, peak float64, work *t
 	if len(k) <= shortKernel { // the states of a short window are hard to tell apart, but many ranks can be tried
 		steps, far = 16, 0.1
 	}
-	short := len(k) <= shortKernel
+	short, tried := len(k) <= shortKernel, false
 	for _, r := range p.ranks(short) {
 		if r > 2*maxPoles || 4*r > len(k) || 4*r > 3*len(p.s) && len(p.s) < len(body)/2 || short && r > from+moreRanks {
 			break
 		}
-		if r < from {
+		if r < from || tried && r < sure() {
 			continue
 		}
 		if !work.take(workOfPoles(len(p.s), r) + workOfFit(len(k), r)) {
 			break
 		}
+		tried = true
 		poles, ok := p.poles(r)
 		if !ok || len(poles) > maxPoles {
 			continue
@@ -296,6 +302,39 @@ func (p *pencil) least(norm, peak float64) int {
 		r++
 	}
 	return r
+}
+
+// mostStates bounds the states that a fit to a kernel may have: those of maxPoles pairs.
+const mostStates = 2 * maxPoles
+
+// leastStates returns the least number of states of a sum of exponentials that comes near a kernel, by the singular values of
+// its Hankel matrix: far less work than a fit that fails. The matrix is symmetric, so they are its eigenvalues. It
+// returns 0 where the work does not suffice.
+func leastStates(k []float64, work *tally) int {
+	size := min(6*maxPoles, len(k)/2)
+	if size < 2 || !work.take(workOfPencil(size)/16) {
+		return 0
+	}
+	at := offsets(len(k)/2, size)
+	h := mat.NewSymDense(len(at), nil)
+	times := make([]int, len(k))
+	for i, r := range at {
+		for j, c := range at {
+			if times[r+c]++; i <= j {
+				h.SetSym(i, j, k[r+c])
+			}
+		}
+	}
+	var e mat.EigenSym
+	if !e.Factorize(h, false) {
+		return 0
+	}
+	p := &pencil{s: e.Values(nil), often: slices.Max(times)}
+	for i, v := range p.s {
+		p.s[i] = math.Abs(v)
+	}
+	slices.SortFunc(p.s, func(a, b float64) int { return cmp.Compare(b, a) })
+	return p.least(norms(k))
 }
 
 // rank returns the number of singular values above cut times the largest.

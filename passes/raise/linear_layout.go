@@ -49,7 +49,7 @@ var layoutRules = sync.OnceValue(func() *Set {
 			Name: "transpose-" + op, Doc: "two equal transposes before an elementwise operator are one behind it",
 			Pattern: Op(op, turned("x", "t"), turned("y", "u")),
 			Check: func(m *Match) string {
-				if !slices.Equal(permOf(m.Node("t")), permOf(m.Node("u"))) {
+				if !slices.Equal(ops.Permutation(m.Node("t")), ops.Permutation(m.Node("u"))) {
 					return passes.Leave
 				}
 				return ""
@@ -74,13 +74,13 @@ var layoutRules = sync.OnceValue(func() *Set {
 				Doc:     "a constant beside a transpose is transposed by the inverse order",
 				Pattern: Op(op, in...),
 				Check: func(m *Match) string {
-					if m.Val("k").Const.Rank() > len(m.Val("x").Shape()) {
-						return passes.Leave
+					if x := m.Val("x"); x.Const != nil || m.Val("k").Const.Rank() > len(x.Shape()) {
+						return passes.Leave // two constants would take turns without end; folding has them
 					}
 					return ""
 				},
 				Make: func(b *ir.Builder, m *Match) []*ir.Value {
-					in := []*ir.Value{m.Val("x"), turnedBack(b, m.Val("k"), permOf(m.Node("t")))}
+					in := []*ir.Value{m.Val("x"), turnedBack(b, m.Val("k"), ops.Permutation(m.Node("t")))}
 					if m.Root.In(0) == m.Val("k") {
 						slices.Reverse(in)
 					}
@@ -138,7 +138,7 @@ func pickRules(facts map[*ir.Value]ir.Fact) *Set {
 		}
 		perm := []int64{0, 1, 2}
 		if t := m.Node("turn"); t != nil {
-			perm = permOf(t)
+			perm = ops.Permutation(t)
 		}
 		rest := slices.Delete(slices.Clone(perm), a, a+1)
 		return perm[a] == 1 && slices.IsSorted(rest)

@@ -161,9 +161,18 @@ func outputsOf(n *ir.Node) int {
 // turned returns the transpose of a constant matrix as a constant.
 func turned(b *ir.Builder, w *ir.Value) *ir.Value {
 	rows, columns := w.Const.Dim(0), w.Const.Dim(1)
-	if w.Elem() == tensor.Float32 {
-		t := tensor.New(tensor.Float32, columns, rows)
+	switch d := w.Elem(); d {
+	case tensor.Float32:
+		t := tensor.New(d, columns, rows)
 		transpose(tensor.Data[float32](t), tensor.Data[float32](w.Const), rows, columns)
+		return b.Const(w.Name, t)
+	case tensor.Float16:
+		t := tensor.New(d, columns, rows)
+		transpose(tensor.Data[tensor.F16](t), tensor.Data[tensor.F16](w.Const), rows, columns)
+		return b.Const(w.Name, t)
+	case tensor.BFloat16:
+		t := tensor.New(d, columns, rows)
+		transpose(tensor.Data[tensor.BF16](t), tensor.Data[tensor.BF16](w.Const), rows, columns)
 		return b.Const(w.Name, t)
 	}
 	x, err := w.Const.Float64s()
@@ -182,7 +191,7 @@ func turned(b *ir.Builder, w *ir.Value) *ir.Value {
 }
 
 // transpose works in blocks, whose columns fit in the first cache.
-func transpose[T float32 | float64](y, x []T, rows, columns int) {
+func transpose[T float32 | float64 | tensor.F16 | tensor.BF16](y, x []T, rows, columns int) {
 	const block = 32
 	for top := 0; top < rows; top += block {
 		bottom := min(top+block, rows)
@@ -216,7 +225,7 @@ func splitLinear(g *ir.Graph) (int, error) {
 		parts, ok := partsOf(n)
 		axis := len(x.Shape()) - 1
 		if turn != nil {
-			axis = slices.Index(permOf(turn), int64(axis))
+			axis = slices.Index(ops.Permutation(turn), int64(axis))
 		}
 		if ok && b == nil {
 			b, uses = passes.Edit(g), g.Uses()
@@ -257,19 +266,11 @@ func onlyParts(uses []ir.Use) bool {
 
 // rowsOf returns rows lo to hi-1 of a constant.
 func rowsOf(b *ir.Builder, v *ir.Value, lo, hi int) *ir.Value {
-	x, err := v.Const.Float64s()
-	if err != nil {
-		b.Fail(err)
-		return nil
-	}
 	shape := slices.Clone(v.Const.Shape())
-	row := len(x) / max(1, shape[0])
+	row := v.Const.Len() / max(1, shape[0])
 	shape[0] = hi - lo
-	t, err := tensor.FromFloat64s(v.Elem(), x[lo*row:hi*row], shape...)
-	if err != nil {
-		b.Fail(err)
-		return nil
-	}
+	t := tensor.New(v.Elem(), shape...)
+	copy(t.Bytes(), v.Const.Part(lo*row, hi*row).Bytes())
 	return b.Const(v.Name, t)
 }
 

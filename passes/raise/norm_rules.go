@@ -235,19 +235,9 @@ func perFeature(m *Match) ([]float64, bool) {
 	}
 	axis := rank - 1
 	if t := m.Node("transpose"); t != nil {
-		axis = slices.Index(permOf(t), int64(rank-1))
+		axis = slices.Index(ops.Permutation(t), int64(rank-1))
 	}
 	return alongAxis(m.Val("k"), rank, axis, norm.In(1).Const.Len())
-}
-
-// permOf returns a Transpose's order of axes, which without the attribute is the opposite one.
-func permOf(n *ir.Node) []int64 {
-	rank := len(n.Outputs[0].Shape())
-	def := make([]int64, rank)
-	for i := range def {
-		def[i] = int64(rank - 1 - i)
-	}
-	return n.Attrs.Ints("perm", def)
 }
 
 // batchNorm replaces a batch norm with fixed statistics by one over the last axis.

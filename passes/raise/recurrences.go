@@ -4,7 +4,7 @@ import "github.com/essmc/essmc/passes"
 
 // The passes that recognize recurrences, and the passes that recognize other layers.
 var (
-	recurrences = []*passes.Pass{RaiseScan, RaiseLoop, RaiseUnrolled}
-	layers      = []*passes.Pass{passes.Fold, passes.Canonicalize, passes.CSE, RaiseSelective, RaiseActivation, RaiseNorm, RaiseLinear,
-		RaiseLayout, RaiseReverse}
+	recurrences = []*passes.Pass{RaiseScan, RaiseLoop, RaiseUnrolled, RaiseParallelSystem}
+	layers      = []*passes.Pass{Integers, passes.Fold, passes.Canonicalize, passes.CSE, RaiseSelective, RaiseParallel,
+		RaiseActivation, RaiseNorm, RaiseLinear, RaiseLayout, RaiseReverse}
 )

@@ -24,6 +24,8 @@ type draft struct {
 	initial []*ir.Value
 	final   []*ir.Value             // values of the graph that the final states replace; nil: unused
 	alias   map[*ir.Value]*ir.Value // from a value of the step to its equal outside
+
+	parallel bool // node computes one of the results
 }
 
 // stepValue is a value of one step with its shape in the step.
@@ -82,6 +84,11 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 	if sys == nil {
 		return nil, why
 	}
+	return d.build(g, b, at, sys)
+}
+
+// build builds a scan for a cell that has been read.
+func (d *draft) build(g *ir.Graph, b *ir.Builder, at *cell, sys *system) (*raised, error) {
 	for i, o := range sys.outputs {
 		if q := &d.out[i]; q.time < 0 {
 			if q.time += len(o.at.shape); !q.kept {
@@ -109,6 +116,7 @@ func (d *draft) raise(g *ir.Graph, b *ir.Builder) (*raised, error) {
 			keep = append(keep, init != nil || d.final[i] != nil)
 		}
 	}
+	var err error
 	if r.plan, err = newPlan(d.run, sys, keep); err != nil {
 		return nil, err
 	}

@@ -36,38 +36,81 @@ type projector struct {
 	c    *cell
 	bind map[string]int64 // sizes for the open dimensions of batch and time; that of time is 1
 	uses map[*ir.Value][]ir.Use
-	// length and batch are the open dimensions.
+	// length and batch are the dimensions of time and samples; steps and samples of fixed numbers are told by these.
 	length, batch ir.Dim
 	body          map[*ir.Node]bool // the recurrence's node and the nodes of its body
+}
+
+func cloned(bind map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	maps.Copy(out, bind)
+	return out
+}
+
+func known(d ir.Dim) bool {
+	_, ok := d.Known()
+	return ok
 }
 
 // project moves projections around the draft into its system. It changes the draft, the cell and the system
 // accordingly.
 func (d *draft) project(g *ir.Graph, c *cell, s *system) {
-	if c.single() || len(c.bind) != 1 || len(d.results) == 0 {
+	if c.single() || len(c.bind) != 1 && !d.parallel || len(d.results) == 0 {
 		return
 	}
 	first := d.in[0]
-	length, ok := first.v.Shape()[first.time].Symbol()
-	if _, batch := c.bind[length]; !ok || batch {
+	length := first.v.Shape()[first.time]
+	name, open := length.Symbol()
+	if _, batch := c.bind[name]; batch || !open && !known(length) {
 		return
 	}
 	for _, q := range d.in {
-		if q.reversed != first.reversed || !q.v.Shape()[q.time].Equal(ir.Sym(length)) {
+		if q.reversed != first.reversed || !q.v.Shape()[q.time].Equal(length) {
 			return
 		}
 	}
-	p := &projector{d: d, g: g, c: c, bind: maps.Clone(c.bind), uses: g.Uses(), length: ir.Sym(length)}
+	p := &projector{d: d, g: g, c: c, bind: cloned(c.bind), uses: g.Uses(), length: length}
+	if p.batch = ir.Const(int64(c.samples)); len(c.bind) == 0 && first.v.Shape()[first.full(c.inputs[0].batch)].Equal(length) {
+		return
+	}
 	for symbol := range c.bind {
 		p.batch = ir.Sym(symbol)
 	}
-	p.bind[length] = 1
-	p.body = map[*ir.Node]bool{d.node: true}
+	if open {
+		p.bind[name] = 1
+	}
+	p.body = map[*ir.Node]bool{}
+	if d.parallel { // all that leads from the inputs to the results goes with it
+		p.scanned()
+	} else {
+		p.body[d.node] = true
+	}
 	for _, sub := range d.node.Subgraphs() {
 		_ = sub.Walk(func(_ *ir.Graph, n *ir.Node) error { p.body[n] = true; return nil })
 	}
 	p.before(s)
 	p.behind(s)
+}
+
+// scanned adds the nodes between the inputs and the results to the body.
+func (p *projector) scanned() {
+	stop := map[*ir.Value]bool{}
+	for _, q := range p.d.in {
+		stop[q.v] = true
+	}
+	var visit func(v *ir.Value)
+	visit = func(v *ir.Value) {
+		if v == nil || v.Def == nil || stop[v] || p.body[v.Def] {
+			return
+		}
+		p.body[v.Def] = true
+		for _, w := range v.Def.Inputs {
+			visit(w)
+		}
+	}
+	for _, v := range p.d.results {
+		visit(v)
+	}
 }
 
 // whole describes the sequence v as a step of length 1 that keeps its axis of time.
@@ -78,7 +121,9 @@ func (p *projector) whole(v *ir.Value, time, batch int) (slot, bool) {
 		if err != nil {
 			return slot{}, false
 		}
-		shape[i] = int(n)
+		if shape[i] = int(n); d.Equal(p.length) && i == time {
+			shape[i] = 1
+		}
 	}
 	ok := time != batch && time < len(shape) && batch < len(shape) && shape[time] == 1 && shape[batch] == p.c.samples
 	return slot{v, shape, batch}, ok
@@ -149,8 +194,14 @@ func follow(n *ir.Node, facts map[*ir.Value][2]ir.Fact) ([2]ir.Fact, bool) {
 
 // facts returns the facts of a sequence with these axes.
 func (p *projector) facts(time, batch int) [2]ir.Fact {
-	t, _ := p.length.Symbol()
-	b, _ := p.batch.Symbol()
+	t, open := p.length.Symbol()
+	if !open {
+		t = "steps of a fixed number"
+	}
+	b, open := p.batch.Symbol()
+	if !open {
+		b = "samples of a fixed number"
+	}
 	return [2]ir.Fact{{Symbol: t, Axis: time, Stride: 1}, {Symbol: b, Axis: batch, Stride: 1}}
 }
 
@@ -423,6 +474,9 @@ func (p *projector) behind(s *system) {
 	for _, n := range p.g.Nodes {
 		if len(nodes) == maxProjected {
 			break
+		}
+		if p.body[n] {
+			continue
 		}
 		in, ok := admits(p.d.run, n)
 		inside, known := false, true

@@ -19,10 +19,12 @@ type along struct {
 // varying is a recurrence s[t] = decay[t]·s[t-1] + enter[t], element by element, from zeros, as exporters write it.
 type varying struct {
 	run          *passes.Context
-	decay, enter along // with the axes of the state and that of time
-	read         along // outputs are the product of the state, a matrix for each sample, with this vector; v nil: the state
-	column       bool  // an output of a product is (samples, features, 1)
-	result       along // the outputs of all steps
+	decay, enter along     // with the axes of the state and that of time
+	read         along     // outputs are the product of the state, a matrix for each sample, with this vector; v nil: the state
+	column       bool      // an output of a product is (samples, features, 1)
+	result       along     // the outputs of all steps
+	backward     bool      // s[t] = decay[t]·s[t+1] + enter[t]
+	initial      *ir.Value // before the first step, (samples, numbers); nil: zeros
 }
 
 // reader reads one step of a recurrence.

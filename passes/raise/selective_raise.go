@@ -41,10 +41,7 @@ var RaiseSelective = &passes.Pass{
 			b.Scope(n.Scope)
 			name := n.String()
 			y := w.emit(b)
-			op := "essm.GatedScan"
-			if w.selective() != nil {
-				op = "essm.SelectiveScan"
-			}
+			op := w.op()
 			if err = b.Err(); err == nil && !passes.Replace(g, w.result.v, y) {
 				err = fmt.Errorf("%s cannot be replaced", w.result.v.Name)
 			}
@@ -76,6 +73,14 @@ func moved(b *ir.Builder, v *ir.Value, from, to int) *ir.Value {
 	return transposed(b, v, slices.Insert(order, to, int64(from)))
 }
 
+// op returns the name of the operator that emit adds.
+func (w *varying) op() string {
+	if w.selective() != nil {
+		return "essm.SelectiveScan"
+	}
+	return "essm.GatedScan"
+}
+
 // emit adds the recurrence, and returns its results.
 func (w *varying) emit(b *ir.Builder) *ir.Value {
 	var y *ir.Value // with time as axis 1
@@ -92,7 +97,16 @@ func (w *varying) emit(b *ir.Builder) *ir.Value {
 			}
 			return b.Op("", "Reshape", []*ir.Value{v, b.Ints(0, 0, -1)})
 		}
-		y = b.Op("essm", "GatedScan", []*ir.Value{flat(f), flat(v)})
+		in := []*ir.Value{flat(f), flat(v)}
+		if w.backward {
+			in[0], in[1] = reversed(b, in[0], 1), reversed(b, in[1], 1)
+		}
+		if w.initial != nil {
+			in = append(in, w.initial)
+		}
+		if y = b.Op("essm", "GatedScan", in); w.backward {
+			y = reversed(b, y, 1)
+		}
 		if len(shape) != 3 {
 			sizes := []int64{0, 0}
 			for _, d := range shape[2:] {
@@ -122,7 +136,7 @@ type mamba struct {
 // selective reads the coefficients as those of Mamba. It returns nil if they are not.
 func (w *varying) selective() *mamba {
 	shape := w.decay.v.Shape()
-	if w.read.v == nil || len(shape) != 4 || w.decay.time != w.enter.time || w.decay.time == 3 {
+	if w.read.v == nil || w.backward || w.initial != nil || len(shape) != 4 || w.decay.time != w.enter.time || w.decay.time == 3 {
 		return nil
 	}
 	feature := 3 - w.decay.time // of the axes 1 and 2

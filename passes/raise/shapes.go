@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 )
 
@@ -31,7 +33,10 @@ var Shapes = &passes.Pass{
 					continue
 				}
 				t, err := e.Tensor(v)
-				if err != nil || t.Len() > maxShape || t.DType() != v.Elem() {
+				if err != nil {
+					t = knownDims(v)
+				}
+				if t == nil || t.Len() > maxShape || t.DType() != v.Elem() {
 					continue
 				}
 				k := ir.NewConst(v.Name, t)
@@ -53,6 +58,27 @@ var Shapes = &passes.Pass{
 		}
 		return 0, nil
 	},
+}
+
+// knownDims computes an integer from dimensions of a shape that has open ones, too. It returns nil if it depends on these.
+func knownDims(v *ir.Value) *tensor.Tensor {
+	d, ok := ops.DimsOf(v)
+	if !ok || v.Elem() != tensor.Int64 {
+		return nil
+	}
+	x := make([]int64, len(d))
+	for i := range d {
+		if x[i], ok = d[i].Known(); !ok {
+			return nil
+		}
+	}
+	if len(v.Shape()) == 0 && len(x) == 1 {
+		return tensor.Scalar(x[0])
+	}
+	if n, ok := v.Shape().Size().Known(); !ok || len(v.Shape()) != 1 || n != int64(len(x)) {
+		return nil
+	}
+	return tensor.FromSlice(x, len(x))
 }
 
 // infer infers the types of a node's outputs again, and keeps those that are more specific and contradict nothing.

@@ -1,14 +1,20 @@
 package raise
 
 import (
+	"fmt"
+	"math"
+	"slices"
+
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/passes"
 )
 
 // Toeplitz raises convolutions that are written as a product with a matrix of lags.
 var Toeplitz = &passes.Pass{
 	Name: "raise-toeplitz",
-	Doc: "A MatMul along time with a Toeplitz matrix → essm.SSM if the kernel is a sum of exponentials, else " +
+	Doc: "A MatMul or Einsum along time with a Toeplitz matrix → essm.SSM if the kernel is a sum of exponentials, else " +
 		"essm.LongConv.",
 	After: []passes.Reason{
 		afterUpgrade,
@@ -18,35 +24,76 @@ var Toeplitz = &passes.Pass{
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		return raiseAll(c, g, "Toeplitz product", func(s *surroundings, n *ir.Node) (bool, string) {
-			return n.Op.FullName() == "MatMul" && !s.isFixed(n.Outputs[0]) && s.alongSteps(n), ""
+			switch n.Op.FullName() {
+			case "MatMul", "Einsum":
+				ok := !s.isFixed(n.Outputs[0]) && s.alongSteps(n)
+				return ok, s.unread[n]
+			}
+			return false, ""
 		})
 	},
 }
 
-// nearlyToeplitz reports whether a fixed value is a square matrix, or a stack of them, with constant diagonals except
+// matrixOfSteps returns the shape of input i of a product, and its axes of rows and columns, if it is a fixed square matrix, or a
+// stack of them. For an Einsum rows and columns are the letters that the other input and the result have alone.
+func (s *surroundings) matrixOfSteps(n *ir.Node, i int) (shape ir.Shape, row, column int) {
+	v := n.In(i)
+	if v == nil || !s.isFixed(v) || len(v.Shape()) < 2 {
+		return nil, 0, 0
+	}
+	shape = v.Shape()
+	row, column = len(shape)-2, len(shape)-1
+	if n.Op.FullName() == "Einsum" {
+		if len(n.Inputs) != 2 {
+			return nil, 0, 0
+		}
+		in, out, err := std.EinsumTerms(n.Attrs.Str("equation", ""), []int{len(n.In(0).Shape()), len(n.In(1).Shape())})
+		if err != nil {
+			return nil, 0, 0
+		}
+		row = slices.IndexFunc(in[i], func(r rune) bool { return slices.Contains(out, r) && !slices.Contains(in[1-i], r) })
+		column = slices.IndexFunc(in[i], func(r rune) bool { return slices.Contains(in[1-i], r) && !slices.Contains(out, r) })
+		if row < 0 || column < 0 {
+			return nil, 0, 0
+		}
+	}
+	if !shape[row].Equal(shape[column]) {
+		return nil, 0, 0
+	}
+	return shape, row, column
+}
+
+// nearlyToeplitz reports whether an input of a product is a square matrix, or a stack of them, with constant diagonals except
 // for a few elements (of the first matrix). A convolution along time has that form when it is written as a product.
-func nearlyToeplitz(run *passes.Context, v *ir.Value) bool {
-	s := v.Shape()
-	if len(s) < 2 || !s[len(s)-1].Equal(s[len(s)-2]) {
+func (s *surroundings) nearlyToeplitz(n *ir.Node, input int) bool {
+	shape, row, column := s.matrixOfSteps(n, input)
+	if shape == nil {
 		return false
 	}
-	if l, ok := s[len(s)-1].Known(); !ok || l < minTaps {
+	if l, ok := shape[row].Known(); !ok || l < minTaps {
 		return false
 	}
-	x, _, err := constantFloats(run, v)
+	x, sizes, err := constantFloats(s.run, n.In(input))
 	if err != nil {
+		s.unread[n] = fmt.Sprintf("its matrix %s cannot be evaluated: %v", n.In(input).Name, err)
 		return false
 	}
-	d, _ := s[len(s)-1].Known()
-	l := int(d)
-	_, peak := norms(x[:l*l])
+	l := sizes[row]
+	rs, cs := ops.Strides(sizes)[row], ops.Strides(sizes)[column]
+	at := func(i, j int) float64 { return x[i*rs+j*cs] }
+	peak := 0.0
+	for i := range l {
+		for j := range l {
+			peak = max(peak, math.Abs(at(i, j)))
+		}
+	}
 	odd, spread := 0, 0
 	for i := 1; i < l; i++ {
 		for j := 1; j < l; j++ {
-			if d := x[i*l+j] - x[(i-1)*l+j-1]; d > 1e-6*peak || d < -1e-6*peak {
+			if d := at(i, j) - at(i-1, j-1); d > 1e-6*peak || d < -1e-6*peak {
 				odd++
 			}
-			if i != j && x[i*l+j] != 0 {
+			if i != j && at(i, j) != 0 {
 				spread++
 			}
 		}

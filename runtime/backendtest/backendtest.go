@@ -4,9 +4,9 @@
 // A backend declares nothing. One that evaluates each node by ir.Op.Eval or its body passes. Besides the contract in
 // runtime.Backend, the suite expects:
 //
-//   - Operators: the backend runs all of them, or refuses with a runtime.UnsupportedError that holds the node. It must
-//     not refuse those in Options.Must. It refuses an operator without Eval, body or kernel when it compiles, not at
-//     the first run.
+//   - Operators: the backend runs all of them, or refuses with a runtime.UnsupportedError that holds the node: when it
+//     compiles, or when shapes are bound that it has no kernel for. It must not refuse those in Options.Must. It refuses
+//     an operator without Eval, body or kernel when it compiles, not at the first run.
 //   - Answers are as near to runtime/ref in float64 as the operators state (ir.Op.Tol). Those of random networks are at
 //     most four times as far as the interpreter in float32. Every run, session and number of threads gives the same
 //     bits.
@@ -60,6 +60,9 @@ type Options struct {
 	Must []string
 	// Seeds is the number of random cases for each operator. 0 stands for 12, or 4 with -short.
 	Seeds int
+	// Graphs is the number of random graphs in each part of the suite that makes some. 0 stands for 20 or 40, or a fourth of
+	// that with -short.
+	Graphs int
 	// Networks is the largest error of networks, as a multiple of that which the suite allows to products in float32; 0: 1.
 	Networks float64
 }
@@ -67,8 +70,9 @@ type Options struct {
 // Data holds inputs or outputs of a run by name.
 type Data = map[string]tensor.Datum
 
-// Run runs the whole suite as subtests of t.
-func Run(t *testing.T, make func() runtime.Backend, o Options) {
+// Run runs the whole suite as subtests of t. It returns the full names of the operators that the backend has refused, sorted: the
+// tests of a backend that refuses some compare them with a list of its own.
+func Run(t *testing.T, make func() runtime.Backend, o Options) (refused []string) {
 	s := &suite{make: make, o: o, refused: map[string]string{}}
 	for _, part := range []struct {
 		name string
@@ -94,9 +98,11 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) {
 	} {
 		s.sub(t, part.name, part.run)
 	}
-	for _, op := range slices.Sorted(maps.Keys(s.refused)) {
+	refused = slices.Sorted(maps.Keys(s.refused))
+	for _, op := range refused {
 		t.Logf("refused: %s", s.refused[op])
 	}
+	return refused
 }
 
 type suite struct {
@@ -105,6 +111,17 @@ type suite struct {
 
 	mu      sync.Mutex
 	refused map[string]string // by operator: one of its errors
+}
+
+// graphs returns the number of random graphs of a part of the suite that has n.
+func (s *suite) graphs(n int) int {
+	if s.o.Graphs > 0 {
+		return s.o.Graphs
+	}
+	if testing.Short() {
+		return n / 4
+	}
+	return n
 }
 
 // sub runs a subtest, unless Options.Skip has it.
@@ -124,10 +141,7 @@ func (s *suite) model(t testing.TB, g *ir.Graph, o runtime.Options) *runtime.Mod
 	t.Helper()
 	o.Backend = s.make()
 	m, err := runtime.New(g, o)
-	var u *runtime.UnsupportedError
-	if s.noteRefusal(t, err) && errors.As(err, &u) && !s.must(u.Node.Op) {
-		t.Skipf("refused: %v", err)
-	}
+	s.skipRefused(t, err)
 	if err != nil {
 		t.Fatalf("compile: %v", err)
 	}
@@ -137,6 +151,21 @@ func (s *suite) model(t testing.TB, g *ir.Graph, o runtime.Options) *runtime.Mod
 		}
 	})
 	return m
+}
+
+// skipRefused notes a refusal, of a graph or of the shapes of a run, and ends the test if the backend may refuse the operator.
+func (s *suite) skipRefused(t testing.TB, err error) {
+	t.Helper()
+	if s.mayRefuse(t, err) {
+		t.Skipf("refused: %v", err)
+	}
+}
+
+// mayRefuse notes a refusal, and reports whether err is one of an operator that the backend may refuse.
+func (s *suite) mayRefuse(t testing.TB, err error) bool {
+	t.Helper()
+	var u *runtime.UnsupportedError
+	return s.noteRefusal(t, err) && errors.As(err, &u) && !s.must(u.Node.Op)
 }
 
 // must reports whether the backend may not refuse an operator.

@@ -87,17 +87,14 @@ func (s *suite) allowed(c *networkCase, kernel string) ir.Tolerance {
 // and computed in several forms. Some values are read more than once, and there may be several outputs. Each graph runs
 // in the backend's choice of form, and in one other form.
 func (s *suite) networks(t *testing.T) {
-	seeds := 40
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
+	for seed := range s.graphs(40) {
 		s.sub(t, fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 9))
 			var in []Data
 			for range 3 {
 				in = append(in, inputs(rng.Uint64(), 1+rng.IntN(4), 1+rng.IntN(200), rng.IntN(2) == 0))
 			}
+			in = append(in, inputs(uint64(seed), 0, 1+seed, seed%2 == 0)) // a batch may be empty
 			c := newNetworkCase(t, randomNetwork(t, uint64(seed)), in...)
 			for _, form := range c.forms {
 				forced := runtime.Kernels()[1:]
@@ -106,7 +103,7 @@ func (s *suite) networks(t *testing.T) {
 						Threads: 1 + rng.IntN(4)}).NewSession()
 					for _, r := range c.runs {
 						what := fmt.Sprintf("%s, kernel %s, %s", form.name, kernel, describe(r.in))
-						expect(t, what, mustRun(t, session, r.in), r.want, s.allowed(c, kernel))
+						expect(t, what, s.mustRun(t, session, r.in), r.want, s.allowed(c, kernel))
 					}
 				}
 			}

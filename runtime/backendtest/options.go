@@ -49,7 +49,7 @@ func (s *suite) options(t *testing.T) {
 			if session == nil {
 				return
 			}
-			got := mustRun(t, session, in)
+			got := s.mustRun(t, session, in)
 			for _, name := range names(want) {
 				x := got[name].(*tensor.Tensor)
 				if p == tensor.Float64 != (x.DType() == tensor.Float64) {
@@ -61,6 +61,17 @@ func (s *suite) options(t *testing.T) {
 			}
 		})
 	}
+	s.sub(t, "tf32", func(t *testing.T) {
+		if session := try(t, "TF32", runtime.Options{TF32: true}); session != nil {
+			got := s.mustRun(t, session, in)
+			for _, name := range names(want) {
+				x := got[name].(*tensor.Tensor)
+				if d := Diff(x, want[name], ir.Tolerance{Ulps: 1e-2 / opstest.Unit(x.DType())}); d != "" {
+					t.Errorf("output %s: %s", name, d)
+				}
+			}
+		}
+	})
 	s.sub(t, "observe", func(t *testing.T) {
 		seen := map[string]bool{}
 		session := try(t, "Observe", runtime.Options{Threads: 1, Observe: func(v *ir.Value, d tensor.Datum) {
@@ -71,7 +82,7 @@ func (s *suite) options(t *testing.T) {
 		if session == nil {
 			return
 		}
-		mustRun(t, session, in)
+		s.mustRun(t, session, in)
 		for _, n := range g.Nodes {
 			if v := n.Outputs[0]; !seen[v.Name] {
 				t.Errorf("value %s was not observed", v.Name)
@@ -85,7 +96,7 @@ func (s *suite) options(t *testing.T) {
 		}
 		const runs = 3
 		for range runs {
-			mustRun(t, session, in)
+			s.mustRun(t, session, in)
 		}
 		steps := session.Profile()
 		if len(steps) == 0 {
@@ -97,7 +108,7 @@ func (s *suite) options(t *testing.T) {
 			}
 		}
 		plain := s.model(t, g, runtime.Options{}).NewSession()
-		mustRun(t, plain, in)
+		s.mustRun(t, plain, in)
 		if steps := plain.Profile(); steps != nil {
 			t.Errorf("nothing was to be measured, found %v", steps)
 		}

@@ -49,7 +49,7 @@ func (s *suite) outputs(t *testing.T) {
 				}
 			}
 			for _, in := range []Data{only, full, only} {
-				expect(t, describe(in), mustRun(t, session, in), Data{name: want[name]}, tol)
+				expect(t, describe(in), s.mustRun(t, session, in), Data{name: want[name]}, tol)
 			}
 			into := Data{"other": tensor.Scalar(true)}
 			if err := session.RunInto(context.Background(), full, into); !errors.Is(err, runtime.ErrInput) {
@@ -64,17 +64,13 @@ func (s *suite) outputs(t *testing.T) {
 			t.Fatal("an index of 9 in two numbers is no error")
 		}
 		session := s.model(t, g, runtime.Options{Outputs: []string{"doubled", "z"}}).NewSession()
-		expect(t, "index 9", mustRun(t, session, beyond), Data{"z": want["z"], "doubled": ints(2, 18)}, tol)
+		expect(t, "index 9", s.mustRun(t, session, beyond), Data{"z": want["z"], "doubled": ints(2, 18)}, tol)
 		beyond["at"] = tensor.FromSlice([]float32{1}, 1)
 		if _, err := session.Run(context.Background(), beyond); !errors.Is(err, runtime.ErrInput) {
 			t.Errorf("an input of another type: %v", err)
 		}
 	})
-	seeds := 20
-	if testing.Short() {
-		seeds = 5
-	}
-	for seed := range seeds {
+	for seed := range s.graphs(20) {
 		s.sub(t, fmt.Sprint("network ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 10))
 			c := newNetworkCase(t, randomNetwork(t, uint64(seed)), inputs(rng.Uint64(), 1+rng.IntN(4), 1+rng.IntN(200), true))
@@ -90,7 +86,7 @@ func (s *suite) outputs(t *testing.T) {
 					}
 					rng.Shuffle(len(ask), func(i, j int) { ask[i], ask[j] = ask[j], ask[i] })
 					session := s.model(t, form.graph, runtime.Options{Outputs: ask, Threads: 1 + rng.IntN(4)}).NewSession()
-					expect(t, fmt.Sprint(form.name, " ", ask), mustRun(t, session, c.runs[0].in), part, s.allowed(c, "auto"))
+					expect(t, fmt.Sprint(form.name, " ", ask), s.mustRun(t, session, c.runs[0].in), part, s.allowed(c, "auto"))
 				}
 			}
 		})

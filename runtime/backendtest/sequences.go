@@ -16,11 +16,7 @@ import (
 // axis, transposes around operators on features, and systems between. It tests how a backend keeps earlier steps, and
 // its layouts.
 func (s *suite) sequences(t *testing.T) {
-	seeds := 40
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
+	for seed := range s.graphs(40) {
 		s.sub(t, fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 19))
 			var in []Data
@@ -31,15 +27,16 @@ func (s *suite) sequences(t *testing.T) {
 				}
 				in = append(in, Data{"x": x})
 			}
+			in = append(in, Data{"x": tensor.New(tensor.Float32, 0, 3, 5+seed)}) // a batch may be empty
 			c := newNetworkCase(t, randomSequences(t, uint64(seed)), in...)
 			for _, form := range c.forms {
 				session := s.model(t, form.graph, runtime.Options{Threads: 1 + rng.IntN(4)}).NewSession()
 				one := s.model(t, form.graph, runtime.Options{Threads: 1}).NewSession()
 				for _, r := range c.runs {
 					what := fmt.Sprintf("%s, %s", form.name, describe(r.in))
-					got := mustRun(t, session, r.in)
+					got := s.mustRun(t, session, r.in)
 					expect(t, what, got, r.want, s.allowed(c, "auto"))
-					if err := identical(got, mustRun(t, one, r.in)); err != nil {
+					if err := identical(got, s.mustRun(t, one, r.in)); err != nil {
 						t.Errorf("%s: the number of threads changes the answer: %v", what, err)
 					}
 				}

@@ -89,7 +89,7 @@ func (backend) Variant() string       { return kernel.Variant() }
 func (backend) Resolver() ir.Resolver { return ops.Default }
 
 // Compile lowers g to steps and packs the weights. It returns a *runtime.OptionError for options that the backend does
-// not have: float64, observers, products in types other than float32, bfloat16 and int8, and costs out of range.
+// not have: float64, TF32, observers, products in types other than float32, bfloat16 and int8, and costs out of range.
 func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
 	if err := kernel.CheckVariant(); err != nil {
 		return nil, err
@@ -97,6 +97,9 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	if c.Wide {
 		return nil, &runtime.OptionError{Option: "Precision",
 			Msg: "the cpu backend computes in float32; the ref backend offers float64"}
+	}
+	if c.TF32 {
+		return nil, &runtime.OptionError{Option: "TF32", Msg: "the cpu backend has products in float32, bfloat16 and int8; the cuda backend offers TF32"}
 	}
 	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 && rows.LowPrecisions[p] == nil {
 		return nil, &runtime.OptionError{Option: "Precision",

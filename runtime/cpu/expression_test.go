@@ -257,9 +257,7 @@ func TestElements(t *testing.T) {
 			continue
 		}
 		found++
-		if opsets[op.Domain] == 0 {
-			opsets[op.Domain] = op.Since
-		}
+		opsets[op.Domain] = max(opsets[op.Domain], op.Since)
 		b := ir.NewBuilder("element", ops.Default, opsets)
 		var in []*ir.Value
 		for i, p := range op.In {

@@ -89,6 +89,9 @@ func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering
 		Shared: config.Constants, Products: config.Products}
 	s.Impl = k
 	k.Find(s)
+	if k.Element == nil && k.Row == nil {
+		k.Tensor = record.FirstOf(k.Tensor, elementwise.Wide(s))
+	}
 	if l := k.Lowered; k.Row != nil && l != nil && l.Why == "" {
 		s.In = append(s.In, b.rounded(c, s.In[0], s.Source, l))
 	}
@@ -99,6 +102,20 @@ func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering
 		return lowering.Expand
 	}
 	return lowering.Evaluate
+}
+
+// Widens reports whether the operator of n has kernels in float32, or a body of operators: others are evaluated in the
+// type of the graph.
+func (*implementer) Widens(n *ir.Node) bool {
+	r := record.For(n.Op)
+	switch {
+	case r.Program != record.NoProgram:
+		return false
+	case r.Strict && r.Tensor.Make == nil && r.Row.Make == nil && !elementwise.Of(n.Op):
+		return false
+	}
+	return elementwise.Of(n.Op) || r.Tensor.Make != nil || r.Row.Make != nil || r.Windowed.Make != nil ||
+		r.Streaming.Make != nil || r.Recurrence.Make != nil || r.Shapes || n.Op.Moves != nil || n.Op.Body != nil
 }
 
 // roundedKey names the rounded form of a value, within a group of steps.

@@ -30,7 +30,9 @@ func ints(v ...int64) operand { return fixed(tensor.FromSlice(v, len(v))) }
 func nodeGraph(t *testing.T, op string, outputs int, in []operand,
 	attrs ...ir.Attr) (*ir.Graph, map[string]tensor.Datum) {
 	t.Helper()
-	b := ir.NewBuilder("node", ops.Default, ops.Opsets())
+	opsets := ops.Opsets()
+	opsets["ai.onnx.ml"] = 5
+	b := ir.NewBuilder("node", ops.Default, opsets)
 	args, feed := make([]*ir.Value, len(in)), map[string]tensor.Datum{}
 	dims := strings.Split("abcdefghijklmnopqrstuvwxyz", "")
 	for i, o := range in {
@@ -49,9 +51,9 @@ func nodeGraph(t *testing.T, op string, outputs int, in []operand,
 		args[i] = b.Input(name, ir.Tensor(o.data.DType(), shape...))
 		feed[name] = o.data
 	}
-	domain, name, ok := strings.Cut(op, ".")
-	if !ok {
-		domain, name = "", op
+	domain, name := "", op
+	if i := strings.LastIndexByte(op, '.'); i >= 0 {
+		domain, name = op[:i], op[i+1:]
 	}
 	for i, v := range b.Ops(domain, name, outputs, args, attrs...) {
 		b.Output("out"+dims[i], v)
@@ -167,7 +169,15 @@ func sameAnyhow(t *testing.T, op string, outputs int, in []operand, attrs ...ir.
 // sameNumbers compares bit by bit, except that all NaNs are equal: the sign and payload of the NaN that a sum returns
 // depend on the order of operands that the compiler chooses.
 func sameNumbers(a, b *tensor.Tensor) bool {
-	if a.DType() != tensor.Float32 {
+	switch a.DType() {
+	case tensor.String:
+		return slices.Equal(a.Strings(), b.Strings())
+	case tensor.Float64:
+		return slices.EqualFunc(tensor.Data[float64](a), tensor.Data[float64](b), func(x, y float64) bool {
+			return math.Float64bits(x) == math.Float64bits(y) || x != x && y != y
+		})
+	case tensor.Float32:
+	default:
 		return slices.Equal(a.Bytes(), b.Bytes())
 	}
 	return slices.EqualFunc(tensor.Data[float32](a), tensor.Data[float32](b), func(x, y float32) bool {

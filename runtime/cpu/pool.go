@@ -68,6 +68,10 @@ func (p *pool) run(t record.Task, pass tilePass, items int) error {
 	p.task, p.pass, p.items = t, pass, items
 	p.next.Store(0)
 	wanted := min(len(p.workers), items) - 1
+	if wanted == 0 {
+		p.workers[0].work()
+		return p.err
+	}
 	if len(p.hired) < wanted {
 		p.hired = helpers.hire(p.hired, p.workers[len(p.hired)+1:wanted+1])
 	}

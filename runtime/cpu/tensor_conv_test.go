@@ -2,9 +2,11 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 func TestConv(t *testing.T) {
@@ -45,6 +47,12 @@ func TestConv(t *testing.T) {
 		{1, 4, 4, 4, []int{13}, []int{5}, []ir.Attr{ir.A("pads", []int64{2, 2})}},
 		{1, 4, 4, 4, []int{2}, []int{1}, nil},
 		{1, 64, 1, 96, []int{30, 50}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		// by tiles
+		{2, 67, 1, 61, []int{14, 15}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		{1, 32, 1, 49, []int{61, 35}, []int{3, 3}, nil},
+		{1, 40, 1, 33, []int{19, 22}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{0, 2, 3, 1})}},
+		{1, 48, 1, 128, []int{130, 33}, []int{3, 3}, []ir.Attr{ir.A("auto_pad", "SAME_UPPER")}},
+		{1, 96, 1, 32, []int{9, 3}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{5, 5, 5, 5})}},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			w := append([]int{c.m, c.c / c.group}, c.taps...)
@@ -53,6 +61,25 @@ func TestConv(t *testing.T) {
 			checkNode(t, "Conv", 1, in, attrs...)
 			checkNode(t, "Conv", 1, append(in, fixed(r.floats(1, c.m))), attrs...)
 		})
+	}
+}
+
+// A number that is not finite reaches the outputs whose windows hold it, and no others; sums of the largest numbers do not
+// overflow on their way.
+func TestConvNotFinite(t *testing.T) {
+	r := newGen(5)
+	pads := ir.A("pads", []int64{1, 1, 1, 1})
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 2e38} {
+		x, w := r.floats(1, 1, 24, 13, 15), r.floats(1, 24, 24, 3, 3)
+		for _, at := range []int{0, 13*15 - 1, 20*13*15 + 77} {
+			tensor.Data[float32](x)[at] = float32(v)
+		}
+		if math.Abs(v) < math.Inf(1) {
+			for i := range tensor.Data[float32](w) {
+				tensor.Data[float32](w)[i] = 0.25
+			}
+		}
+		checkNode(t, "Conv", 1, []operand{given(x), fixed(w), fixed(r.floats(1, 24))}, pads)
 	}
 }
 

@@ -51,8 +51,18 @@ func TestPlaces(t *testing.T) {
 		sameNode(t, "GatherND", 1, []operand{given(x), given(r.indices([]int{3}, 4, 5, 1))}, ir.A("batch_dims", 2))
 	}
 	for _, reduction := range []string{"add", "mul", "max", "min"} {
-		sameAnyhow(t, "ScatterND", 1, []operand{given(r.floats(1, 4, 5)), given(r.indices([]int{4}, 3, 1)),
-			given(r.floats(1, 3, 5))}, ir.A("reduction", reduction))
+		for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int8, tensor.Uint8, tensor.Int32,
+			tensor.Int64} {
+			how, many := ir.A("reduction", reduction), r.indices([]int{3}, 900, 1)
+			rows := []operand{given(r.small(d, 4, 5)), given(many), given(r.small(d, 900, 5))}
+			elements := []operand{given(r.small(d, 4, 5)), given(r.indices([]int{4}, 500, 5)), given(r.small(d, 500, 5))}
+			if d == tensor.Float32 && reduction == "mul" {
+				sameAnyhow(t, "ScatterND", 1, rows, how)
+			} else {
+				checkNode(t, "ScatterND", 1, rows, how)
+				checkNode(t, "ScatterElements", 1, elements, how)
+			}
+		}
 	}
 	g, feed := nodeGraph(t, "GatherElements", 1,
 		[]operand{given(r.floats(1, 3, 4)), given(tensor.FromSlice([]int64{0, 3}, 2, 1))})
@@ -77,6 +87,15 @@ func TestCumSum(t *testing.T) {
 
 func TestTopK(t *testing.T) {
 	r := newGen(43)
+	for _, k := range []int64{1, 10, 200, 1000} { // heaps, and sorted rows
+		for _, largest := range []int{0, 1} {
+			for _, d := range []tensor.DType{tensor.Float32, tensor.Int32, tensor.Float64} {
+				x := given(r.typed(d, 3, 1000))
+				sameNode(t, "TopK", 2, []operand{x, ints(k)}, ir.A("largest", largest))
+				sameAnyhow(t, "TopK", 2, []operand{x, given(tensor.FromSlice([]int64{k}, 1))}, ir.A("largest", largest))
+			}
+		}
+	}
 	for _, k := range []int64{1, 2, 5, 9} {
 		for _, largest := range []int{0, 1} {
 			for axis := range 3 {
@@ -89,6 +108,10 @@ func TestTopK(t *testing.T) {
 				sameNode(t, "TopK", 2, []operand{given(x), ints(k)}, attrs...)
 				sameNode(t, "TopK", 2, []operand{given(narrowed(x)), ints(k)}, attrs...)
 				sameNode(t, "TopK", 2, []operand{given(f), ints(k)}, attrs...)
+				for _, d := range []tensor.DType{tensor.Float64, tensor.Int8, tensor.Uint8} {
+					sameNode(t, "TopK", 2, []operand{given(r.small(d, 9, 10, 11)), ints(k)}, attrs...)
+				}
+				sameAnyhow(t, "TopK", 2, []operand{given(f), given(tensor.FromSlice([]int64{k}, 1))}, attrs...)
 				for i := range 30 {
 					tensor.Data[float32](f)[i*17] = float32(nans[i%len(nans)])
 				}

@@ -1,10 +1,11 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/driver"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
@@ -12,11 +13,27 @@ import (
 
 // constants are the data of one program that stay in the memory of the device. Programs of a model share them
 // (runtime.Constants), each entry until the last one is closed.
+//
+// Data that belong to a step are tables: they may be others for each shape. Tables that no executable uses any more stay for
+// the next one as long as they take at most idle bytes together; the oldest are given back first.
 type constants struct {
 	v      *device
 	shared *runtime.Constants
+	idle   int
+
 	mu     sync.Mutex
-	used   map[record.Key]*constant
+	used   map[record.Key]*entry
+	unused []record.Key // tables of no executable, those first that are so for longest
+	bytes  int          // of these
+}
+
+// idleBytes is the usual limit of tables that no executable uses.
+const idleBytes = 64 << 20
+
+// entry is the use of a constant by a program.
+type entry struct {
+	*constant
+	executables int // of a table
 }
 
 // constant is data in the memory of a device.
@@ -33,24 +50,75 @@ type sharedKey struct {
 	record.Key
 }
 
-// get returns the address of a constant, and uploads it for its first user.
-func (c *constants) get(k *record.Constant) (driver.Ptr, error) {
+// get returns the address of a constant, and uploads it for its first user. tables are those of the executable that asks.
+func (c *constants) get(k *record.Constant, tables *[]record.Key) (driver.Ptr, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if x := c.used[k.Key]; x != nil {
-		return x.at, nil
+	x := c.used[k.Key]
+	if x == nil {
+		x = &entry{constant: c.shared.Get(sharedKey{c.v, k.Key}, func() any { return new(constant) }).(*constant)}
+		if err := x.acquire(c.v, k); err != nil {
+			return 0, err
+		}
+		c.used[k.Key] = x
+	} else if i := slices.Index(c.unused, k.Key); i >= 0 {
+		c.unused = slices.Delete(c.unused, i, i+1)
+		c.bytes -= x.bytes
 	}
-	x := c.shared.Get(sharedKey{c.v, k.Key}, func() any { return new(constant) }).(*constant)
+	if _, ok := k.Key.Of.(*ir.Node); ok && !slices.Contains(*tables, k.Key) {
+		*tables = append(*tables, k.Key)
+		x.executables++
+	}
+	return x.at, nil
+}
+
+// release ends the use of tables by an executable.
+func (c *constants) release(tables []record.Key) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range tables {
+		x := c.used[key]
+		if x == nil { // the program is closed
+			continue
+		}
+		if x.executables--; x.executables == 0 {
+			c.unused = append(c.unused, key)
+			c.bytes += x.bytes
+		}
+	}
+	var free []driver.Ptr
+	for c.bytes > c.idle {
+		x := c.used[c.unused[0]]
+		free = x.leave(free)
+		delete(c.used, c.unused[0])
+		c.unused = c.unused[1:]
+		c.bytes -= x.bytes
+	}
+	return c.free(free)
+}
+
+// acquire makes a program a user.
+func (x *constant) acquire(v *device, k *record.Constant) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.users == 0 {
-		if err := x.upload(c.v, k); err != nil {
-			return 0, err
+		if err := x.upload(v, k); err != nil {
+			return err
 		}
 	}
 	x.users++
-	c.used[k.Key] = x
-	return x.at, nil
+	return nil
+}
+
+// leave ends that, and adds memory that has no users any more to a list.
+func (x *constant) leave(free []driver.Ptr) []driver.Ptr {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.users--; x.users == 0 && x.at != 0 {
+		free = append(free, x.at)
+		x.at = 0
+	}
+	return free
 }
 
 // upload allocates the memory, and waits until the data are there.
@@ -59,12 +127,7 @@ func (x *constant) upload(v *device, k *record.Constant) error {
 	if x.bytes = len(data); x.bytes == 0 {
 		return nil
 	}
-	at, err := v.allocate(x.bytes, v.stream)
-	var full *outOfMemory
-	if errors.As(err, &full) {
-		return &runtime.MemoryError{Need: int64(x.bytes), Limit: full.free,
-			What: fmt.Sprintf("constant %s, in the memory of %s,", k.Key, v.name)}
-	}
+	at, err := v.allocate(x.bytes, v.stream, fmt.Sprintf("constant %s", k.Key))
 	if err != nil {
 		return err
 	}
@@ -86,7 +149,7 @@ func (v *device) upload(at driver.Ptr, data []byte) error {
 			if err := v.drv.CopyToDevice(at, v.buffer[:n], v.stream); err != nil {
 				return err
 			}
-			if err := v.drv.Synchronize(v.stream); err != nil {
+			if err := v.finish(v.stream); err != nil {
 				return err
 			}
 			at, data = at+driver.Ptr(n), data[n:]
@@ -105,7 +168,7 @@ func (v *device) download(data []byte, at driver.Ptr) error {
 			if err := v.drv.CopyToHost(part, at, v.stream); err != nil {
 				return err
 			}
-			if err := v.drv.Synchronize(v.stream); err != nil {
+			if err := v.finish(v.stream); err != nil {
 				return err
 			}
 			n := copy(data, part)
@@ -119,22 +182,22 @@ func (v *device) download(data []byte, at driver.Ptr) error {
 func (c *constants) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var unused []driver.Ptr
+	var free []driver.Ptr
 	for _, x := range c.used {
-		x.mu.Lock()
-		if x.users--; x.users == 0 && x.at != 0 {
-			unused = append(unused, x.at)
-			x.at = 0
-		}
-		x.mu.Unlock()
+		free = x.leave(free)
 	}
-	c.used = nil
-	if len(unused) == 0 {
+	c.used, c.unused, c.bytes = nil, nil, 0
+	return c.free(free)
+}
+
+// free gives memory back that no stream uses any more.
+func (c *constants) free(list []driver.Ptr) error {
+	if len(list) == 0 {
 		return nil
 	}
 	v := c.v
 	err := v.release(func(note func(error)) {
-		for _, at := range unused {
+		for _, at := range list {
 			note(v.drv.Free(at, v.stream))
 		}
 	})

@@ -47,7 +47,8 @@ func New(d driver.Driver, o Options) (runtime.Backend, error) {
 	if err := card.Check(); err != nil {
 		return nil, fmt.Errorf("cuda: %w", err)
 	}
-	return &backend{drv: d, num: card.Device, device: card.String(), fallback: o.Fallback != ""}, nil
+	return &backend{drv: d, num: card.Device, device: card.String(), fallback: o.Fallback != "", idle: idleBytes,
+		keep: keepBytes}, nil
 }
 
 type backend struct {
@@ -55,7 +56,10 @@ type backend struct {
 	num      driver.Device
 	device   string // for messages
 	fallback bool
-	bare     bool // has no kernels: of tests
+	bare     bool        // has no kernels: of tests
+	idle     int         // bytes of tables that no executable uses
+	keep     uint64      // bytes that the pool keeps when they are free
+	inspect  func(*plan) // sees each plan before it is given memory: of tests
 
 	mu    sync.Mutex
 	open  *device // while programs use it
@@ -70,7 +74,7 @@ func (b *backend) acquire() (*device, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open == nil {
-		v, err := openDevice(b.drv, b.num, b.device)
+		v, err := openDevice(b.drv, b.num, b.device, b.keep)
 		if err != nil {
 			return nil, err
 		}

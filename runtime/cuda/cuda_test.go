@@ -123,6 +123,55 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// Tables of shapes that nobody uses any more are kept up to a limit, the last ones.
+func TestTables(t *testing.T) {
+	const tables = 25 // of four bytes
+	n := tested()
+	b := cuda.Idle(backend(t, n, cuda.Options{}), 4*tables)
+	m, err := runtime.New(chain(t, "y = Shift x", "y"), runtime.Options{Backend: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(size int) {
+		t.Helper()
+		s := m.NewSession()
+		in := data{"x": numbers(size, 1), "z": numbers(size, 2)}
+		got, err := s.Run(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if y, want := got["y"].(*tensor.Tensor), float32(4); tensor.Data[float32](y)[0] != want {
+			t.Errorf("size %d: found %v", size, y)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for size := range 60 {
+		run(size + 1)
+	}
+	if k := n.kept(4); k != tables {
+		t.Errorf("%d tables are kept, expected %d", k, tables)
+	}
+	before := n.count("AllocFromPool")
+	for range 3 {
+		run(60)
+	}
+	if k := n.count("AllocFromPool") - before; k != 3 { // arenas
+		t.Errorf("%d allocations for a shape whose table is there", k)
+	}
+	run(1) // again
+	if k := n.kept(4); k != tables {
+		t.Errorf("%d tables are kept, expected %d", k, tables)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if l := n.leaks(); l != nil {
+		t.Errorf("not given back: %v", l)
+	}
+}
+
 // The second run of a shape is one launch; kernels are compiled once, and constants uploaded once, for all sessions.
 func TestShared(t *testing.T) {
 	n := tested()
@@ -148,6 +197,9 @@ func TestShared(t *testing.T) {
 	}
 	if k := n.count("RetainContext"); k != 1 {
 		t.Errorf("%d contexts", k)
+	}
+	if k := n.count("AllocFromPool"); k != 3+2 { // an arena for each session, and the constants of Shift and Sum
+		t.Errorf("%d allocations", k)
 	}
 }
 
@@ -253,25 +305,45 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// After a fault of a kernel, each call says so in a line, and Close returns.
+// After a fault of a kernel, each call on the device says so in a line, and Close returns. A model that is loaded then opens the
+// device anew.
 func TestLost(t *testing.T) {
 	n := tested()
-	m := load(t, n, cuda.Options{}, chain(t, "a = Double x; y = Crash a", "y"), runtime.Options{})
+	b := backend(t, n, cuda.Options{})
+	m, err := runtime.New(chain(t, "a = Double x; y = Crash a", "y"), runtime.Options{Backend: b})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := m.NewSession()
 	in := data{"x": numbers(4, 1), "z": numbers(4, 1)}
-	_, err := s.Run(context.Background(), in)
+	_, err = s.Run(context.Background(), in)
 	var node *runtime.NodeError
 	if !errors.As(err, &node) || node.Node.Op.Name != "Crash" || !strings.Contains(err.Error(), "device 0 (null)") {
 		t.Errorf("found %v", err)
 	}
-	for _, s := range []*runtime.Session{s, m.NewSession()} {
+	other, err := runtime.New(chain(t, "y = Double x", "y"), runtime.Options{Backend: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*runtime.Session{s, m.NewSession(), other.NewSession()} {
 		_, err = s.Run(context.Background(), in)
 		var lost *cuda.LostError
 		if !errors.As(err, &lost) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("found %v", err)
 		}
 	}
-	if err := m.Close(); err != nil {
+	for _, m := range []*runtime.Model{m, other} {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	n.lost = nil // the driver ends the fault with the context
+	m, err = runtime.New(chain(t, "y = Double x", "y"), runtime.Options{Backend: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if _, err := m.NewSession().Run(context.Background(), in); err != nil {
 		t.Error(err)
 	}
 }
@@ -279,8 +351,8 @@ func TestLost(t *testing.T) {
 // A kernel that refuses the content of its input fails the run, by the error of its node, and the next run is as any.
 func TestFault(t *testing.T) {
 	n := tested()
-	m := load(t, n, cuda.Options{Fallback: "cpu"}, chain(t, "a = Positive x; b = None a; c = Double b; d = Positive z; y = Sum c d", "y"),
-		runtime.Options{})
+	g := chain(t, "a = Positive x; b = None a; c = Double b; d = Positive z; y = Sum c d", "y")
+	m := load(t, n, cuda.Options{Fallback: "cpu"}, g, runtime.Options{})
 	s := m.NewSession()
 	for round := range 4 {
 		for k, in := range []data{{"x": numbers(4, 1), "z": numbers(4, 1)}, {"x": numbers(4, -1), "z": numbers(4, 1)},
@@ -356,7 +428,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// The text of plans, and Explain, show what crosses.
+// The text of plans, and Explain, show the values that cross.
 func TestExplain(t *testing.T) {
 	m := load(t, tested(), cuda.Options{Fallback: "cpu"}, chain(t, "a = Double x; b = None a; y = Sum b a", "y"),
 		runtime.Options{})

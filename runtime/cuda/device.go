@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
@@ -29,14 +30,14 @@ type device struct {
 }
 
 const (
-	// keepBytes is how much free memory the pool keeps for the next executable.
+	// keepBytes is how much free memory the pool keeps for the next executable, usually.
 	keepBytes = 64 << 20
 	// uploadBytes is the size of the buffer through which constants go.
 	uploadBytes = 1 << 20
 )
 
-// openDevice makes a context, and what all programs share.
-func openDevice(drv driver.Driver, num driver.Device, name string) (_ *device, err error) {
+// openDevice makes a context, and all that programs share. The pool keeps so many bytes that are free.
+func openDevice(drv driver.Driver, num driver.Device, name string, keep uint64) (_ *device, err error) {
 	v := &device{drv: drv, num: num, name: name, issue: newWorker(), modules: map[textHash]*module{}}
 	defer func() {
 		if err != nil {
@@ -44,7 +45,10 @@ func openDevice(drv driver.Driver, num driver.Device, name string) (_ *device, e
 		}
 	}()
 	return v, v.do(func() (err error) {
-		if v.ctx, err = drv.RetainContext(num); err != nil {
+		if v.ctx, err = drv.RetainContext(num); driver.Is(err, driver.DeviceUnavailable) {
+			return fmt.Errorf("another process has it to itself (nvidia-smi shows the process and the compute mode); choose another "+
+				"card, or set the mode to DEFAULT: %w", err)
+		} else if err != nil {
 			return err
 		}
 		if err = drv.SetContext(v.ctx); err != nil {
@@ -53,7 +57,7 @@ func openDevice(drv driver.Driver, num driver.Device, name string) (_ *device, e
 		if v.pool, err = drv.CreatePool(num, 0); err != nil {
 			return err
 		}
-		if err = drv.KeepPool(v.pool, keepBytes); err != nil {
+		if err = drv.KeepPool(v.pool, keep); err != nil {
 			return err
 		}
 		if v.stream, err = drv.CreateStream(); err != nil {
@@ -64,7 +68,7 @@ func openDevice(drv driver.Driver, num driver.Device, name string) (_ *device, e
 	})
 }
 
-// close gives everything back. After a sticky error the driver refuses that; what it holds goes with the process then.
+// close gives everything back. After a sticky error the driver refuses that; its memory goes with the process then.
 func (v *device) close() error {
 	err := v.release(func(note func(error)) {
 		for _, m := range v.modules {
@@ -177,11 +181,21 @@ func (v *device) wait(f func() error) error {
 
 // synchronize waits until all work of s is done.
 func (v *device) synchronize(s driver.Stream) error {
-	return v.wait(func() error { return v.drv.Synchronize(s) })
+	return v.wait(func() error { return v.finish(s) })
 }
 
-// release calls f, which gives back what the device has given, and notes errors. It returns the first of them; none once the
-// device is lost, since what it holds goes with the process then.
+// finish is synchronize on a thread that may wait. If it fails, it asks again: work that goes on would use memory that others
+// have then. If that fails, too, the device is lost.
+func (v *device) finish(s driver.Stream) error {
+	err := v.drv.Synchronize(s)
+	if err != nil && !driver.Sticky(err) && v.drv.Synchronize(s) != nil {
+		v.lose(err)
+	}
+	return err
+}
+
+// release calls f, which gives back memory and handles of the device, and notes errors. It returns the first of them; none
+// once the device is lost, since all of it goes with the process then.
 func (v *device) release(f func(note func(error))) error {
 	lost := v.Lost() != nil
 	var first error
@@ -199,13 +213,13 @@ func (v *device) release(f func(note func(error))) error {
 	return v.note(err)
 }
 
-// allocate returns memory of the device. The error of a device that is full is an *outOfMemory.
-func (v *device) allocate(bytes int, s driver.Stream) (a driver.Ptr, err error) {
+// allocate returns memory of the device for what. The error of a device that is full is a *runtime.MemoryError.
+func (v *device) allocate(bytes int, s driver.Stream, what string) (a driver.Ptr, err error) {
 	err = v.do(func() error {
 		if a, err = v.drv.AllocFromPool(v.pool, uint64(bytes), s); !driver.Is(err, driver.OutOfMemory) {
 			return err
 		}
-		// What other executables have freed may still be kept.
+		// The pool may still keep memory that other executables have freed.
 		if err := v.drv.TrimPool(v.pool, 0); err != nil {
 			return err
 		}
@@ -214,18 +228,10 @@ func (v *device) allocate(bytes int, s driver.Stream) (a driver.Ptr, err error) 
 			if infoErr != nil {
 				free = 0
 			}
-			return &outOfMemory{int64(free), err}
+			return &runtime.MemoryError{Need: int64(bytes), Limit: int64(free),
+				What: fmt.Sprintf("%s, in the memory of %s,", what, v.name)}
 		}
 		return err
 	})
 	return a, err
 }
-
-// outOfMemory is a device that is full.
-type outOfMemory struct {
-	free int64
-	err  error
-}
-
-func (e *outOfMemory) Error() string { return e.err.Error() }
-func (e *outOfMemory) Unwrap() error { return e.err }

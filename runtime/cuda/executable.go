@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,11 +22,15 @@ type executable struct {
 	nested bool
 
 	arena   driver.Ptr // 0: none
-	pinned  []byte     // the places of values on the host, then what is staged; nil: none
+	pinned  []byte     // the places of values on the host, then staged inputs and outputs; nil: none
 	own     []driver.Ptr
+	hosts   [][]byte     // memory of the host that the device reaches, beside pinned
 	address []driver.Ptr // by buffer - 1
+	tables  []record.Key // constants that it shares with other executables of the program
 
 	segments []*commands
+	next     []*commands // of iterations after the first; nil for programs that do not repeat
+	fetch    *commands   // of the results that they keep
 	subs     map[*unit][]*executable
 	times    *times   // nil unless the run is measured
 	keeps    *keeping // of states that are kept; nil: none yet
@@ -35,18 +38,18 @@ type executable struct {
 	cannotKeep bool
 }
 
-// newExecutable gives a plan its memory. around is the executable that it runs in; nil: none. What is allocated is given
-// back if that fails.
+// newExecutable gives a plan its memory. around is the executable that it runs in; nil: none. All memory is given back if
+// that fails.
 func newExecutable(p *program, plan *plan, around *executable) (_ *executable, err error) {
+	if f := p.b.inspect; f != nil {
+		f(plan)
+	}
 	e := &executable{Frame: plan.d.NewFrame(around != nil), p: p, plan: plan, nested: around != nil,
 		address: make([]driver.Ptr, plan.b.Buffers()), subs: map[*unit][]*executable{}}
+	made := false
 	defer func() {
-		if v := recover(); v != nil {
+		if !made { // by an error, which tells more, or by a budget that ends the work
 			_ = e.close()
-			panic(v)
-		}
-		if err != nil {
-			_ = e.close() // err tells more
 		}
 	}()
 	if around != nil {
@@ -66,18 +69,22 @@ func newExecutable(p *program, plan *plan, around *executable) (_ *executable, e
 	if err := e.resolve(); err != nil {
 		return nil, err
 	}
-	for _, s := range plan.segments {
-		c, err := e.compile(s)
-		if err != nil {
-			return nil, err
+	if r := plan.repeats; r == nil {
+		e.segments, err = e.compileAll(plan.segments)
+	} else if e.segments, err = e.compileAll(r.first); err == nil {
+		if e.next, err = e.compileAll(r.next); err == nil {
+			e.fetch, err = e.compile(r.fetch)
 		}
-		e.segments = append(e.segments, c)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if around == nil && p.Config.Profile {
 		if e.times, err = e.newTimes(); err != nil {
 			return nil, err
 		}
 	}
+	made = true
 	return e, nil
 }
 
@@ -92,13 +99,7 @@ func (e *executable) hold() error {
 	v := e.p.v
 	if l.arena > 0 {
 		var err error
-		e.arena, err = v.allocate(l.arena, e.stream)
-		var full *outOfMemory
-		if errors.As(err, &full) {
-			return &runtime.MemoryError{Need: int64(l.arena), Limit: full.free,
-				What: fmt.Sprintf("%s, in the memory of %s,", what, v.name)}
-		}
-		if err != nil {
+		if e.arena, err = v.allocate(l.arena, e.stream, what); err != nil {
 			return err
 		}
 	}
@@ -192,7 +193,7 @@ func (n nester) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Runner,
 	e := n.e
 	var x *executable
 	err := d.Build(func() error {
-		plan, err := newPlan(d, e.p.b.fallback)
+		plan, err := newPlan(d, e.p.b.fallback, nil)
 		if err == nil {
 			x, err = newExecutable(e.p, plan, e)
 		}
@@ -242,7 +243,7 @@ func (e *executable) resolve() error {
 		default: // a value that nothing uses
 			continue
 		}
-		at, err := e.p.constants.get(c)
+		at, err := e.p.constants.get(c, &e.tables)
 		if err != nil {
 			return err
 		}
@@ -253,16 +254,11 @@ func (e *executable) resolve() error {
 
 // upload gives the executable a constant of its own: a value that follows from the shapes.
 func (e *executable) upload(t *tensor.Tensor, name string) (driver.Ptr, error) {
-	v, n := e.p.v, len(t.Bytes())
-	if err := e.Hold(int64(n), "value "+name); err != nil {
+	v, n, what := e.p.v, len(t.Bytes()), "value "+name
+	if err := e.Hold(int64(n), what); err != nil {
 		return 0, err
 	}
-	at, err := v.allocate(n, e.stream)
-	var full *outOfMemory
-	if errors.As(err, &full) {
-		return 0, &runtime.MemoryError{Need: int64(n), Limit: full.free,
-			What: fmt.Sprintf("value %s, in the memory of %s,", name, v.name)}
-	}
+	at, err := v.allocate(n, e.stream, what)
 	if err != nil {
 		return 0, err
 	}
@@ -287,23 +283,30 @@ func (e *executable) Close() error {
 	return e.close()
 }
 
-// close gives everything back, with the executables of subgraphs.
+// close gives everything back, with the executables of subgraphs, when the device is done with it.
 func (e *executable) close() error {
+	v := e.p.v
+	var err error
+	if e.stream != 0 && v.Lost() == nil {
+		err = v.synchronize(e.stream)
+	}
+	return first(err, e.giveBack())
+}
+
+// giveBack is close behind all work. Memory of the host stays if the device is lost, which may still write to it.
+func (e *executable) giveBack() error {
 	e.Release()
+	v := e.p.v
 	var errs []error
 	for _, u := range e.plan.units {
 		for _, sub := range e.subs[u] {
 			if sub != nil {
-				errs = append(errs, sub.close())
+				errs = append(errs, sub.giveBack())
 			}
 		}
 	}
-	v := e.p.v
-	if e.stream != 0 && !e.nested && v.Lost() == nil {
-		errs = append(errs, v.synchronize(e.stream))
-	}
 	errs = append(errs, v.release(func(note func(error)) {
-		all := e.segments
+		all := slices.Concat(e.segments, e.next)
 		if e.keeps != nil {
 			all = slices.Concat(all, e.keeps.segments)
 		}
@@ -323,15 +326,24 @@ func (e *executable) close() error {
 		if e.arena != 0 {
 			note(v.drv.Free(e.arena, e.stream))
 		}
-		if e.pinned != nil {
-			note(v.drv.FreeHost(e.pinned))
-		}
-		if e.stream != 0 && !e.nested {
-			note(v.drv.DestroyStream(e.stream))
+		if v.Lost() == nil {
+			for _, b := range e.hosts {
+				note(v.drv.FreeHost(b))
+			}
+			if e.pinned != nil {
+				note(v.drv.FreeHost(e.pinned))
+			}
 		}
 	}))
-	e.Frame = lowering.Frame{}
-	e.segments, e.own, e.subs, e.arena, e.pinned = nil, nil, nil, 0, nil
+	if e.stream != 0 && !e.nested {
+		if v.Lost() == nil { // the pool gives back what is free when the host waits
+			errs = append(errs, v.synchronize(e.stream))
+		}
+		errs = append(errs, v.release(func(note func(error)) { note(v.drv.DestroyStream(e.stream)) }))
+	}
+	errs = append(errs, e.p.constants.release(e.tables))
+	e.Frame, e.tables = lowering.Frame{}, nil
+	e.segments, e.next, e.own, e.hosts, e.subs, e.arena, e.pinned = nil, nil, nil, nil, nil, 0, nil
 	return first(errs...)
 }
 

@@ -6,15 +6,17 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Explain tells how loops and branches run, which nodes the host computes and why, and the copies that these cost.
+// Explain tells the forms of recurrences and convolutions, the precision of products where it is an option, how loops and branches
+// run, which nodes the host computes and why, and the copies that these cost.
 func (p *program) Explain(b runtime.Binding) (all []runtime.Choice, err error) {
 	defer runtime.Ended(&err)
-	err = p.with(b, func(d *lowering.Binding) error {
+	err = p.with(b, nil, func(d *lowering.Binding) error {
 		return d.Build(func() error {
-			plan, err := newPlan(d, p.b.fallback)
+			plan, err := newPlan(d, p.b.fallback, nil)
 			if err == nil {
 				all = plan.choices()
 			}
@@ -26,10 +28,20 @@ func (p *program) Explain(b runtime.Binding) (all []runtime.Choice, err error) {
 
 func (p *plan) choices() (all []runtime.Choice) {
 	for _, u := range p.units {
+		s := u.steps[0]
 		if u.work != nil {
+			for _, f := range []record.Form{u.work.Form, u.work.Products} {
+				if f.Name == "" {
+					continue
+				}
+				c := runtime.Choice{Node: s.Source.String(), Op: s.Source.Op.FullName(), Form: f.Name, Why: f.Why}
+				for _, o := range f.Not {
+					c.Others = append(c.Others, runtime.Alternative{Form: o.Name, Why: o.Why})
+				}
+				all = append(all, c)
+			}
 			continue
 		}
-		s := u.steps[0]
 		c := runtime.Choice{Node: s.Source.String(), Op: s.Source.Op.FullName(), Form: "host", Why: u.why}
 		if u.control != nil {
 			c.Form, c.Why = "program", "the host decides what runs, and the device computes it"
@@ -76,9 +88,9 @@ func (p *program) Lowered(b *runtime.Binding) (text string, err error) {
 		return p.String(), nil
 	}
 	defer runtime.Ended(&err)
-	err = p.with(*b, func(d *lowering.Binding) error {
+	err = p.with(*b, nil, func(d *lowering.Binding) error {
 		return d.Build(func() error {
-			plan, err := newPlan(d, p.b.fallback)
+			plan, err := newPlan(d, p.b.fallback, nil)
 			if err == nil {
 				n, cost := plan.total()
 				text = fmt.Sprintf("%d launches, %d floating-point operations; %d bytes on the device, %d on the host\n", n,

@@ -33,7 +33,8 @@ func init() {
 				kernel.Ptr(b.Buffer(s.In[0])), kernel.U64(b.Bytes(s.In[0])/4), kernel.Ptr(b.Buffer(s.In[1]))))
 			return true
 		}})
-	record.RegisterFusion(1, record.Fusion{Name: "triple and plus", Build: func(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
+	record.RegisterFusion(1, record.Fusion{Name: "triple and plus", Build: func(b *record.Builder,
+		steps []*lowering.Step) []*lowering.Step {
 		a := steps[0]
 		if a.Node.Op != testOps["Triple"] {
 			return nil

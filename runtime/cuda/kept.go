@@ -2,13 +2,13 @@ package cuda
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"encoding/binary"
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/driver"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -23,13 +23,7 @@ type kept struct {
 func (p *program) Keep(bytes int64) (_ runtime.Kept, err error) {
 	v := p.v
 	k := &kept{p: p, bytes: int(bytes)}
-	k.at, err = v.allocate(k.bytes, v.stream)
-	var full *outOfMemory
-	if errors.As(err, &full) {
-		return nil, &runtime.MemoryError{Need: bytes, Limit: full.free,
-			What: fmt.Sprintf("the state of a stream, in the memory of %s,", v.name)}
-	}
-	if err != nil {
+	if k.at, err = v.allocate(k.bytes, v.stream, "the state of a stream"); err != nil {
 		return nil, err
 	}
 	err = v.do(func() error { return v.drv.Fill(k.at, 0, uint64(k.bytes), v.stream) })
@@ -66,19 +60,22 @@ func (k *kept) Close() error {
 	return k.close()
 }
 
-func (k *kept) close() error {
-	v := k.p.v
-	return v.release(func(note func(error)) { note(v.drv.Free(k.at, v.stream)) })
-}
+func (k *kept) close() error { return k.p.constants.free([]driver.Ptr{k.at}) }
 
-// keeping is how an executable runs with states that are kept: by segments in which copies on the device stand for those from
-// and to the host. Between them and the places of the streams lie states of the executable's own, at addresses that do not
-// change, so that the segments are recorded as others are.
+// keeping is how an executable runs with states that are kept: by segments of its own, whose kernels read and write the states
+// at other addresses than those of Run, and which copy none from or to the host. One launch moves the states of all streams
+// there from their places, and one back, by a table of the places' addresses.
 type keeping struct {
 	segments []*commands
 	memory   driver.Ptr // of the states before the step, then of those behind it
 	before   []state
 	behind   []state
+
+	streams      int
+	enter, leave driver.Launch // before the step, and behind it
+	undo         driver.Launch // brings back the states before the step
+	places       driver.Ptr    // the addresses of the streams' places
+	list         []byte        // the same, where the device reaches the host
 }
 
 // state is one of the states, of all streams.
@@ -90,53 +87,47 @@ type state struct {
 // RunKept runs with states in the memory of the device. Where the host computes with a state, it is copied.
 func (e *executable) RunKept(ctx context.Context, in, out []tensor.Datum, states int, of []runtime.Kept) error {
 	if e.keeps == nil && !e.cannotKeep {
-		if err := e.keep(states); err != nil {
+		if err := e.keep(states, len(of)); err != nil {
 			return err
 		}
 	}
-	if e.cannotKeep {
+	if e.cannotKeep || e.keeps.streams != len(of) {
 		return e.runCopied(ctx, in, out, states, of)
 	}
-	if err := e.exchange(of, e.keeps.before, true); err != nil {
+	if err := e.enter(of); err != nil {
 		return err
 	}
 	if err := e.run(ctx, in, out, e.keeps.segments); err != nil {
 		return err
 	}
-	err := e.exchange(of, e.keeps.behind, false)
+	err := e.leave(e.keeps.leave)
 	if err != nil {
-		// Some have been copied. The states before the step are still there.
-		if undone := e.exchange(of, e.keeps.before, false); undone != nil {
+		// Some may have been moved. The states before the step are still there.
+		if undone := e.leave(e.keeps.undo); undone != nil {
 			e.p.v.lose(err)
 		}
 	}
 	return err
 }
 
-// exchange copies all states between the places of the streams and the executable's.
-func (e *executable) exchange(of []runtime.Kept, states []state, enter bool) error {
-	v := e.p.v
-	err := v.do(func() error {
-		for i, k := range of {
-			at := k.(*kept).at
-			for _, s := range states {
-				n := s.bytes / len(of)
-				mine := e.keeps.memory + driver.Ptr(s.at+i*n)
-				dst, src := mine, at
-				if !enter {
-					dst, src = at, mine
-				}
-				if n > 0 {
-					if err := v.drv.CopyOnDevice(dst, src, uint64(n), e.stream); err != nil {
-						return err
-					}
-				}
-				at += driver.Ptr(n)
-			}
+// enter moves the states of the streams to where the executable reads them.
+func (e *executable) enter(of []runtime.Kept) error {
+	v, k := e.p.v, e.keeps
+	for i, x := range of {
+		binary.LittleEndian.PutUint64(k.list[8*i:], uint64(x.(*kept).at))
+	}
+	return v.do(func() error {
+		if err := v.drv.CopyToDevice(k.places, k.list, e.stream); err != nil {
+			return err
 		}
-		return nil
+		return v.drv.Launch(k.enter)
 	})
-	if err != nil || enter {
+}
+
+// leave moves states to the streams, whose places enter has told.
+func (e *executable) leave(l driver.Launch) error {
+	v := e.p.v
+	if err := v.do(func() error { return v.drv.Launch(l) }); err != nil {
 		return err
 	}
 	return v.synchronize(e.stream) // another stream may read them next
@@ -174,10 +165,10 @@ func (e *executable) runCopied(ctx context.Context, in, out []tensor.Datum, stat
 }
 
 // keep makes the segments for states that are kept. It sets cannotKeep where the host reads a state, or makes one.
-func (e *executable) keep(states int) error {
+func (e *executable) keep(states, streams int) error {
 	d, v := e.Binding, e.p.v
 	inputs, outputs := d.Program.Inputs[len(d.Program.Inputs)-states:], d.Program.Outputs[len(d.Program.Outputs)-states:]
-	k := &keeping{}
+	k := &keeping{streams: streams}
 	size := 0
 	list := func(values []*lowering.Value) (all []state) {
 		for _, x := range values {
@@ -193,33 +184,107 @@ func (e *executable) keep(states int) error {
 		e.cannotKeep = true
 		return nil
 	}
-	if err := e.Hold(int64(size), "states of "+e.title()); err != nil {
+	// A state that is handed on as it is lies in one place before and behind the step.
+	at := map[kernel.Buffer]int{}
+	for i, values := range [][]*lowering.Value{inputs, outputs} {
+		for j, x := range values {
+			s := &[][]state{k.before, k.behind}[i][j]
+			b := e.plan.b.Uses(x)
+			if b == 0 {
+				continue
+			}
+			if old, ok := at[b]; ok {
+				s.at = old
+			}
+			at[b] = s.at
+		}
+	}
+	tables := size // behind the states: the pieces of those before and behind the step, then the addresses
+	for _, list := range [][]state{k.before, k.behind} {
+		_, pieces := kernel.StatePieces(k.parts(list))
+		size += kernel.StatePieceBytes * pieces
+	}
+	places := size
+	size += 8 * streams
+	what := "states of " + e.title()
+	if err := e.Hold(int64(size+8*streams), what); err != nil {
 		return err
 	}
-	at, err := v.allocate(size, e.stream)
-	if err != nil {
+	var err error
+	if k.memory, err = v.allocate(size, e.stream, what); err != nil {
 		return err
 	}
-	e.own = append(e.own, at)
-	k.memory = at
+	e.own = append(e.own, k.memory)
+	k.places = k.memory + driver.Ptr(places)
+	if err := e.moves(k, k.memory+driver.Ptr(tables)); err != nil {
+		return err
+	}
+	address := e.address
+	defer func() { e.address = address }()
+	e.address = slices.Clone(address)
+	for b, place := range at {
+		e.address[b-1] = k.memory + driver.Ptr(place)
+	}
+	gone := func(x *lowering.Value) bool { return slices.Contains(inputs, x) || slices.Contains(outputs, x) }
 	for _, c := range e.segments {
 		s := *c.segment
-		gone := func(x *lowering.Value) bool { return slices.Contains(inputs, x) || slices.Contains(outputs, x) }
 		s.enter, s.leave = slices.DeleteFunc(slices.Clone(s.enter), gone), slices.DeleteFunc(slices.Clone(s.leave), gone)
-		x := &commands{segment: &s}
-		for i, y := range c.list {
-			if it := c.items[i]; it.work == nil && !it.faults {
-				if j := slices.Index(inputs, it.v); it.toDevice && j >= 0 {
-					y = command{unit: y.unit, what: y.what, bytes: k.before[j].bytes, src: k.memory + driver.Ptr(k.before[j].at), dst: y.dst}
-				} else if j := slices.Index(outputs, it.v); !it.toDevice && j >= 0 {
-					y = command{unit: y.unit, what: y.what, bytes: k.behind[j].bytes, dst: k.memory + driver.Ptr(k.behind[j].at), src: y.dst}
-				}
-			}
-			x.list = append(x.list, y)
+		s.items = slices.DeleteFunc(slices.Clone(s.items), func(it item) bool { return !it.faults && gone(it.v) })
+		x, err := e.compile(&s)
+		if err != nil {
+			return err
 		}
 		k.segments = append(k.segments, x)
 	}
 	e.keeps = k
+	return nil
+}
+
+// parts returns the places of states in the memory of the executable, and their sizes for one stream.
+func (k *keeping) parts(states []state) (at, sizes []int) {
+	for _, s := range states {
+		at, sizes = append(at, s.at), append(sizes, s.bytes/k.streams)
+	}
+	return at, sizes
+}
+
+// moves makes the launches that move states, with their tables from at on.
+func (e *executable) moves(k *keeping, at driver.Ptr) error {
+	v := e.p.v
+	if err := v.wait(func() (err error) {
+		k.list, err = v.drv.AllocHost(8 * k.streams)
+		return err
+	}); err != nil {
+		return err
+	}
+	e.hosts = append(e.hosts, k.list)
+	if err := v.synchronize(e.stream); err != nil { // another stream writes
+		return err
+	}
+	launch := func(leave bool, pieces int) (driver.Launch, error) {
+		const table, places, memory kernel.Buffer = 1, 2, 3
+		c := kernel.StatesMove{Leave: leave, Streams: k.streams, Pieces: pieces, Table: table, Places: places, Memory: memory}.Call()
+		f, err := e.p.modules.function(c.Code)
+		return c.Launch(f, e.stream, func(x kernel.Buffer) driver.Ptr {
+			return map[kernel.Buffer]driver.Ptr{table: at, places: k.places, memory: k.memory}[x]
+		}), err
+	}
+	for i, list := range [][]state{k.before, k.behind} {
+		data, pieces := kernel.StatePieces(k.parts(list))
+		err := v.upload(at, data)
+		if err != nil {
+			return err
+		}
+		if i == 1 {
+			k.leave, err = launch(true, pieces)
+		} else if k.enter, err = launch(false, pieces); err == nil {
+			k.undo, err = launch(true, pieces)
+		}
+		if err != nil {
+			return err
+		}
+		at += driver.Ptr(len(data))
+	}
 	return nil
 }
 

@@ -33,6 +33,57 @@ func follower(t *testing.T, op string) *ir.Graph {
 	return g
 }
 
+// A step of 64 streams takes the calls of one: a launch brings the states of all of them, and one takes them back, by a table of
+// addresses that is copied there.
+func TestManyStreams(t *testing.T) {
+	const streams = 64
+	ctx := context.Background()
+	n := tested()
+	m := load(t, n, cuda.Options{}, follower(t, "Shift"), runtime.Options{Carry: map[string]string{"s": "next", "r": "then"}})
+	var steps []runtime.StreamStep
+	for i := range streams {
+		s, err := m.NewStream(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, runtime.StreamStep{Stream: s, In: data{"x": floats(float32(i))}, Out: data{}})
+	}
+	calls := func(step func() error) (all []string) {
+		t.Helper()
+		for range 3 { // the first one binds, the second one records a graph
+			from := len(n.calls)
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+			all = slices.Concat(n.calls[from:], []string{"graph"}, n.last)
+		}
+		return all
+	}
+	one := calls(func() error { return steps[0].Stream.Step(ctx, steps[0].In, data{}) })
+	many := calls(func() error { return m.StepMany(ctx, steps) })
+	if !slices.Equal(one, many) {
+		t.Errorf("one stream: %v\n%d streams: %v", one, streams, many)
+	}
+	if want := []string{"CopyToDevice", "Launch", "LaunchGraph", "Synchronize", "Launch", "Synchronize", "graph"}; !slices.Equal(
+		many[:min(len(want), len(many))], want) {
+		t.Errorf("found the calls %v, expected %v", many, want)
+	}
+	for i := range streams {
+		x := float32(i)
+		s := 9 * x // three steps of next = 3x + s
+		if i == 0 {
+			s = 0
+		}
+		state, err := steps[i].Stream.State()
+		if err != nil || tensor.Data[float32](state["s"])[0] != s {
+			t.Fatalf("stream %d: found %v (%v), expected %v", i, state["s"], err, s)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // States of streams stay on the device from step to step, whoever steps them: one by one, or many at once. Snapshots and
 // states hold them, and a step that fails leaves them.
 func TestStream(t *testing.T) {
@@ -136,6 +187,7 @@ func TestStream(t *testing.T) {
 			if err := all[0].Step(ctx, data{"x": floats(1)}, out); err != nil {
 				t.Fatal(err)
 			}
+			before[0]++ // the addresses of states
 			if after := [2]int{n.count("CopyToDevice"), n.count("CopyToHost")}; after != before {
 				t.Errorf("copies outside of graphs: %v, %v", before, after)
 			}

@@ -72,13 +72,13 @@ func init() {
 			return true
 		}},
 		record.Record{Op: "test.Shift", Build: func(b *record.Builder, s *lowering.Step) bool {
-			three := b.Constant("three", func() []byte {
-				return binary.LittleEndian.AppendUint32(nil, math.Float32bits(3))
-			})
 			bytes := b.Bytes(s.In[0])
 			if bytes == 0 {
 				return true
 			}
+			three := b.Constant(fmt.Sprintf("three for %d bytes", bytes), func() []byte {
+				return binary.LittleEndian.AppendUint32(nil, math.Float32bits(3))
+			})
 			w := b.Scratch(bytes)
 			b.Fill(w, 0, bytes)
 			b.Copy(w, b.Buffer(s.In[0]), bytes)
@@ -110,6 +110,11 @@ func code(name string, params int) *kernel.Code {
 // tested returns a null driver that knows the kernels of the test operators.
 func tested() *null {
 	n := newNull()
+	for _, name := range []string{"states_enter", "states_leave"} {
+		n.kernels[name] = func(n *null, params []byte, grid driver.Dim) error {
+			return n.moveStates(params, grid, name == "states_leave")
+		}
+	}
 	run := func(name string, f func(y, x, z []float32)) { // of parameters y, x, their length, z; Fused has one more
 
 		n.kernels["test_"+name] = func(n *null, params []byte, _ driver.Dim) error {
@@ -213,4 +218,42 @@ func chain(t testing.TB, text string, outputs ...string) *ir.Graph {
 		t.Fatal(err)
 	}
 	return g
+}
+
+// moveStates is kernel.StatesMove: its parameters are the number of streams, the pieces, the addresses of places, the memory.
+func (n *null) moveStates(params []byte, grid driver.Dim, leave bool) error {
+	number := func(at driver.Ptr) (uint64, error) {
+		b, err := n.bytes("Launch", at, 8)
+		if err != nil {
+			return 0, err
+		}
+		return binary.LittleEndian.Uint64(b), nil
+	}
+	for stream := range uint64(grid.Y) {
+		place, err := number(pointer(params, 2) + driver.Ptr(8*stream))
+		if err != nil {
+			return err
+		}
+		for piece := range grid.X {
+			var x [4]uint64
+			for i := range x {
+				if x[i], err = number(pointer(params, 1) + driver.Ptr(kernel.StatePieceBytes*piece) + driver.Ptr(8*i)); err != nil {
+					return err
+				}
+			}
+			dst, err := n.bytes("Launch", pointer(params, 3)+driver.Ptr(x[1]+stream*x[3]), x[2])
+			if err != nil {
+				return err
+			}
+			src, err := n.bytes("Launch", driver.Ptr(place+x[0]), x[2])
+			if err != nil {
+				return err
+			}
+			if leave {
+				dst, src = src, dst
+			}
+			copy(dst, src)
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -33,12 +34,15 @@ type onHost struct{}
 func (onHost) String() string { return "on the host" }
 
 // strict operators are not replaced by their bodies, which take inputs that the operators refuse.
-var strict = []string{"AffineGrid", "CausalConvWithState", "CenterCropPad", "Clip", "Gemm"}
+var strict = []string{"CenterCropPad", "Clip"}
+
+// wide operators have bodies that compute in the type of their inputs, float64 too.
+var wide = []string{"LogSoftmax", "Softmax"}
 
 // expands reports whether the body of an operator does all that the operator does: it may round float64 to float32 in between.
 func expands(n *ir.Node) bool {
 	for _, v := range n.Outputs {
-		if v == nil {
+		if v == nil || slices.Contains(wide, n.Op.FullName()) {
 			continue
 		}
 		if t, ok := v.TensorType(); ok && t.Elem == tensor.Float64 {
@@ -85,6 +89,48 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 		l.refused = unsupported(s, "operator %s %s", n.Op.FullName(), why)
 	}
 	return lowering.Evaluate
+}
+
+// Widens reports whether a node on float16 or bfloat16 is computed in float32: kernels compute it there alone, or faster, or it is
+// replaced by its body.
+func (l *lowerer) Widens(n *ir.Node) bool {
+	if l.bare {
+		return false
+	}
+	wide := *n
+	wide.Inputs, wide.Outputs = widened(n.Inputs), widened(n.Outputs)
+	if strings.HasPrefix(n.Op.Name, "Reduce") { // a thread computes each result
+		return record.For(standing(&wide)) != nil
+	}
+	return record.For(standing(n)) == nil && (n.Op.Body != nil || record.For(standing(&wide)) != nil)
+}
+
+// widened returns values with float32 in the place of narrower floats.
+func widened(list []*ir.Value) []*ir.Value {
+	out := slices.Clone(list)
+	for i, v := range out {
+		if v == nil {
+			continue
+		}
+		if t, ok := v.TensorType(); ok && (t.Elem == tensor.Float16 || t.Elem == tensor.BFloat16) {
+			x, u := *v, *t
+			u.Elem = tensor.Float32
+			x.Type = &u
+			out[i] = &x
+		}
+	}
+	return out
+}
+
+// standing returns a step of a node that is in no program.
+func standing(n *ir.Node) *lowering.Step {
+	s := &lowering.Step{Node: n, Source: n, In: make([]*lowering.Value, len(n.Inputs))}
+	for i, v := range n.Inputs {
+		if v != nil {
+			s.In[i] = &lowering.Value{Name: v.Name, Type: v.Type, Const: v.Const}
+		}
+	}
+	return declared(s)
 }
 
 // declared returns a step with values for its outputs, which have their declared types: those of the program are made when the

@@ -11,8 +11,8 @@ import (
 )
 
 // null is a driver without a card: memory is the host's, and a kernel is a Go function that is found by the name of its
-// entry; without one it does nothing. It does all work at once, counts what is not given back, and refuses calls on threads
-// without a context, of unknown handles, and outside of what was allocated.
+// entry; without one it does nothing. It does all work at once, knows the memory and handles that are not given back, and
+// refuses calls on threads without a context, of unknown handles, and outside of allocated memory.
 type null struct {
 	kernels  map[string]func(m *null, params []byte, grid driver.Dim) error
 	capacity uint64 // of the device, in bytes; 0: no bound
@@ -33,7 +33,8 @@ type null struct {
 	graphs   map[uintptr][]func() error
 	events   map[driver.Event]int // the call that recorded it
 	calls    []string
-	last     []string // what the last graph did
+	done     map[string]int // work of streams by its call, also as part of graphs
+	last     []string       // the calls that the last graph stands for
 	lost     error
 
 	failAt   int         // the number of the call that fails, from 1
@@ -46,7 +47,7 @@ type region struct {
 }
 
 func newNull() *null {
-	return &null{major: 9, version: 12040, contexts: map[int]driver.Context{}, live: map[uintptr]string{}, next: 1 << 8,
+	return &null{done: map[string]int{}, major: 9, version: 12040, contexts: map[int]driver.Context{}, live: map[uintptr]string{}, next: 1 << 8,
 		hosts: map[*byte]int{}, names: map[driver.Module]string{}, entries: map[driver.Function]string{},
 		capture: map[driver.Stream][]func() error{}, graphs: map[uintptr][]func() error{},
 		events: map[driver.Event]int{}, kernels: map[string]func(*null, []byte, driver.Dim) error{}}
@@ -56,7 +57,7 @@ func fail(call string, c driver.Code, format string, args ...any) error {
 	return &driver.Error{Call: call, Code: c, Detail: fmt.Sprintf(format, args...)}
 }
 
-// leaks lists what was not given back.
+// leaks lists memory and handles that were not given back.
 func (n *null) leaks() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,6 +76,19 @@ func (n *null) leaks() []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// kept returns the number of pieces of memory of a size.
+func (n *null) kept(bytes int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := 0
+	for _, r := range n.memory {
+		if len(r.data) == bytes {
+			k++
+		}
+	}
+	return k
 }
 
 // count returns the number of calls of a function so far.
@@ -181,8 +195,10 @@ func (n *null) DeviceCount() (int, error) { return 1, n.outside("DeviceCount") }
 func (n *null) DeviceName(driver.Device) (string, error) {
 	return "null", n.outside("DeviceName")
 }
-func (n *null) DeviceMemory(driver.Device) (uint64, error)       { return n.capacity, nil }
-func (n *null) DeviceUUID(d driver.Device) (u [16]byte, _ error) { return u, nil }
+func (n *null) DeviceMemory(driver.Device) (uint64, error) {
+	return n.capacity, n.outside("DeviceMemory")
+}
+func (n *null) DeviceUUID(d driver.Device) (u [16]byte, _ error) { return u, n.outside("DeviceUUID") }
 func (n *null) DeviceAttribute(_ driver.Device, a driver.Attribute) (int, error) {
 	if err := n.outside("DeviceAttribute"); err != nil {
 		return 0, err
@@ -318,7 +334,7 @@ func (n *null) AllocFromPool(p driver.Pool, bytes uint64, s driver.Stream) (driv
 	at = (at + 4095) / 4096 * 4096
 	data := make([]byte, bytes)
 	for i := range data {
-		data[i] = 0xff // what is not written reads as NaN
+		data[i] = 0xff // memory that is not written reads as NaN
 	}
 	n.memory = append(n.memory, region{at, data})
 	n.used += bytes
@@ -384,14 +400,18 @@ func (n *null) queue(call string, s driver.Stream, f func() error) error {
 	if err != nil {
 		return err
 	}
+	do := func() error {
+		n.done[call]++
+		return f()
+	}
 	if list, ok := n.capture[s]; ok {
 		n.capture[s] = append(list, func() error {
 			n.last = append(n.last, call)
-			return f()
+			return do()
 		})
 		return nil
 	}
-	return f()
+	return do()
 }
 
 func (n *null) CopyToDevice(dst driver.Ptr, src []byte, s driver.Stream) error {

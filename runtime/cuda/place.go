@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Addresses are multiples of it: of the device, and of the host for what it copies there.
+// Addresses are multiples of it: of the device, and of the host for values that are copied there.
 const align = 256
 
 // layout is where the values of a plan lie: in the arena of the device, and in memory of the host that the device reaches.
@@ -25,7 +25,7 @@ type layout struct {
 
 	faults   []fault
 	clear    *record.Work // sets them to zero
-	faultsAt int          // behind the places of the host: what is copied of them
+	faultsAt int          // behind the places of the host: their copies
 
 	offsets map[kernel.Buffer]int // in the arena
 	arena   int                   // bytes of the device

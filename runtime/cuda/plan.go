@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// plan is what an executable will do and hold, for one set of shapes. Making it takes no memory of the device.
+// plan is the work and the memory of an executable, for one set of shapes. Making it takes no memory of the device.
 type plan struct {
 	d     *lowering.Binding
 	b     *record.Builder
@@ -20,6 +20,8 @@ type plan struct {
 	segments []*segment
 	hosts    []int
 	memory   layout
+	repeats  *repeats         // of the body of a loop; nil: it keeps nothing
+	refused  []*lowering.Step // those with a record, which took neither their types nor their shapes
 }
 
 // unit is a part of a program that runs as a whole: steps that the device computes, or one that the host does.
@@ -42,8 +44,9 @@ type crossing struct {
 }
 
 // newPlan divides the steps among units, and plans their memory. The error is a *runtime.UnsupportedError for a step that
-// has no kernel for its shapes, unless fallback says that the host computes it.
-func newPlan(d *lowering.Binding, fallback bool) (*plan, error) {
+// has no kernel for its shapes, unless fallback says that the host computes it. r tells how the body of a loop repeats; nil for
+// other programs.
+func newPlan(d *lowering.Binding, fallback bool, r *lowering.Repeated) (*plan, error) {
 	p := &plan{d: d, b: record.NewBuilder(d)}
 	if err := p.divide(fallback); err != nil {
 		return nil, err
@@ -52,14 +55,14 @@ func newPlan(d *lowering.Binding, fallback bool) (*plan, error) {
 		if u.control == nil {
 			continue
 		}
-		for _, x := range u.control.Programs() {
+		for k, x := range u.control.Programs() {
 			var sub *plan
 			if x != nil {
 				if err := x.Err(); err != nil {
 					return nil, err
 				}
 				var err error
-				if sub, err = newPlan(x, fallback); err != nil {
+				if sub, err = newPlan(x, fallback, u.control.Repeated(k)); err != nil {
 					return nil, err
 				}
 			}
@@ -67,6 +70,9 @@ func newPlan(d *lowering.Binding, fallback bool) (*plan, error) {
 		}
 	}
 	p.move()
+	if r != nil {
+		p.repeat(r)
+	}
 	p.place()
 	return p, nil
 }
@@ -277,18 +283,19 @@ func (p *plan) hosted(s *lowering.Step, fallback bool) (*unit, error) {
 		if u.why = "no kernel for its shapes or types"; !p.fits(s) {
 			u.why = "its types or shapes are not known before the run"
 		}
+		p.refused = append(p.refused, s)
 	default:
 		if u.why = "no kernel"; len(s.Node.Subgraphs()) > 0 {
 			u.why = "its subgraphs are no programs"
 		}
 	}
-	if !fallback && !p.d.Refused() { // what no backend computes fails with the error of the operator
+	if !fallback && !p.d.Refused() { // a step that no backend computes fails with the error of the operator
 		return nil, unsupported(s, "operator %s: %s", s.Node.Op.FullName(), u.why)
 	}
 	return u, nil
 }
 
-// name is what the unit is called in profiles.
+// name is the name of the unit in profiles.
 func (u *unit) name() string {
 	if len(u.steps) == 1 {
 		return u.steps[0].Source.String()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -24,11 +25,11 @@ type program struct {
 
 func newProgram(p *lowering.Program, b *backend, v *device, shared *runtime.Constants) *program {
 	return &program{Program: p, b: b, v: v, modules: &modules{v: v, users: map[textHash]*module{}},
-		constants: &constants{v: v, shared: shared, used: map[record.Key]*constant{}},
+		constants: &constants{v: v, shared: shared, idle: b.idle, used: map[record.Key]*entry{}},
 		made:      map[*executable]bool{}}
 }
 
-// Close gives back what the program holds on the device, with its executables.
+// Close gives back all that the program holds on the device, with its executables.
 func (p *program) Close() error {
 	p.mu.Lock()
 	var errs []error
@@ -44,37 +45,55 @@ func (p *program) Close() error {
 	return first(errs...)
 }
 
-// Bind returns an executable for the shapes of b. It chooses kernels, compiles those that are new, and allocates memory.
+// Bind returns an executable for the shapes of b. It chooses kernels, compiles those that are new, and allocates memory. If the
+// values of inputs decide about shapes, each run does so for values that are new.
 func (p *program) Bind(b runtime.Binding) (_ runtime.Executable, err error) {
 	defer runtime.Ended(&err)
 	if err := p.v.Lost(); err != nil {
 		return nil, err
 	}
-	var e *executable
-	err = p.with(b, func(d *lowering.Binding) error {
+	e, which, err := p.bind(b, nil)
+	if err != nil {
+		return nil, err
+	}
+	if which != nil {
+		b.Ctx = nil
+		return &valued{p: p, b: b, which: which}, nil
+	}
+	return e, nil
+}
+
+// bind makes an executable for shapes and for content, the values of inputs as far as they are bound. Without content, it may
+// return the inputs to bind instead.
+func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) (e *executable, which []int, err error) {
+	err = p.with(b, content, func(d *lowering.Binding) error {
 		return d.Build(func() error {
-			plan, err := newPlan(d, p.b.fallback)
+			plan, err := newPlan(d, p.b.fallback, nil)
+			if content == nil {
+				if which = p.asks(d, plan, err); which != nil {
+					return nil
+				}
+			}
 			if err == nil {
 				e, err = newExecutable(p, plan, nil)
 			}
 			return err
 		})
 	})
-	if err != nil {
-		return nil, err
+	if e != nil && err == nil {
+		p.mu.Lock()
+		p.made[e] = true
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	p.made[e] = true
-	p.mu.Unlock()
-	return e, nil
+	return e, which, err
 }
 
 // with calls f with a binding.
-func (p *program) with(b runtime.Binding, f func(d *lowering.Binding) error) error {
+func (p *program) with(b runtime.Binding, content []*tensor.Tensor, f func(d *lowering.Binding) error) error {
 	if len(b.Inputs) != len(p.Inputs) {
 		return fmt.Errorf("binding: expected types of %d inputs, found %d", len(p.Inputs), len(b.Inputs))
 	}
-	d := p.Program.Bind(b, nil)
+	d := p.Program.Bind(b, content)
 	defer d.Bound()
 	if err := d.Err(); err != nil {
 		return err

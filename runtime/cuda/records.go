@@ -4,6 +4,7 @@ package cuda
 import (
 	_ "github.com/essmc/essmc/runtime/cuda/internal/elementwise"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/layers"
+	_ "github.com/essmc/essmc/runtime/cuda/internal/plain"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/products"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/recurrence"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/rows"

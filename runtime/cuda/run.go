@@ -32,8 +32,18 @@ type command struct {
 	dst, src driver.Ptr
 	memory   []byte // of a copy from or to the host
 	toDevice bool
-	bytes    int    // of a copy of states on the device
 	what     string // of a copy, for messages
+}
+
+func (e *executable) compileAll(list []*segment) (all []*commands, err error) {
+	for _, s := range list {
+		c, err := e.compile(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
 }
 
 // compile makes the commands of a segment, with compiled kernels.
@@ -217,7 +227,7 @@ func (e *executable) fault() error {
 // asynchronous is the error of work that was issued before: it is of one of the segment's units.
 func (e *executable) asynchronous(c *commands, err error) error {
 	first, last := c.list[0].unit, c.list[len(c.list)-1].unit
-	for i := len(c.list) - 1; i >= 0 && last == nil; i-- { // what the end of the program needs is of no unit
+	for i := len(c.list) - 1; i >= 0 && last == nil; i-- { // copies at the end of the program are of no unit
 		last = c.list[i].unit
 	}
 	if first == nil || first == last {
@@ -248,8 +258,6 @@ func (e *executable) command(x *command) (err error) {
 	switch {
 	case x.launch.Func != 0:
 		err = drv.Launch(x.launch)
-	case x.bytes > 0:
-		err = drv.CopyOnDevice(x.dst, x.src, uint64(x.bytes), e.stream)
 	case x.work == nil && x.toDevice:
 		err = drv.CopyToDevice(x.dst, x.memory, e.stream)
 	case x.work == nil:

@@ -3,15 +3,16 @@ package cuda_test
 import (
 	"testing"
 
+	"github.com/essmc/essmc/internal/race"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/backendtest"
 	"github.com/essmc/essmc/runtime/cuda"
 )
 
-// hurried adds the parts of the suite that have nothing for the race detector to skip, where it runs with -short: what one
-// session computes takes ten times as long under it.
+// hurried adds the parts of the suite that have nothing for the race detector to skip, where it runs with -short: the
+// computations of one session take ten times as long under it.
 func hurried(skip map[string]string) map[string]string {
-	if race && testing.Short() {
+	if race.Enabled && testing.Short() {
 		for _, name := range []string{"cases", "ops", "samples", "forms", "networks", "sequences", "loops", "shapes", "options",
 			"threads", "outputs", "memory", "memory_bounds", "unsupported"} {
 			skip[name] = "one session at a time, under the race detector"
@@ -22,7 +23,7 @@ func hurried(skip map[string]string) map[string]string {
 
 // hurry skips a test that runs one session at a time, as hurried does.
 func hurry(t *testing.T) {
-	if race && testing.Short() {
+	if race.Enabled && testing.Short() {
 		t.Skip("one session at a time, under the race detector")
 	}
 }

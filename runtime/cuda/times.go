@@ -92,7 +92,7 @@ func (t *times) read(v *device, c *commands) error {
 			}
 			x := &c.list[i]
 			k := t.at[x.unit]
-			if x.memory != nil || x.bytes > 0 {
+			if x.memory != nil {
 				k = t.copies[way(x.toDevice)]
 			}
 			t.steps[k].Time += time.Duration(float64(ms) * float64(time.Millisecond))

@@ -134,9 +134,6 @@ func newGenerator(ctx context.Context, m *runtime.Model) (*Generator, error) {
 // Vocabulary returns the number of logits: tokens are below it.
 func (g *Generator) Vocabulary() int { return g.vocab }
 
-// Seen returns the number of tokens so far, with the prompt.
-func (g *Generator) Seen() int { return g.seen }
-
 // Logits returns the logits of the token after the last one of Feed. They are valid until the next one.
 func (g *Generator) Logits() []float32 { return g.logits }
 

@@ -29,8 +29,18 @@ type Binding struct {
 	memory   *memory // of the executable
 	charged  int64   // bytes of memory.held
 	known    *ir.Budget
-	distinct bool // sizes are those of tryDistinct
+	checks   checks
+	room     *room // for nodes that live no longer than their inference
 }
+
+// checks is which nodes a binding asks whether they take its sizes.
+type checks int
+
+const (
+	checkAll      checks = iota // the first binding: nothing is known yet
+	noteDistinct                // the sizes are those of tryDistinct, and the answers are noted
+	checkDoubtful               // only those that distinct sizes left open
+)
 
 // bound is everything that is known of a value.
 type bound struct {
@@ -100,14 +110,19 @@ func (d *Binding) refuse(v *Value, shape []int) {
 func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
 	m := newMemory(b.Budget, &p.Config)
 	m.steps.Ctx = b.Ctx
-	return p.bind(b, content, m, newKnown(), false)
+	which := checkAll
+	if p.trial.bound.Swap(true) { // a program that is bound once need not try others
+		p.trial.once.Do(p.tryDistinct)
+		which = checkDoubtful
+	}
+	return p.bind(b, content, m, newKnown(), which)
 }
 
 // bind is Bind for a program whose memory is part of an account. known bounds the evaluation of values that follow from
-// shapes. distinct is set by tryDistinct.
-func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, known *ir.Budget, distinct bool) *Binding {
+// shapes.
+func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, known *ir.Budget, c checks) *Binding {
 	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{},
-		branches: map[*Step]*[2]*Binding{}, memory: m, known: known, distinct: distinct}
+		branches: map[*Step]*[2]*Binding{}, memory: m, known: known, checks: c}
 	given := map[*Value]ir.Type{}
 	for i, v := range p.Inputs {
 		given[v] = b.Inputs[i]
@@ -149,7 +164,9 @@ func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, k
 		d.values[p.Inputs[i].ID].content = t
 	}
 	d.resolve()
-	d.readers()
+	if d.room = nil; c != noteDistinct {
+		d.readers()
+	}
 	return d
 }
 

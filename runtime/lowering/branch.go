@@ -72,7 +72,7 @@ func (d *Binding) resolveIf(s *Step) {
 				return
 			}
 		}
-		bound[k] = br.Program.bind(b, konst, d.memory, d.known, d.distinct)
+		bound[k] = br.Program.bind(b, konst, d.memory, d.known, d.checks)
 	}
 	d.branches[s] = &bound
 	for i, v := range s.Out {

@@ -14,6 +14,9 @@ import (
 type Control interface {
 	// Programs returns the bindings of the programs that run; nil for one that never runs.
 	Programs() []*Binding
+	// Repeated tells how the inputs of program k of a loop go on from one iteration to the next; nil if k does not run
+	// several times in a row, or other programs may run for it.
+	Repeated(k int) *Repeated
 	// Memory returns the size of the memory that Run needs, in bytes, besides that of the programs.
 	Memory() int
 	// Attach takes an executable for each of Programs, and Memory bytes of zeros, at a multiple of align, that nothing
@@ -32,6 +35,27 @@ type Runner interface {
 	Run(ctx context.Context, in, out []tensor.Datum) error
 }
 
+// Repeated tells how the inputs of a program go on, which an iteration of a loop after the other runs.
+type Repeated struct {
+	Carried []Carried // inputs that are results of the iteration before
+	Still   []int     // inputs that stay as they are
+}
+
+// Carried is an input of a program, and the output that it is in the next iteration.
+type Carried struct{ In, Out int }
+
+// Repeater is a Runner that keeps values where it computes, from one iteration of a loop to the next. Which ones it keeps of
+// those that Control.Repeated names is known to it alone.
+type Repeater interface {
+	Runner
+	// Repeat is Run for an iteration of a loop. In the first one of a run of the loop, all inputs are in in; later on,
+	// those that are kept are not there, but tensors of their types. Results that are kept are not written to out, where
+	// tensors of their types stand.
+	Repeat(ctx context.Context, first bool, in, out []tensor.Datum) error
+	// Fetch writes the results of the last iteration to out that are not there.
+	Fetch(ctx context.Context, out []tensor.Datum) error
+}
+
 // Nester makes executables during a run, for bodies with inputs whose shapes were not known before.
 type Nester interface {
 	// Nest returns an executable of d. It takes the place of old, which is not run again and may be nil.
@@ -43,7 +67,7 @@ type Nester interface {
 func (d *Binding) Control(s *Step, align int) Control {
 	switch {
 	case d.branches[s] != nil:
-		return &branching{s: s, bound: d.branches[s]}
+		return d.newBranching(s)
 	case d.bodies[s] != nil:
 		if r := d.newLooping(s, align); r != nil {
 			return r
@@ -56,12 +80,28 @@ func (d *Binding) Control(s *Step, align int) Control {
 type branching struct {
 	s       *Step
 	bound   *[2]*Binding
+	direct  [2][]bool // by branch and output: the branch computes it where the step's output lies
 	runners []Runner
 	in, out [2][]tensor.Datum
 }
 
-func (r *branching) Programs() []*Binding { return r.bound[:] }
-func (r *branching) Memory() int          { return 0 }
+func (d *Binding) newBranching(s *Step) *branching {
+	r := &branching{s: s, bound: d.branches[s]}
+	for k, b := range r.bound {
+		if b == nil {
+			continue
+		}
+		r.direct[k] = make([]bool, len(s.Out))
+		for i, v := range s.Out {
+			r.direct[k][i] = v != nil && b.gives(i, d.Shape(v))
+		}
+	}
+	return r
+}
+
+func (r *branching) Programs() []*Binding   { return r.bound[:] }
+func (r *branching) Repeated(int) *Repeated { return nil }
+func (r *branching) Memory() int            { return 0 }
 
 func (r *branching) Attach(runners []Runner, _ []byte, _ Nester) {
 	r.runners = runners
@@ -83,7 +123,7 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 	if tensor.Data[bool](cond)[0] {
 		k = 1
 	}
-	sub, in, out := r.bound[k], r.in[k], r.out[k]
+	sub, in, out, direct := r.bound[k], r.in[k], r.out[k], r.direct[k]
 	if sub == nil || sub.refused {
 		return f.Evaluate(ctx, s) // returns the operator's error
 	}
@@ -92,7 +132,7 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 	}
 	for i, v := range s.Out {
 		out[i] = nil
-		if v != nil && sub.gives(i, f.Binding.Shape(v)) {
+		if direct[i] {
 			out[i] = f.Datum(v)
 		}
 	}
@@ -104,7 +144,7 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 		return err
 	}
 	for i, v := range s.Out {
-		if v == nil || sub.gives(i, f.Binding.Shape(v)) {
+		if v == nil || direct[i] {
 			continue
 		}
 		if err := f.Store(v, out[i]); err != nil {

@@ -52,7 +52,7 @@ func (b *lateBody) runner(d *Binding, sub Runner, in []tensor.Datum) (Runner, er
 			return sub, nil
 		}
 	}
-	d = d.Program.bind(runtime.Binding{Inputs: types}, b.l.known, d.memory, newKnown(), false)
+	d = d.Program.bind(runtime.Binding{Inputs: types}, b.l.known, d.memory, newKnown(), d.checks)
 	if d.err != nil || d.refused {
 		return sub, nil // fails with the operator's error
 	}

@@ -21,6 +21,7 @@ type looping struct {
 	align   int
 	iter    *tensor.Tensor // the iteration number
 	runners []Runner
+	repeats Repeater // the runner of the last stage, if it is one
 	stages  []loopStage
 	late    *lateBody      // nil if all shapes are known before the run
 	args    []tensor.Datum // inputs of an iteration
@@ -115,6 +116,22 @@ func (r *looping) out(i int) *Value {
 func (r *looping) Programs() []*Binding { return r.l.Stages }
 func (r *looping) Memory() int          { return r.memory }
 
+// Repeated returns the carried and the captured values of the last stage. The body of a loop with other shapes has none.
+func (r *looping) Repeated(k int) *Repeated {
+	last := len(r.l.Stages) - 1
+	if k != last || r.late != nil || r.l.Trip >= 0 && r.l.Trip-last < 2 {
+		return nil
+	}
+	x := &Repeated{}
+	for _, c := range r.b.Carried {
+		x.Carried = append(x.Carried, Carried{c.In, c.Out})
+	}
+	for i := range r.b.Captured {
+		x.Still = append(x.Still, len(r.args)-len(r.b.Captured)+i)
+	}
+	return x
+}
+
 // room returns the memory of a tensor, in bytes; 0 for strings and for unknown shapes.
 func (r *looping) room(dtype tensor.DType, shape []int) int {
 	n, err := tensor.Size(shape)
@@ -157,6 +174,9 @@ func (r *looping) attachPart(p *part, from *[]byte) {
 // Attach makes the tensors that iterations read and write.
 func (r *looping) Attach(runners []Runner, memory []byte, n Nester) {
 	r.runners = slices.Clone(runners)
+	if last := len(runners) - 1; last >= 0 && r.Repeated(last) != nil {
+		r.repeats, _ = runners[last].(Repeater)
+	}
 	if r.late != nil {
 		r.late.nester = n
 	}
@@ -202,7 +222,7 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 	for i, c := range r.b.Carried {
 		r.now[i] = f.Datum(r.s.In[c.Arg])
 	}
-	n, direct := 0, false
+	n, direct, repeated := 0, false, false
 	for ; more && n != limit; n++ {
 		if err := ctx.Err(); err != nil { // the body may be empty
 			return err
@@ -214,7 +234,12 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 		if err == nil && r.late != nil {
 			sub, err = r.late.runner(r.l.Stages[k], sub, r.args)
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case r.repeats != nil && k == len(r.runners)-1:
+			err = r.repeats.Repeat(ctx, !repeated, r.args, r.results)
+			repeated = true
+		default:
 			err = sub.Run(ctx, r.args, r.results)
 		}
 		if err == nil {
@@ -222,6 +247,11 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 		}
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", n, err)
+		}
+	}
+	if repeated {
+		if err := r.repeats.Fetch(ctx, r.results); err != nil {
+			return err
 		}
 	}
 	return r.finish(ctx, f, n, direct)

@@ -4,7 +4,8 @@
 //
 //	ir.Graph ── Lower ──▶ Program ── Bind ──▶ Binding ── the backend ──▶ executable over a Frame
 //
-// Lower folds constants, replaces Blocks and operators that the backend does not implement by their bodies, makes
+// Lower first lets values of float16 and bfloat16 be float32, for a backend that computes in that (widen.go). It folds
+// constants, replaces Blocks and operators that the backend does not implement by their bodies, makes
 // programs of the subgraphs of If, Loop and Scan, and carries facts along time through the steps. The backend tells
 // which operators it implements (Backend), and stores its choice in the step.
 //

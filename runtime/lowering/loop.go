@@ -300,7 +300,7 @@ func (d *Binding) bindStages(s *Step, l *LoopBinding, first []ir.Type, konst []*
 				return nil
 			}
 		}
-		x := b.Program.bind(runtime.Binding{Inputs: types}, konst, d.memory, d.known, d.distinct)
+		x := b.Program.bind(runtime.Binding{Inputs: types}, konst, d.memory, d.known, d.checks)
 		if x.err != nil {
 			return nil
 		}

@@ -56,8 +56,10 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (_ *Program, err error
 	defer runtime.Ended(&err)
 	ctx := config.Ctx
 	config.Ctx = nil
-	p := &Program{Config: config, backend: b, Graph: g, nodes: newNodes(config)}
-	f := &Compiler{p: p, vals: map[*ir.Value]*Value{}, folding: newFolding(ctx, g)}
+	f := &Compiler{vals: map[*ir.Value]*Value{}, folding: newFolding(ctx, g)}
+	g = widen(g, b, &f.folding.steps)
+	p := &Program{Config: config, backend: b, Graph: g, nodes: newNodes(config), trial: &trial{}}
+	f.p = p
 	for _, v := range g.Inputs {
 		p.Inputs = append(p.Inputs, f.value(v))
 	}
@@ -73,7 +75,6 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (_ *Program, err error
 		p.Outputs = append(p.Outputs, f.value(v))
 	}
 	p.facts = p.along()
-	p.tryDistinct()
 	return p, nil
 }
 

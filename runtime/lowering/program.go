@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -29,6 +31,13 @@ type Program struct {
 	facts   []ir.Fact // per value, along time; nil if the graph does not declare its time
 	nodes   *eval.Program
 	bodies  []*expanded
+	trial   *trial
+}
+
+// trial is when sizes are tried. It is shared by copies of a program.
+type trial struct {
+	bound atomic.Bool // the program was bound before
+	once  sync.Once
 }
 
 // expanded is an application of an operator that was replaced by its body. The steps of the body need not refuse what the

@@ -37,12 +37,12 @@ func (d *Binding) resolve() {
 		for _, v := range s.In {
 			constant = constant && (v == nil || d.Constant(v) != nil)
 		}
-		if d.sizes(s) || known && !constant && !d.distinct && s.fits.certain() {
+		if d.sizes(s) || known && !constant && d.checks == checkDoubtful && s.fits.certain() {
 			continue
 		}
-		n := d.Concrete(s)
-		fits := n != nil && d.infer(s, n, known)
-		if d.distinct {
+		n, whole := d.concrete(s.Node, s.Args(), d.scratch())
+		fits := whole && d.infer(s, n, known)
+		if d.checks == noteDistinct {
 			s.fits.note(fits)
 		}
 		if fits && constant {
@@ -50,21 +50,22 @@ func (d *Binding) resolve() {
 		}
 	}
 	for _, b := range d.Program.bodies {
-		if !d.distinct && b.fits.certain() {
+		if d.checks == checkDoubtful && b.fits.certain() {
 			continue
 		}
-		n, whole := d.concrete(b.node, b.in)
+		n, whole := d.concrete(b.node, b.in, d.scratch())
 		if n == nil {
-			if d.distinct {
+			if d.checks == noteDistinct {
 				b.fits.note(false)
 			}
 			continue
 		}
 		_, err := inferKnown(n)
-		if d.distinct {
+		if d.checks == noteDistinct {
 			b.fits.note(whole && err == nil)
 		}
 		if err != nil {
+			d.room = nil
 			d.refuseNode(b.node, b.source, b.in, err)
 		}
 	}
@@ -80,7 +81,7 @@ func (p *Program) tryDistinct() {
 	for _, v := range p.Inputs {
 		b.Inputs = append(b.Inputs, v.Type)
 	}
-	p.bind(b, nil, newMemory(nil, &p.Config), ir.NewBudget(1<<20, 1<<22), true)
+	p.bind(b, nil, newMemory(nil, &p.Config), ir.NewBudget(1<<20, 1<<22), noteDistinct)
 }
 
 // distinctSizes are primes. The product of several of them is still a size of a tensor.
@@ -117,15 +118,42 @@ func (d *Binding) Constant(v *Value) *tensor.Tensor {
 
 // Concrete returns a copy of the step's node whose inputs have the types that are bound; nil if one is not known.
 func (d *Binding) Concrete(s *Step) *ir.Node {
-	if n, whole := d.concrete(s.Node, s.Args()); whole {
+	if n, whole := d.concrete(s.Node, s.Args(), &room{}); whole {
 		return n
 	}
 	return nil
 }
 
+// room holds a copy of a node, and the types of its inputs.
+type room struct {
+	node   ir.Node
+	inputs []*ir.Value
+	values []ir.Value
+	types  []ir.TensorType
+	dims   ir.Shape
+}
+
+// scratch returns room for a node that is used until the next call.
+func (d *Binding) scratch() *room {
+	if d.room == nil {
+		d.room = &room{}
+	}
+	return d.room
+}
+
+// cleared returns n zero elements, in s if it has room for them.
+func cleared[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
 // concrete returns a copy of a node whose inputs have the types of args, and whether all of them are bound. Tensors that are
-// not have their declared types; with other inputs that are not, there is no copy.
-func (d *Binding) concrete(node *ir.Node, args []*Value) (c *ir.Node, whole bool) {
+// not have their declared types; with other inputs that are not, there is no copy. The copy is in r.
+func (d *Binding) concrete(node *ir.Node, args []*Value, r *room) (c *ir.Node, whole bool) {
 	axes, known, open := 0, false, false
 	for _, v := range args {
 		switch {
@@ -143,26 +171,27 @@ func (d *Binding) concrete(node *ir.Node, args []*Value) (c *ir.Node, whole bool
 	if open && !known {
 		return nil, false
 	}
-	n := *node
-	n.Inputs = make([]*ir.Value, len(args))
-	values, types, dims := make([]ir.Value, len(args)), make([]ir.TensorType, len(args)), make(ir.Shape, 0, axes)
+	r.node = *node
+	r.inputs, r.values, r.types = cleared(r.inputs, len(args)), cleared(r.values, len(args)), cleared(r.types, len(args))
+	r.dims = cleared(r.dims, axes)[:0]
 	for i, v := range args {
 		if v == nil {
 			continue
 		}
+		r.inputs[i] = &r.values[i]
 		if d.Shape(v) == nil {
-			n.Inputs[i] = &ir.Value{Name: v.Name, Type: v.Type}
+			r.values[i] = ir.Value{Name: v.Name, Type: v.Type}
 			continue
 		}
-		from := len(dims)
+		from := len(r.dims)
 		for _, k := range d.Shape(v) {
-			dims = append(dims, ir.Const(int64(k)))
+			r.dims = append(r.dims, ir.Const(int64(k)))
 		}
-		types[i] = ir.TensorType{Elem: d.DType(v), Shape: dims[from:len(dims):len(dims)]}
-		values[i] = ir.Value{Name: v.Name, Type: &types[i], Const: d.Constant(v)}
-		n.Inputs[i] = &values[i]
+		r.types[i] = ir.TensorType{Elem: d.DType(v), Shape: r.dims[from:len(r.dims):len(r.dims)]}
+		r.values[i] = ir.Value{Name: v.Name, Type: &r.types[i], Const: d.Constant(v)}
 	}
-	return &n, !open
+	r.node.Inputs = r.inputs
+	return &r.node, !open
 }
 
 // shapeOf returns a tensor's shape, never nil.
@@ -187,6 +216,7 @@ func TypeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 func (d *Binding) infer(s *Step, n *ir.Node, known bool) bool {
 	types, err := inferKnown(n)
 	if err != nil {
+		d.room = nil // the error may hold the node
 		d.refuseNode(s.Node, s.Source, s.Args(), err)
 		return false
 	}

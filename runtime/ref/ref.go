@@ -42,6 +42,9 @@ type stepTime = runtime.StepTime
 
 // Compile prepares every node of the graph and its subgraphs.
 func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
+	if c.TF32 {
+		return nil, &runtime.OptionError{Option: "TF32", Msg: "the ref backend has float32 and float64; the cuda backend offers TF32"}
+	}
 	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 {
 		return nil, &runtime.OptionError{Option: "Precision",
 			Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}

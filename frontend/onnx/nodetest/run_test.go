@@ -56,6 +56,11 @@ func folder() fstest.MapFS {
 		"node/test_rnd/model.onnx":                  model("Abs"),
 		"node/test_bad/model.onnx":                  {Data: []byte("x")},
 		"node/test_void/model.onnx":                 model("Abs"),
+		"light/light_exp.onnx":                      model("Exp"),
+		"light/light_exp_output_0.pb":               one(1),
+		"light/light_cos.onnx":                      model("Cos"),
+		"light/light_cos_output_0.pb":               one(0.5),
+		"light/other.onnx":                          model("Abs"), // without an output
 	}
 }
 
@@ -64,13 +69,15 @@ func TestRun(t *testing.T) {
 	done := 0
 	results, err := Run(context.Background(), folder(),
 		Options{Backend: ref.New(), Skip: skip, Jobs: 3, Done: func(Result) { done++ }})
-	if err != nil || done != 6 {
+	if err != nil || done != 8 {
 		t.Fatalf("%v, %d results seen", err, done)
 	}
 	want := []struct {
 		name, status, reason string
 		ops                  []string
 	}{
+		{"light_cos", "failed", "output y: element 0 of float32[1]: expected 0.5, found 1", []string{"Cos"}},
+		{"light_exp", "passed", "", []string{"Exp"}},
 		{"test_abs", "failed", "output y: element 0 of float32[1]: expected 1.5, found 1", []string{"Abs"}},
 		{"test_bad", "failed", "model.onnx: ", nil},
 		{"test_foo", "failed", "1 operator is not supported: Foo (domain ai.onnx, version 13) at node \"n\"",
@@ -88,13 +95,13 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: error %v, reason %s", r.Name, r.Err, r.Reason)
 		}
 	}
-	if got := Count(results).String(); got != "1 passed, 4 failed, 1 skipped" {
+	if got := Count(results).String(); got != "2 passed, 5 failed, 1 skipped" {
 		t.Error(got)
 	}
 	if m := Missing(results); len(m) != 1 || m[0].Op != "Foo" || m[0].Failed != 1 {
 		t.Errorf("missing %v", m)
 	}
-	if by := ByOp(results); len(by) != 3 || by[0].Op != "Abs" || by[0].Failed != 2 || by[2].Passed != 1 {
+	if by := ByOp(results); len(by) != 5 || by[0].Op != "Abs" || by[0].Failed != 2 || by[4].Passed != 1 {
 		t.Errorf("by operator %v", by)
 	}
 	var b bytes.Buffer
@@ -108,8 +115,8 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	if report.Date != "11/21/2026 04:05:06" || len(report.Failed) != 4 ||
-		!slices.Equal(report.Passed, []string{"OnnxBackendNodeModelTest::test_neg_cpu"}) ||
+	if report.Date != "11/21/2026 04:05:06" || len(report.Failed) != 5 || !slices.Equal(report.Passed,
+		[]string{"OnnxBackendNodeModelTest::light_exp_cpu", "OnnxBackendNodeModelTest::test_neg_cpu"}) ||
 		!slices.Equal(report.Skipped, []string{"OnnxBackendNodeModelTest::test_rnd_cpu"}) {
 		t.Errorf("report %s", b.String())
 	}

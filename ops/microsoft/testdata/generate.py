@@ -6,7 +6,7 @@ QLinearReduceMean and attention to packed inputs.
 import sys
 
 sys.path.insert(0, "../../opstest")
-from oracle import np, run, save  # noqa: E402
+from oracle import cases, np, run, save  # noqa: E402
 
 rng = np.random.default_rng(2)
 
@@ -119,4 +119,69 @@ ms("mha_mask", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8), 
 ms("mha_lengths", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8), None, np.array([3, 5], np.int32)], num_heads=2)
 ms("mha_attention_bias", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 5, 8), f32(2, 5, 8), None, None, f32(1, 2, 3, 5)], num_heads=2, scale=0.7)
 ms("mha_past", "MultiHeadAttention", [f32(2, 3, 8), f32(2, 3, 8), f32(2, 3, 8), None, None, None, f32(2, 2, 4, 4), f32(2, 2, 4, 4)], 3, num_heads=2, unidirectional=1)
+# Caches, quantized attention and gathering, distances, texts.
+gqa = dict(num_heads=4, kv_num_heads=2)
+
+
+def lens(*n):
+    return np.array(n, np.int32) - 1
+
+
+def total(n):
+    return np.array(n, np.int32)
+
+
+def qkv(b, n, e=16, kv=2):
+    return [f32(b, n, 4 * e), f32(b, n, kv * e), f32(b, n, kv * e)]
+
+
+cos, sin = f32(12, 8), f32(12, 8)
+ms("gqa_prompt", "GroupQueryAttention", qkv(2, 3) + [None, None, lens(3, 3), total(3)], 3, **gqa)
+ms("gqa_past", "GroupQueryAttention", qkv(2, 1) + [f32(2, 2, 4, 16), f32(2, 2, 4, 16), lens(5, 5), total(5)], 3, **gqa)
+ms("gqa_chunk", "GroupQueryAttention", qkv(1, 3) + [f32(1, 2, 4, 16), f32(1, 2, 4, 16), lens(7), total(7)], 3, **gqa)
+ms("gqa_lengths", "GroupQueryAttention", qkv(2, 1) + [f32(2, 2, 6, 16), f32(2, 2, 6, 16), lens(3, 5), total(5)], 3, scale=0.3, **gqa)
+ms("gqa_rotary", "GroupQueryAttention", qkv(2, 3) + [None, None, lens(3, 3), total(3), cos, sin], 3, do_rotary=1, **gqa)
+ms("gqa_rotary_past", "GroupQueryAttention", qkv(2, 1) + [f32(2, 2, 6, 16), f32(2, 2, 6, 16), lens(3, 5), total(5), cos, sin], 3, do_rotary=1, rotary_interleaved=1, **gqa)
+ms("gqa_window", "GroupQueryAttention", qkv(1, 6) + [None, None, lens(6), total(6)], 3, local_window_size=2, **gqa)
+ms("gqa_window_past", "GroupQueryAttention", qkv(1, 1) + [f32(1, 2, 6, 16), f32(1, 2, 6, 16), lens(7), total(7)], 3, local_window_size=3, **gqa)
+ms("gqa_softcap", "GroupQueryAttention", qkv(1, 3) + [None, None, lens(3), total(3)], 3, softcap=1.5, **gqa)
+ms("gqa_packed", "GroupQueryAttention", [f32(2, 3, 128), None, None, None, None, lens(3, 3), total(3), cos, sin], 3, do_rotary=1, **gqa)
+ms("gqa_bias", "GroupQueryAttention", qkv(2, 3) + [None, None, lens(3, 3), total(3), None, None, None, f32(2, 4, 3, 3)], 3, **gqa)
+ms("gqa_smooth", "GroupQueryAttention", qkv(1, 3) + [None, None, lens(3), total(3)], 3, smooth_softmax=1, **gqa)
+ms("gqa_sink", "GroupQueryAttention", qkv(1, 1) + [f32(1, 2, 4, 16), f32(1, 2, 4, 16), lens(5), total(5), None, None, None, None, f32(4)], 3, **gqa)
+ms("qattention", "QAttention", [u8(2, 3, 8), i8(8, 24), f32(24), scale(0.05), scale(0.02), None, z8(120), np.array(3, np.int8)], num_heads=2)
+ms("qattention_past", "QAttention", [u8(2, 3, 8), u8(8, 24), f32(24), scale(0.01), scale(0.02), np.array([2, 3], np.int32), z8(120), z8(130), f32(2, 2, 2, 4, 4)], 2, num_heads=2)
+ms("nhwcmaxpool", "NhwcMaxPool", [u8(1, 5, 6, 3)], kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1])
+for last in (0, 1):
+    ms(f"qlinearconv_{last}", "QLinearConv", [u8(1, 4, 4, 4), scale(0.05), z8(120), i8(3, 4, 2, 2), scale(0.02), np.array(0, np.int8), scale(0.3), z8(100), rng.integers(-99, 99, 3).astype(np.int32)], channels_last=last)
+ms("gatherblock8", "GatherBlockQuantized", [u8(6, 32), np.array([[3, 0], [5, 5]], np.int64), f32(6, 2), u8(6, 2)], bits=8, block_size=16)
+ms("gatherblock4", "GatherBlockQuantized", [u8(6, 24), np.array([3, 0, 5], np.int64), f32(6, 3), u8(6, 2)], bits=4, block_size=16)
+ms("gatherblock4_zero", "GatherBlockQuantized", [u8(6, 16), np.array([3, 0, 5], np.int32), f32(6, 1)], bits=4, block_size=32)
+ms("cdist", "CDist", [f32(3, 5), f32(4, 5)], metric="euclidean")
+ms("cdist_square", "CDist", [f32(3, 5).astype(np.float64), f32(4, 5).astype(np.float64)], metric="sqeuclidean")
+texts = np.array(["a b c", "", "hello, big  world!", "Äpfel.und.Öl x"], object)
+token = dict(mark=0, mincharnum=1, pad_value="#")
+ms("tokens_space", "Tokenizer", [texts], separators=[" "], **token)
+ms("tokens_several", "Tokenizer", [texts], separators=[" ", "[.]", ","], mark=1, mincharnum=2, pad_value="")
+ms("tokens_longest", "Tokenizer", [texts], separators=["l|ll", "[ ,.]+"], **token)
+ms("tokens_matrix", "Tokenizer", [texts.reshape(2, 2)], separators=["[ .]"], **token)
+ms("tokens_chars", "Tokenizer", [texts], separators=[""], mark=1, mincharnum=1, pad_value="_")
+ms("tokens_words", "Tokenizer", [texts], tokenexp="[a-zA-Z0-9_]+", **token)
+ms("tokens_least", "Tokenizer", [texts], tokenexp=r"\w\w+|\pL", mark=1, mincharnum=3, pad_value="#")
+ms("tokens_none", "Tokenizer", [np.array(["  ", ""], object)], separators=[" "], **token)
+
+
+def small(*shape):
+    return rng.uniform(0.005, 0.01, shape).astype(np.float32)
+
+
+def zeros(*shape):
+    return (110 + rng.integers(0, 30, shape)).astype(np.uint8)
+
+
+ms("dynamiclstm", "DynamicQuantizeLSTM", [f32(5, 2, 6), u8(1, 6, 32), u8(1, 8, 32), f32(1, 64), None, f32(1, 2, 8), f32(1, 2, 8), None, small(1), zeros(1), small(1), zeros(1)], 3, hidden_size=8)
+none = np.zeros((2, 32), np.int8)
+ms("dynamiclstm_columns", "DynamicQuantizeLSTM", [f32(5, 2, 6), i8(2, 6, 32), i8(2, 8, 32), f32(2, 64), None, None, None, None, small(2, 32), none, small(2, 32), none], 3, consts=(1, 2, 8, 9, 10, 11), hidden_size=8, direction="bidirectional")
+for c in cases[-2:]:
+    c.update(rtol=0, atol=0.02, note="its hidden state is quantized at each step")
 save("ort.json")

@@ -148,6 +148,49 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 			of(normal(2, 5, 2, 3, 4)).With(heads, ir.A("unidirectional", 1)),
 			of(normal(2, 5, 8), normal(2, 3, 2, 2, 4), nil, nil, nil, nil, normal(2, 2, 2, 4),
 				normal(2, 2, 2, 4)).With(heads).Gives(3)}
+	case "QAttention":
+		scale := []tensor.Datum{positive(), positive()}
+		return list{of(append([]tensor.Datum{bytes(2, 5, 6), bytes(6, 12), normal(12)}, scale...)...).With(heads),
+			of(append([]tensor.Datum{bytes(2, 5, 6), whole(tensor.Int8, -9, 9, 6, 12), normal(12)}, append(scale,
+				i32(3, 5), zero(), whole(tensor.Int8, -3, 3), normal(2, 2, 2, 3, 2))...)...).With(heads,
+				ir.A("unidirectional", 1)).Gives(2)}
+	case "GroupQueryAttention":
+		shared := func(more ...ir.Attr) []ir.Attr { return append(more, ir.A("num_heads", 4), ir.A("kv_num_heads", 2)) }
+		lens, total := i32(4, 4), tensor.Scalar(int32(5))
+		q, k, v := normal(2, 5, 16), normal(2, 5, 8), normal(2, 5, 8)
+		return list{of(q, k, v, nil, nil, lens, total).With(shared()...).Gives(3).Sized(0),
+			of(normal(2, 1, 32), nil, nil, normal(2, 2, 4, 4), normal(2, 2, 4, 4), i32(2, 4), total, normal(9, 2),
+				normal(9, 2)).With(shared(ir.A("do_rotary", 1), ir.A("local_window_size", 2))...).Gives(3).Sized(0, 7, 8),
+			of(q, k, v, nil, nil, lens, total, nil, nil, nil, normal(2, 4, 5, 5), normal(4)).With(shared(ir.A("softcap",
+				2.0))...).Sized(0)}
+	case "NhwcMaxPool":
+		return list{of(bytes(2, 7, 3)).With(ir.A("kernel_shape", []int{2}), ir.A("strides", []int{2}))}
+	case "QLinearConv":
+		conv := func(shape ...int) opstest.Sample {
+			return of(bytes(shape...), positive(), zero(), whole(tensor.Int8, -9, 9, 4, 3, 3), positive(),
+				whole(tensor.Int8, 0, 1), positive(), zero(), whole(tensor.Int32, -99, 99, 4))
+		}
+		return list{conv(2, 3, 7), conv(2, 7, 3).With(ir.A("channels_last", 1), ir.A("pads", []int{2, 0}))}
+	case "GatherBlockQuantized":
+		return list{of(bytes(6, 32), whole(tensor.Int64, 0, 6, 2, 3), normal(6, 2), bytes(6, 2)).With(ir.A("bits", 8),
+			ir.A("block_size", 16)), of(bytes(6, 12), whole(tensor.Int32, 0, 6, 3), normal(6, 2),
+			bytes(6, 1)).With(ir.A("block_size", 16)), of(whole(tensor.Int4, -8, 8, 6, 16), whole(tensor.Int64, 0, 6, 3),
+			normal(6, 1)).With(ir.A("block_size", 16))}
+	case "CDist":
+		return list{of(normal(5, 3), normal(4, 3)), of(normal(5, 3), normal(4, 3)).With(ir.A("metric", "euclidean"))}
+	case "DynamicQuantizeLSTM":
+		return list{of(normal(5, 2, 3), bytes(1, 3, 16), bytes(1, 4, 16), normal(1, 32), nil, normal(1, 2, 4),
+			normal(1, 2, 4), nil, positive(1), bytes(1), positive(1), bytes(1)).With(ir.A("hidden_size", 4)).Gives(3),
+			of(normal(5, 2, 3), whole(tensor.Int8, -9, 9, 2, 3, 16), whole(tensor.Int8, -9, 9, 2, 4, 16), nil, nil, nil, nil,
+				nil, positive(2, 16), whole(tensor.Int8, -3, 3, 2, 16), positive(2, 16),
+				whole(tensor.Int8, -3, 3, 2, 16)).With(ir.A("hidden_size", 4), ir.A("direction", "bidirectional")).Gives(3)}
+	case "Tokenizer":
+		token := func(more ...ir.Attr) []ir.Attr {
+			return append(more, ir.A("mark", 1), ir.A("mincharnum", 1), ir.A("pad_value", "#"))
+		}
+		return list{of(words("a b", " c  d e ", "")).With(token(ir.A("separators", []string{" "}))...),
+			of(tensor.FromStrings([]string{"ab,c", "d"}, 1, 2)).With(token(ir.A("tokenexp", "[a-z]+"))...),
+			of(words("Ä b")).With(token(ir.A("separators", []string{""}))...)}
 	}
 	return nil
 }

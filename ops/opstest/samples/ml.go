@@ -34,6 +34,9 @@ func mlSamples(o *ir.Op) []opstest.Sample {
 	x, row := normal(5, 2), normal(2)
 	two := ir.A("classlabels_ints", []int{4, 5})
 	switch o.Name {
+	case "ZipMap":
+		return []opstest.Sample{of(normal(2, 3)).With(ir.A("classlabels_int64s", []int64{0, 1, 5})),
+			of(normal(2)).With(ir.A("classlabels_strings", []string{"no", "yes"}))}
 	case "ArrayFeatureExtractor":
 		return list{of(normal(5, 3), opstest.Vec(2, 0)), of(opstest.Strs("a", "b"), opstest.Vec(1)),
 			of(normal(2, 3, 4), opstest.Vec(3))}

@@ -15,7 +15,7 @@ import (
 )
 
 // Refused holds, by domain, the operators that no graph can hold. They have no samples.
-var Refused = map[string][]string{"ai.onnx.ml": {"CastMap", "DictVectorizer", "ZipMap"}}
+var Refused = map[string][]string{"ai.onnx.ml": {"CastMap", "DictVectorizer"}}
 
 // byDomain holds the functions that return samples for operators of a domain. A function returns none for an operator
 // of another file. The first function that returns samples counts.

@@ -44,6 +44,39 @@ func roundWide(y, x []float32) int {
 	return unaryWide(y, x, roundAVX2)
 }
 
+func float16Wide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, float16AVX512)
+	}
+	return unaryWide(y, x, float16AVX2)
+}
+
+func bfloat16Wide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, bfloat16AVX512)
+	}
+	return unaryWide(y, x, bfloat16AVX2)
+}
+
+// All processors with AVX2 convert to and from float16.
+func widenF16Wide(y []float32, x []uint16) int {
+	n := len(x) &^ 7
+	if !wide() || n == 0 {
+		return 0
+	}
+	widenF16AVX2(n, &y[0], &x[0])
+	return n
+}
+
+func narrowF16Wide(y []uint16, x []float32) int {
+	n := len(x) &^ 7
+	if !wide() || n == 0 {
+		return 0
+	}
+	narrowF16AVX2(n, &y[0], &x[0])
+	return n
+}
+
 func thresholdedReluWide(y, x []float32, alpha float32) int {
 	if avx512() {
 		return alpha512(y, x, alpha, thresholdedReluAVX512)

@@ -58,3 +58,13 @@ func ceilAVX512(n int, y *float32, x *float32)
 //
 //go:noescape
 func roundAVX512(n int, y *float32, x *float32)
+
+// float16AVX512 rounds to float16, ties to even. n is positive; y may be x.
+//
+//go:noescape
+func float16AVX512(n int, y *float32, x *float32)
+
+// bfloat16AVX512 rounds to bfloat16, ties to even; NaN stays NaN. n is positive; y may be x.
+//
+//go:noescape
+func bfloat16AVX512(n int, y *float32, x *float32)

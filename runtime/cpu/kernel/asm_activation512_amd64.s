@@ -1007,3 +1007,121 @@ one:
 done:
 	VZEROUPPER
 	RET
+
+// func float16AVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·float16AVX512(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	SUBQ $0x20, AX
+	JL   last
+
+two:
+	VMOVUPS   (DX), Z0
+	VMOVUPS   64(DX), Z1
+	VCVTPS2PH $0x00, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPH2PS Y1, Z1
+	VMOVUPS   Z0, (CX)
+	VMOVUPS   Z1, 64(CX)
+	ADDQ      $0x00000080, DX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x20, AX
+	JGE       two
+
+last:
+	ADDQ $0x20, AX
+	JZ   done
+
+one:
+	MOVL      $0xffffffff, BX
+	BZHIL     AX, BX, BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (DX), K1, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VMOVUPS   Z0, K1, (CX)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, AX
+	JG        one
+
+done:
+	VZEROUPPER
+	RET
+
+// func bfloat16AVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·bfloat16AVX512(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	SUBQ $0x20, AX
+	JL   last
+
+two:
+	VMOVUPS      (DX), Z0
+	VMOVUPS      64(DX), Z1
+	VBROADCASTSS f00000001<>+0(SB), Z2
+	VBROADCASTSS f00007fff<>+0(SB), Z3
+	VBROADCASTSS fffff0000<>+0(SB), Z4
+	VPSRLD       $0x10, Z0, Z7
+	VPANDD       Z2, Z7, Z7
+	VPADDD       Z7, Z3, Z7
+	VPADDD       Z7, Z0, Z7
+	VPANDD       Z4, Z7, Z7
+	VCMPPS       $0x03, Z0, Z0, K1
+	VBLENDMPS    Z0, Z7, K1, Z5
+	VPSRLD       $0x10, Z1, Z0
+	VPANDD       Z2, Z0, Z0
+	VPADDD       Z0, Z3, Z0
+	VPADDD       Z0, Z1, Z0
+	VPANDD       Z4, Z0, Z0
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBLENDMPS    Z1, Z0, K1, Z6
+	VMOVUPS      Z5, (CX)
+	VMOVUPS      Z6, 64(CX)
+	ADDQ         $0x00000080, DX
+	ADDQ         $0x00000080, CX
+	SUBQ         $0x20, AX
+	JGE          two
+
+last:
+	ADDQ $0x20, AX
+	JZ   done
+
+one:
+	MOVL         $0xffffffff, BX
+	BZHIL        AX, BX, BX
+	KMOVW        BX, K1
+	VMOVUPS.Z    (DX), K1, Z0
+	VBROADCASTSS f00000001<>+0(SB), Z1
+	VBROADCASTSS f00007fff<>+0(SB), Z2
+	VBROADCASTSS fffff0000<>+0(SB), Z3
+	VPSRLD       $0x10, Z0, Z4
+	VPANDD       Z1, Z4, Z4
+	VPADDD       Z4, Z2, Z4
+	VPADDD       Z4, Z0, Z4
+	VPANDD       Z3, Z4, Z4
+	VCMPPS       $0x03, Z0, Z0, K2
+	VBLENDMPS    Z0, Z4, K2, Z8
+	VMOVUPS      Z8, K1, (CX)
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, AX
+	JG           one
+
+done:
+	VZEROUPPER
+	RET
+
+DATA f00000001<>+0(SB)/4, $0x00000001
+GLOBL f00000001<>(SB), RODATA|NOPTR, $4
+
+DATA f00007fff<>+0(SB)/4, $0x00007fff
+GLOBL f00007fff<>(SB), RODATA|NOPTR, $4
+
+DATA fffff0000<>+0(SB)/4, $0xffff0000
+GLOBL fffff0000<>(SB), RODATA|NOPTR, $4

@@ -60,3 +60,23 @@ func ceilAVX2(n int, y *float32, x *float32)
 //
 //go:noescape
 func roundAVX2(n int, y *float32, x *float32)
+
+// float16AVX2 rounds to float16, ties to even. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func float16AVX2(n int, y *float32, x *float32)
+
+// bfloat16AVX2 rounds to bfloat16, ties to even; NaN stays NaN. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func bfloat16AVX2(n int, y *float32, x *float32)
+
+// widenF16AVX2 widens float16 to float32. n is a positive multiple of 8.
+//
+//go:noescape
+func widenF16AVX2(n int, y *float32, x *uint16)
+
+// narrowF16AVX2 rounds float32 to float16, ties to even. n is a positive multiple of 8.
+//
+//go:noescape
+func narrowF16AVX2(n int, y *uint16, x *float32)

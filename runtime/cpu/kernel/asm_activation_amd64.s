@@ -902,3 +902,137 @@ last:
 done:
 	VZEROUPPER
 	RET
+
+// func float16AVX2(n int, y *float32, x *float32)
+// Requires: AVX, F16C
+TEXT ·float16AVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	SUBQ $0x10, AX
+	JL   last
+
+two:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   32(DX), Y1
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPH2PS X0, Y0
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPH2PS X1, Y1
+	VMOVUPS   Y0, (CX)
+	VMOVUPS   Y1, 32(CX)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, AX
+	JGE       two
+
+last:
+	ADDQ      $0x10, AX
+	JZ        done
+	VMOVUPS   (DX), Y0
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPH2PS X0, Y0
+	VMOVUPS   Y0, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func bfloat16AVX2(n int, y *float32, x *float32)
+// Requires: AVX, AVX2
+TEXT ·bfloat16AVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	SUBQ $0x10, AX
+	JL   last
+
+two:
+	VMOVUPS      (DX), Y0
+	VMOVUPS      32(DX), Y1
+	VBROADCASTSS f00000001<>+0(SB), Y2
+	VBROADCASTSS f00007fff<>+0(SB), Y3
+	VBROADCASTSS fffff0000<>+0(SB), Y4
+	VPSRLD       $0x10, Y0, Y5
+	VPAND        Y2, Y5, Y5
+	VPADDD       Y5, Y3, Y5
+	VPADDD       Y5, Y0, Y5
+	VPAND        Y4, Y5, Y5
+	VCMPPS       $0x03, Y0, Y0, Y6
+	VBLENDVPS    Y6, Y0, Y5, Y0
+	VPSRLD       $0x10, Y1, Y5
+	VPAND        Y2, Y5, Y5
+	VPADDD       Y5, Y3, Y5
+	VPADDD       Y5, Y1, Y5
+	VPAND        Y4, Y5, Y5
+	VCMPPS       $0x03, Y1, Y1, Y2
+	VBLENDVPS    Y2, Y1, Y5, Y1
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 32(CX)
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, AX
+	JGE          two
+
+last:
+	ADDQ         $0x10, AX
+	JZ           done
+	VMOVUPS      (DX), Y0
+	VBROADCASTSS f00000001<>+0(SB), Y1
+	VBROADCASTSS f00007fff<>+0(SB), Y2
+	VBROADCASTSS fffff0000<>+0(SB), Y3
+	VPSRLD       $0x10, Y0, Y4
+	VPAND        Y1, Y4, Y4
+	VPADDD       Y4, Y2, Y4
+	VPADDD       Y4, Y0, Y4
+	VPAND        Y3, Y4, Y4
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, Y0, Y4, Y0
+	VMOVUPS      Y0, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA f00000001<>+0(SB)/4, $0x00000001
+GLOBL f00000001<>(SB), RODATA|NOPTR, $4
+
+DATA f00007fff<>+0(SB)/4, $0x00007fff
+GLOBL f00007fff<>(SB), RODATA|NOPTR, $4
+
+DATA fffff0000<>+0(SB)/4, $0xffff0000
+GLOBL fffff0000<>(SB), RODATA|NOPTR, $4
+
+// func widenF16AVX2(n int, y *float32, x *uint16)
+// Requires: AVX, F16C
+TEXT ·widenF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+
+next:
+	VCVTPH2PS (DX), Y0
+	VMOVUPS   Y0, (CX)
+	ADDQ      $0x10, DX
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, AX
+	JNZ       next
+	VZEROUPPER
+	RET
+
+// func narrowF16AVX2(n int, y *uint16, x *float32)
+// Requires: AVX, F16C
+TEXT ·narrowF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+
+next:
+	VMOVUPS   (DX), Y0
+	VCVTPS2PH $0x00, Y0, (CX)
+	ADDQ      $0x20, DX
+	ADDQ      $0x10, CX
+	SUBQ      $0x08, AX
+	JNZ       next
+	VZEROUPPER
+	RET

@@ -14,6 +14,12 @@ func panelAVX2(n int, dst *float32, src *float32, off *int32)
 //go:noescape
 func quarterPanelAVX2(n int, dst *float32, src *float32, off *int32, index *int32)
 
+// runPanelAVX2 copies 16 numbers from src+off[i]+From to dst+ld·i+At, for each Run in their order, for each i < n in
+// their order, n ≥ 1 and count ≥ 1.
+//
+//go:noescape
+func runPanelAVX2(n int, dst *float32, ld int, src *float32, off *int32, runs *int32, count int)
+
 // gatherPanelAVX2 copies the numbers at src+off[i]+index[j], j < 16, to dst+16·i for each i < n, n ≥ 1.
 //
 //go:noescape

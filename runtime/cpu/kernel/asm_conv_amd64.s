@@ -58,6 +58,40 @@ next:
 	JNZ     next
 	RET
 
+// func runPanelAVX2(n int, dst *float32, ld int, src *float32, off *int32, runs *int32, count int)
+// Requires: AVX
+TEXT ·runPanelAVX2(SB), NOSPLIT, $0-56
+	MOVQ n+0(FP), AX
+	MOVQ off+32(FP), CX
+	MOVQ runs+40(FP), DX
+	MOVQ dst+8(FP), BX
+	MOVQ ld+16(FP), SI
+	SHLQ $0x02, SI
+	MOVQ src+24(FP), DI
+
+next:
+	MOVLQSX (CX), R8
+	LEAQ    (DI)(R8*4), R8
+	MOVQ    DX, R9
+	MOVQ    count+48(FP), R10
+
+run:
+	MOVLQSX (R9), R11
+	VMOVUPS (R8)(R11*4), Y0
+	VMOVUPS 32(R8)(R11*4), Y1
+	MOVLQSX 4(R9), R11
+	VMOVUPS Y0, (BX)(R11*4)
+	VMOVUPS Y1, 32(BX)(R11*4)
+	ADDQ    $0x0c, R9
+	DECQ    R10
+	JNZ     run
+	ADDQ    $0x04, CX
+	ADDQ    SI, BX
+	DECQ    AX
+	JNZ     next
+	VZEROUPPER
+	RET
+
 // func gatherPanelAVX2(n int, dst *float32, src *float32, off *int32, index *int32)
 // Requires: AVX, AVX2
 TEXT ·gatherPanelAVX2(SB), NOSPLIT, $0-40

@@ -1238,13 +1238,14 @@ two:
 	VMOVUPS      (DX), Z0
 	VMOVUPS      64(DX), Z1
 	VBROADCASTSS alpha+24(FP), Z2
-	VMULPS       Z2, Z0, Z3
-	VPMOVD2M     Z0, K1
-	VBLENDMPS    Z3, Z0, K1, Z3
+	VXORPS       Z3, Z3, Z3
+	VMULPS       Z2, Z0, Z4
+	VCMPPS       $0x11, Z3, Z0, K1
+	VBLENDMPS    Z4, Z0, K1, Z4
 	VMULPS       Z2, Z1, Z0
-	VPMOVD2M     Z1, K1
+	VCMPPS       $0x11, Z3, Z1, K1
 	VBLENDMPS    Z0, Z1, K1, Z0
-	VMOVUPS      Z3, (CX)
+	VMOVUPS      Z4, (CX)
 	VMOVUPS      Z0, 64(CX)
 	ADDQ         $0x00000080, DX
 	ADDQ         $0x00000080, CX
@@ -1261,8 +1262,9 @@ one:
 	KMOVW        BX, K1
 	VMOVUPS.Z    (DX), K1, Z0
 	VBROADCASTSS alpha+24(FP), Z1
+	VXORPS       Z2, Z2, Z2
 	VMULPS       Z1, Z0, Z1
-	VPMOVD2M     Z0, K2
+	VCMPPS       $0x11, Z2, Z0, K2
 	VBLENDMPS    Z1, Z0, K2, Z1
 	VMOVUPS      Z1, K1, (CX)
 	ADDQ         $0x40, DX

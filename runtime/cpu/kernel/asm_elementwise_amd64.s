@@ -1433,11 +1433,14 @@ two:
 	VMOVUPS      (DX), Y0
 	VMOVUPS      32(DX), Y1
 	VBROADCASTSS alpha+24(FP), Y2
-	VMULPS       Y2, Y0, Y3
-	VBLENDVPS    Y0, Y3, Y0, Y3
+	VXORPS       Y3, Y3, Y3
+	VMULPS       Y2, Y0, Y4
+	VCMPPS       $0x11, Y3, Y0, Y5
+	VBLENDVPS    Y5, Y4, Y0, Y4
 	VMULPS       Y2, Y1, Y0
-	VBLENDVPS    Y1, Y0, Y1, Y0
-	VMOVUPS      Y3, (CX)
+	VCMPPS       $0x11, Y3, Y1, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y0
+	VMOVUPS      Y4, (CX)
 	VMOVUPS      Y0, 32(CX)
 	ADDQ         $0x40, DX
 	ADDQ         $0x40, CX
@@ -1449,8 +1452,10 @@ last:
 	JZ           done
 	VMOVUPS      (DX), Y0
 	VBROADCASTSS alpha+24(FP), Y1
+	VXORPS       Y2, Y2, Y2
 	VMULPS       Y1, Y0, Y1
-	VBLENDVPS    Y0, Y1, Y0, Y1
+	VCMPPS       $0x11, Y2, Y0, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y1
 	VMOVUPS      Y1, (CX)
 
 done:

@@ -220,6 +220,18 @@ func fusedRoundAVX512()
 // fusedRoundTailAVX512 rounds to whole numbers.
 func fusedRoundTailAVX512()
 
+// fusedFloat16AVX512 rounds to float16.
+func fusedFloat16AVX512()
+
+// fusedFloat16TailAVX512 rounds to float16.
+func fusedFloat16TailAVX512()
+
+// fusedBFloat16AVX512 rounds to bfloat16.
+func fusedBFloat16AVX512()
+
+// fusedBFloat16TailAVX512 rounds to bfloat16.
+func fusedBFloat16TailAVX512()
+
 // fusedAVX512 runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It
 // changes the program's addresses.
 //

@@ -1485,21 +1485,22 @@ TEXT ·fusedLeakyReluAVX512(SB), NOSPLIT|NOFRAME, $0
 	VMOVAPS      Z1, Z1
 	VMOVAPS      Z2, Z2
 	VMOVAPS      Z3, Z3
-	VMULPS       Z4, Z0, Z5
-	VPMOVD2M     Z0, K1
-	VBLENDMPS    Z5, Z0, K1, Z5
-	VMULPS       Z4, Z1, Z6
-	VPMOVD2M     Z1, K1
-	VBLENDMPS    Z6, Z1, K1, Z6
-	VMULPS       Z4, Z2, Z7
-	VPMOVD2M     Z2, K1
-	VBLENDMPS    Z7, Z2, K1, Z7
+	VXORPS       Z5, Z5, Z5
+	VMULPS       Z4, Z0, Z6
+	VCMPPS       $0x11, Z5, Z0, K1
+	VBLENDMPS    Z6, Z0, K1, Z6
+	VMULPS       Z4, Z1, Z7
+	VCMPPS       $0x11, Z5, Z1, K1
+	VBLENDMPS    Z7, Z1, K1, Z7
+	VMULPS       Z4, Z2, Z8
+	VCMPPS       $0x11, Z5, Z2, K1
+	VBLENDMPS    Z8, Z2, K1, Z8
 	VMULPS       Z4, Z3, Z4
-	VPMOVD2M     Z3, K1
+	VCMPPS       $0x11, Z5, Z3, K1
 	VBLENDMPS    Z4, Z3, K1, Z4
-	VMOVAPS      Z5, Z0
-	VMOVAPS      Z6, Z1
-	VMOVAPS      Z7, Z2
+	VMOVAPS      Z6, Z0
+	VMOVAPS      Z7, Z1
+	VMOVAPS      Z8, Z2
 	VMOVAPS      Z4, Z3
 	ADDQ         $0x28, SI
 	JMP          (SI)
@@ -1510,8 +1511,9 @@ TEXT ·fusedLeakyReluTailAVX512(SB), NOSPLIT|NOFRAME, $0
 	MOVQ         24(SI), AX
 	VBROADCASTSS (AX), Z1
 	VMOVAPS      Z0, Z0
+	VXORPS       Z2, Z2, Z2
 	VMULPS       Z1, Z0, Z1
-	VPMOVD2M     Z0, K2
+	VCMPPS       $0x11, Z2, Z0, K2
 	VBLENDMPS    Z1, Z0, K2, Z1
 	VMOVAPS      Z1, Z0
 	ADDQ         $0x28, SI
@@ -2691,6 +2693,110 @@ TEXT ·fusedRoundTailAVX512(SB), NOSPLIT|NOFRAME, $0
 	ADDQ        $0x28, SI
 	JMP         8(SI)
 
+// func fusedFloat16AVX512()
+// Requires: AVX512F
+TEXT ·fusedFloat16AVX512(SB), NOSPLIT|NOFRAME, $0
+	VMOVAPS   Z0, Z0
+	VMOVAPS   Z1, Z1
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VCVTPS2PH $0x00, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPH2PS Y1, Z1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPH2PS Y2, Z2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPH2PS Y3, Z3
+	VMOVAPS   Z0, Z0
+	VMOVAPS   Z1, Z1
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	ADDQ      $0x28, SI
+	JMP       (SI)
+
+// func fusedFloat16TailAVX512()
+// Requires: AVX512F
+TEXT ·fusedFloat16TailAVX512(SB), NOSPLIT|NOFRAME, $0
+	VMOVAPS   Z0, Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VMOVAPS   Z0, Z0
+	ADDQ      $0x28, SI
+	JMP       8(SI)
+
+// func fusedBFloat16AVX512()
+// Requires: AVX512F
+TEXT ·fusedBFloat16AVX512(SB), NOSPLIT|NOFRAME, $0
+	VMOVAPS      Z0, Z0
+	VMOVAPS      Z1, Z1
+	VMOVAPS      Z2, Z2
+	VMOVAPS      Z3, Z3
+	VBROADCASTSS f00000001<>+0(SB), Z4
+	VBROADCASTSS f00007fff<>+0(SB), Z5
+	VBROADCASTSS fffff0000<>+0(SB), Z6
+	VPSRLD       $0x10, Z0, Z11
+	VPANDD       Z4, Z11, Z11
+	VPADDD       Z11, Z5, Z11
+	VPADDD       Z11, Z0, Z11
+	VPANDD       Z6, Z11, Z11
+	VCMPPS       $0x03, Z0, Z0, K1
+	VBLENDMPS    Z0, Z11, K1, Z7
+	VPSRLD       $0x10, Z1, Z0
+	VPANDD       Z4, Z0, Z0
+	VPADDD       Z0, Z5, Z0
+	VPADDD       Z0, Z1, Z0
+	VPANDD       Z6, Z0, Z0
+	VCMPPS       $0x03, Z1, Z1, K1
+	VBLENDMPS    Z1, Z0, K1, Z8
+	VPSRLD       $0x10, Z2, Z0
+	VPANDD       Z4, Z0, Z0
+	VPADDD       Z0, Z5, Z0
+	VPADDD       Z0, Z2, Z0
+	VPANDD       Z6, Z0, Z0
+	VCMPPS       $0x03, Z2, Z2, K1
+	VBLENDMPS    Z2, Z0, K1, Z9
+	VPSRLD       $0x10, Z3, Z0
+	VPANDD       Z4, Z0, Z0
+	VPADDD       Z0, Z5, Z0
+	VPADDD       Z0, Z3, Z0
+	VPANDD       Z6, Z0, Z0
+	VCMPPS       $0x03, Z3, Z3, K1
+	VBLENDMPS    Z3, Z0, K1, Z10
+	VMOVAPS      Z7, Z0
+	VMOVAPS      Z8, Z1
+	VMOVAPS      Z9, Z2
+	VMOVAPS      Z10, Z3
+	ADDQ         $0x28, SI
+	JMP          (SI)
+
+DATA f00000001<>+0(SB)/4, $0x00000001
+GLOBL f00000001<>(SB), RODATA|NOPTR, $4
+
+DATA f00007fff<>+0(SB)/4, $0x00007fff
+GLOBL f00007fff<>(SB), RODATA|NOPTR, $4
+
+DATA fffff0000<>+0(SB)/4, $0xffff0000
+GLOBL fffff0000<>(SB), RODATA|NOPTR, $4
+
+// func fusedBFloat16TailAVX512()
+// Requires: AVX512F
+TEXT ·fusedBFloat16TailAVX512(SB), NOSPLIT|NOFRAME, $0
+	VMOVAPS      Z0, Z0
+	VBROADCASTSS f00000001<>+0(SB), Z1
+	VBROADCASTSS f00007fff<>+0(SB), Z2
+	VBROADCASTSS fffff0000<>+0(SB), Z3
+	VPSRLD       $0x10, Z0, Z5
+	VPANDD       Z1, Z5, Z5
+	VPADDD       Z5, Z2, Z5
+	VPADDD       Z5, Z0, Z5
+	VPANDD       Z3, Z5, Z5
+	VCMPPS       $0x03, Z0, Z0, K2
+	VBLENDMPS    Z0, Z5, K2, Z4
+	VMOVAPS      Z4, Z0
+	ADDQ         $0x28, SI
+	JMP          8(SI)
+
 // func fusedAVX512(program *byte, last *byte, width int, rows int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·fusedAVX512(SB), NOSPLIT|NOFRAME, $0-32
@@ -2881,4 +2987,12 @@ TEXT ·fusedCodesAVX512(SB), NOSPLIT, $0-8
 	MOVQ CX, 560(AX)
 	LEAQ ·fusedRoundTailAVX512+0(SB), CX
 	MOVQ CX, 568(AX)
+	LEAQ ·fusedFloat16AVX512+0(SB), CX
+	MOVQ CX, 576(AX)
+	LEAQ ·fusedFloat16TailAVX512+0(SB), CX
+	MOVQ CX, 584(AX)
+	LEAQ ·fusedBFloat16AVX512+0(SB), CX
+	MOVQ CX, 592(AX)
+	LEAQ ·fusedBFloat16TailAVX512+0(SB), CX
+	MOVQ CX, 600(AX)
 	RET

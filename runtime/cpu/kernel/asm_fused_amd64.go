@@ -220,6 +220,18 @@ func fusedRoundAVX2()
 // fusedRoundTailAVX2 rounds to whole numbers.
 func fusedRoundTailAVX2()
 
+// fusedFloat16AVX2 rounds to float16.
+func fusedFloat16AVX2()
+
+// fusedFloat16TailAVX2 rounds to float16.
+func fusedFloat16TailAVX2()
+
+// fusedBFloat16AVX2 rounds to bfloat16.
+func fusedBFloat16AVX2()
+
+// fusedBFloat16TailAVX2 rounds to bfloat16.
+func fusedBFloat16TailAVX2()
+
 // fusedAVX2 runs a program, whose last instruction stores, on rows of width bytes. rows and width are positive. It
 // changes the program's addresses.
 //

@@ -1731,17 +1731,22 @@ TEXT ·fusedLeakyReluAVX2(SB), NOSPLIT|NOFRAME, $0
 	VMOVAPS      Y1, Y1
 	VMOVAPS      Y2, Y2
 	VMOVAPS      Y3, Y3
-	VMULPS       Y4, Y0, Y5
-	VBLENDVPS    Y0, Y5, Y0, Y5
-	VMULPS       Y4, Y1, Y6
-	VBLENDVPS    Y1, Y6, Y1, Y6
-	VMULPS       Y4, Y2, Y7
-	VBLENDVPS    Y2, Y7, Y2, Y7
+	VXORPS       Y5, Y5, Y5
+	VMULPS       Y4, Y0, Y6
+	VCMPPS       $0x11, Y5, Y0, Y7
+	VBLENDVPS    Y7, Y6, Y0, Y6
+	VMULPS       Y4, Y1, Y7
+	VCMPPS       $0x11, Y5, Y1, Y0
+	VBLENDVPS    Y0, Y7, Y1, Y7
+	VMULPS       Y4, Y2, Y8
+	VCMPPS       $0x11, Y5, Y2, Y0
+	VBLENDVPS    Y0, Y8, Y2, Y8
 	VMULPS       Y4, Y3, Y4
-	VBLENDVPS    Y3, Y4, Y3, Y4
-	VMOVAPS      Y5, Y0
-	VMOVAPS      Y6, Y1
-	VMOVAPS      Y7, Y2
+	VCMPPS       $0x11, Y5, Y3, Y0
+	VBLENDVPS    Y0, Y4, Y3, Y4
+	VMOVAPS      Y6, Y0
+	VMOVAPS      Y7, Y1
+	VMOVAPS      Y8, Y2
 	VMOVAPS      Y4, Y3
 	ADDQ         $0x28, SI
 	JMP          (SI)
@@ -1752,8 +1757,10 @@ TEXT ·fusedLeakyReluTailAVX2(SB), NOSPLIT|NOFRAME, $0
 	MOVQ         24(SI), AX
 	VBROADCASTSS (AX), Y1
 	VMOVAPS      Y0, Y0
+	VXORPS       Y2, Y2, Y2
 	VMULPS       Y1, Y0, Y1
-	VBLENDVPS    Y0, Y1, Y0, Y1
+	VCMPPS       $0x11, Y2, Y0, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y1
 	VMOVAPS      Y1, Y0
 	ADDQ         $0x28, SI
 	JMP          8(SI)
@@ -2965,6 +2972,113 @@ TEXT ·fusedRoundTailAVX2(SB), NOSPLIT|NOFRAME, $0
 	ADDQ     $0x28, SI
 	JMP      8(SI)
 
+// func fusedFloat16AVX2()
+// Requires: AVX, F16C
+TEXT ·fusedFloat16AVX2(SB), NOSPLIT|NOFRAME, $0
+	VMOVAPS   Y0, Y0
+	VMOVAPS   Y1, Y1
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPH2PS X0, Y0
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPH2PS X1, Y1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPH2PS X2, Y2
+	VCVTPS2PH $0x00, Y3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y0, Y0
+	VMOVAPS   Y1, Y1
+	VMOVAPS   Y2, Y2
+	VMOVAPS   Y3, Y3
+	ADDQ      $0x28, SI
+	JMP       (SI)
+
+// func fusedFloat16TailAVX2()
+// Requires: AVX, F16C
+TEXT ·fusedFloat16TailAVX2(SB), NOSPLIT|NOFRAME, $0
+	VMOVAPS   Y0, Y0
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	ADDQ      $0x28, SI
+	JMP       8(SI)
+
+// func fusedBFloat16AVX2()
+// Requires: AVX, AVX2
+TEXT ·fusedBFloat16AVX2(SB), NOSPLIT|NOFRAME, $0
+	VMOVAPS      Y0, Y0
+	VMOVAPS      Y1, Y1
+	VMOVAPS      Y2, Y2
+	VMOVAPS      Y3, Y3
+	VBROADCASTSS f00000001<>+0(SB), Y4
+	VBROADCASTSS f00007fff<>+0(SB), Y5
+	VBROADCASTSS fffff0000<>+0(SB), Y6
+	VPSRLD       $0x10, Y0, Y7
+	VPAND        Y4, Y7, Y7
+	VPADDD       Y7, Y5, Y7
+	VPADDD       Y7, Y0, Y7
+	VPAND        Y6, Y7, Y7
+	VCMPPS       $0x03, Y0, Y0, Y8
+	VBLENDVPS    Y8, Y0, Y7, Y0
+	VPSRLD       $0x10, Y1, Y7
+	VPAND        Y4, Y7, Y7
+	VPADDD       Y7, Y5, Y7
+	VPADDD       Y7, Y1, Y7
+	VPAND        Y6, Y7, Y7
+	VCMPPS       $0x03, Y1, Y1, Y4
+	VBLENDVPS    Y4, Y1, Y7, Y1
+	VBROADCASTSS f00000001<>+0(SB), Y4
+	VBROADCASTSS f00007fff<>+0(SB), Y5
+	VBROADCASTSS fffff0000<>+0(SB), Y6
+	VPSRLD       $0x10, Y2, Y7
+	VPAND        Y4, Y7, Y7
+	VPADDD       Y7, Y5, Y7
+	VPADDD       Y7, Y2, Y7
+	VPAND        Y6, Y7, Y7
+	VCMPPS       $0x03, Y2, Y2, Y8
+	VBLENDVPS    Y8, Y2, Y7, Y2
+	VPSRLD       $0x10, Y3, Y7
+	VPAND        Y4, Y7, Y7
+	VPADDD       Y7, Y5, Y7
+	VPADDD       Y7, Y3, Y7
+	VPAND        Y6, Y7, Y7
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y7, Y3
+	VMOVAPS      Y0, Y0
+	VMOVAPS      Y1, Y1
+	VMOVAPS      Y2, Y2
+	VMOVAPS      Y3, Y3
+	ADDQ         $0x28, SI
+	JMP          (SI)
+
+DATA f00000001<>+0(SB)/4, $0x00000001
+GLOBL f00000001<>(SB), RODATA|NOPTR, $4
+
+DATA f00007fff<>+0(SB)/4, $0x00007fff
+GLOBL f00007fff<>(SB), RODATA|NOPTR, $4
+
+DATA fffff0000<>+0(SB)/4, $0xffff0000
+GLOBL fffff0000<>(SB), RODATA|NOPTR, $4
+
+// func fusedBFloat16TailAVX2()
+// Requires: AVX, AVX2
+TEXT ·fusedBFloat16TailAVX2(SB), NOSPLIT|NOFRAME, $0
+	VMOVAPS      Y0, Y0
+	VBROADCASTSS f00000001<>+0(SB), Y1
+	VBROADCASTSS f00007fff<>+0(SB), Y2
+	VBROADCASTSS fffff0000<>+0(SB), Y3
+	VPSRLD       $0x10, Y0, Y4
+	VPAND        Y1, Y4, Y4
+	VPADDD       Y4, Y2, Y4
+	VPADDD       Y4, Y0, Y4
+	VPAND        Y3, Y4, Y4
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, Y0, Y4, Y0
+	VMOVAPS      Y0, Y0
+	ADDQ         $0x28, SI
+	JMP          8(SI)
+
 // func fusedAVX2(program *byte, last *byte, width int, rows int)
 // Requires: AVX, CMOV
 TEXT ·fusedAVX2(SB), NOSPLIT|NOFRAME, $0-32
@@ -3158,4 +3272,12 @@ TEXT ·fusedCodesAVX2(SB), NOSPLIT, $0-8
 	MOVQ CX, 560(AX)
 	LEAQ ·fusedRoundTailAVX2+0(SB), CX
 	MOVQ CX, 568(AX)
+	LEAQ ·fusedFloat16AVX2+0(SB), CX
+	MOVQ CX, 576(AX)
+	LEAQ ·fusedFloat16TailAVX2+0(SB), CX
+	MOVQ CX, 584(AX)
+	LEAQ ·fusedBFloat16AVX2+0(SB), CX
+	MOVQ CX, 592(AX)
+	LEAQ ·fusedBFloat16TailAVX2+0(SB), CX
+	MOVQ CX, 600(AX)
 	RET

@@ -11,6 +11,14 @@ package kernel
 //go:noescape
 func gemm16AVX2(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 
+// tiles16AVX2 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < 16, k ≥ 1 products each, for blocks ≥
+// 1 blocks. x has tiles of 6 rows, the last of fewer, each with the numbers of its rows for each p. Rows of y lie ldy
+// numbers apart, blocks dw and dy; w is one panel, 16 numbers for each p. All blocks of some rows come before the next
+// rows.
+//
+//go:noescape
+func tiles16AVX2(rows int, blocks int, k int, x *float32, w *float32, dw int, y *float32, ldy int, dy int)
+
 // gemm8AVX2 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < 8, k ≥ 0 products each, for
 // blocks ≥ 1 blocks. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw and dy; w is one panel, 8 numbers for
 // each p. All blocks of some rows come before the next rows.

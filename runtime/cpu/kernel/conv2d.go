@@ -41,6 +41,22 @@ func Panel(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguous b
 	}
 }
 
+// Run is a run of N consecutive positions of a panel, at most PanelWidth, from At on: the inputs of their first weights are
+// consecutive from From on.
+type Run struct{ From, At, N int32 }
+
+// RunPanel gathers a panel of rows of ld positions by runs, in the order of At: dst[i·ld+At+j] = src[off[i]+From+j] for each
+// weight i, run and j < N. It may write PanelWidth numbers beyond the end of a run, in dst.
+func RunPanel(dst []float32, ld int, src []float32, o Offsets, runs []Run) {
+	from := runPanelWide(dst, ld, src, o, runs)
+	for i, o := range o.off[from:] {
+		row := dst[(from+i)*ld:]
+		for _, r := range runs {
+			copy(row[r.At:r.At+r.N], src[o+r.From:])
+		}
+	}
+}
+
 // PanelProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] for rows of k weights and the first n positions of
 // the panel. Rows of w lie ldw apart, and rows of y ldy.
 func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []float32, n int) {
@@ -60,6 +76,68 @@ func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []f
 			}
 		}
 		copy(y[r*ldy:r*ldy+n], s[:])
+	}
+}
+
+// Panels beside each other hold the positions of a larger product: as many of PanelsWidth() positions as there are, and one
+// of PanelWidth where no more are left. The panel from position c on begins at c·k, for k weights.
+
+// PanelsWidth returns the width of the panels of PanelsProduct; PanelWidth, or a multiple of it.
+func PanelsWidth() int {
+	if avx512() {
+		return widestPanel
+	}
+	return PanelWidth
+}
+
+// widestPanel is the largest result of PanelsWidth.
+const widestPanel = 2 * PanelWidth
+
+// PanelsSpan returns the positions of panels for n positions, those that only fill them included.
+func PanelsSpan(n int) int { return (n + PanelWidth - 1) / PanelWidth * PanelWidth }
+
+// tileRows is the number of rows in a tile of Tiles.
+func tileRows() int {
+	if avx512() {
+		return widestTile
+	}
+	return widestRows
+}
+
+const (
+	widestRows = 6  // rows that the kernels of AVX2 multiply at once
+	widestTile = 12 // those of AVX-512
+)
+
+// Tiles packs the rows of a matrix, of k weights that lie ld apart, for PanelsProduct. The product of the rows from row r on
+// needs the numbers from r·k on, for r a multiple of 12.
+func Tiles(dst, w []float32, ld, rows, k int) {
+	for r := 0; r < rows; r += tileRows() {
+		n := min(tileRows(), rows-r)
+		Transpose(dst[r*k:], n, w[r*ld:], ld, n, k)
+	}
+}
+
+// PanelsProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] for the first n positions of panels beside each other,
+// and rows of k weights that Tiles has packed. Rows of y lie ldy apart.
+func PanelsProduct(y []float32, ldy int, tiles []float32, rows, k int, panels []float32, n int) {
+	if rows == 0 || n == 0 || k > 0 && panelsProductWide(y, ldy, tiles, rows, k, panels, n) {
+		return
+	}
+	step := tileRows()
+	for r := range rows {
+		first := r / step * step
+		tile, height := tiles[first*k:], min(step, rows-first)
+		for c := 0; c < n; c += PanelWidth {
+			var s [PanelWidth]float32
+			for p := range k {
+				a, b := tile[p*height+r-first], panels[c*k+p*PanelWidth:][:PanelWidth]
+				for j, x := range b {
+					s[j] += a * x
+				}
+			}
+			copy(y[r*ldy+c:r*ldy+min(n, c+PanelWidth)], s[:])
+		}
 	}
 }
 

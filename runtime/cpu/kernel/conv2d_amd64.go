@@ -24,6 +24,29 @@ func panelWide(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguo
 	return true
 }
 
+// runPanelWide is RunPanel for the first weights, and returns how many.
+func runPanelWide(dst []float32, ld int, src []float32, o Offsets, runs []Run) int {
+	if !wide() || len(runs) == 0 || len(o.off) == 0 {
+		return 0
+	}
+	var last, to int32
+	first := runs[0].From
+	for _, r := range runs {
+		first, last, to = min(first, r.From), max(last, r.From), max(to, r.At)
+	}
+	n, most := len(o.off), len(src)-int(last)-PanelWidth // the largest offset without reading behind the end
+	if o.hi > most {
+		n = slices.IndexFunc(o.off, func(o int32) bool { return int(o) > most })
+	}
+	n = min(n, (len(dst)-int(to)-PanelWidth)/ld+1)
+	if n <= 0 || len(dst) < int(to)+PanelWidth {
+		return 0
+	}
+	_ = src[o.lo+int(first)]
+	runPanelAVX2(n, &dst[0], ld, &src[0], &o.off[0], &runs[0].From, len(runs))
+	return n
+}
+
 // quarters reports whether the positions are four runs of four.
 func quarters(index *[PanelWidth]int32) bool {
 	for j := 0; j < PanelWidth; j += 4 {
@@ -55,6 +78,40 @@ func panelProductWide(y []float32, ldy int, w []float32, ldw, rows, k int, panel
 			copy(y[(r+q)*ldy:(r+q)*ldy+n], t[q*PanelWidth:])
 		}
 	}
+}
+
+// panelsProductWide is PanelsProduct for positive k, rows and n. It reports whether it has run.
+func panelsProductWide(y []float32, ldy int, tiles []float32, rows, k int, panels []float32, n int) bool {
+	if !wide() {
+		return false
+	}
+	_, _, _ = tiles[rows*k-1], panels[PanelsSpan(n)*k-1], y[(rows-1)*ldy+n-1]
+	width := PanelsWidth()
+	whole := n / width
+	rest := n - whole*width
+	if width == widestPanel {
+		if whole > 0 {
+			tiles32AVX512(rows, whole, k, &tiles[0], &panels[0], width*k, &y[0], ldy, width, width)
+		}
+		if rest > PanelWidth {
+			tiles32AVX512(rows, 1, k, &tiles[0], &panels[whole*width*k], 0, &y[whole*width], ldy, 0, rest)
+		} else if rest > 0 {
+			tiles16AVX512(rows, 1, k, &tiles[0], &panels[whole*width*k], 0, &y[whole*width], ldy, 0, rest)
+		}
+		return true
+	}
+	if whole > 0 {
+		tiles16AVX2(rows, whole, k, &tiles[0], &panels[0], width*k, &y[0], ldy, width)
+	}
+	for r := 0; r < rows && rest > 0; r += widestRows {
+		h := min(widestRows, rows-r)
+		var t [widestRows * PanelWidth]float32
+		tiles16AVX2(h, 1, k, &tiles[r*k], &panels[whole*width*k], 0, &t[0], PanelWidth, 0)
+		for q := range h {
+			copy(y[(r+q)*ldy+whole*width:(r+q)*ldy+n], t[q*PanelWidth:])
+		}
+	}
+	return true
 }
 
 func tapsWide(y, x []float32, o Offsets, w []float32, bias float32) int {

@@ -45,6 +45,41 @@ func testPanel(t *testing.T) {
 	}
 }
 
+func TestRunPanel(t *testing.T) { eachVariant(t, testRunPanel) }
+
+func testRunPanel(t *testing.T) {
+	r := newRand()
+	for _, k := range sizes {
+		for _, ld := range []int{PanelWidth, 2 * PanelWidth} {
+			src := random(r, 330)
+			src[7], src[8] = float32(math.NaN()), float32(math.Inf(-1))
+			off := make([]int32, k)
+			for i := range off {
+				off[i] = int32(r.IntN(200))
+			}
+			var runs []Run
+			for at := 0; at < ld; {
+				n := min(1+r.IntN(PanelWidth), ld-at)
+				runs = append(runs, Run{From: int32(r.IntN(130 - n)), At: int32(at), N: int32(n)})
+				at += n
+			}
+			for _, slack := range []int{0, 3, PanelWidth} {
+				dst := make([]float32, k*ld+slack)
+				RunPanel(dst, ld, src, NewOffsets(off), runs)
+				for i, o := range off {
+					for _, run := range runs {
+						for j := range int(run.N) {
+							if got, w := dst[i*ld+int(run.At)+j], src[int(o+run.From)+j]; got != w && (w == w || got == got) {
+								t.Fatalf("weight %d, position %d: %g, expected %g", i, int(run.At)+j, got, w)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestPanelProduct(t *testing.T) { eachVariant(t, testPanelProduct) }
 
 func testPanelProduct(t *testing.T) {

@@ -248,3 +248,30 @@ func testRows(t *testing.T) {
 		}
 	}
 }
+
+// TestLeakyReluOfZero holds that 0 and -0 are not below 0: a slope that is not finite does not reach them.
+func TestLeakyReluOfZero(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		zero, minus := float32(0), float32(math.Copysign(0, -1))
+		for _, alpha := range []float64{math.Inf(1), math.Inf(-1), math.NaN(), 0.1} {
+			for _, n := range []int{1, 8, 16, 37} {
+				x, y := make([]float32, n), make([]float32, n)
+				for i := range x {
+					x[i] = []float32{zero, minus}[i%2]
+				}
+				check := func(name string) {
+					for i, v := range y {
+						if math.Float32bits(v) != math.Float32bits(x[i]) {
+							t.Errorf("%s, alpha %v: element %d of %d: expected %v, found %v", name, alpha, i, n, x[i], v)
+						}
+					}
+				}
+				LeakyRelu(y, x, float32(alpha))
+				check("LeakyRelu")
+				clear(y)
+				NewFused(n, []Operand{{0, n}}, []FusedStep{{Op: FusedLeakyRelu, B: []float32{float32(alpha)}}}).Run(y, [][]float32{x}, 1)
+				check("fused")
+			}
+		}
+	})
+}

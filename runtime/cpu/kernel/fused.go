@@ -42,6 +42,8 @@ const (
 	FusedFloor           //
 	FusedCeil            //
 	FusedRound           //
+	FusedFloat16         //
+	FusedBFloat16        //
 	fusedOps
 )
 
@@ -254,5 +256,9 @@ func (op FusedOp) apply(v, a, b []float32) {
 		Ceil(v, v)
 	case FusedRound:
 		Round(v, v)
+	case FusedFloat16:
+		Float16(v, v)
+	case FusedBFloat16:
+		BFloat16(v, v)
 	}
 }

@@ -89,6 +89,10 @@ func (l *FusedStep) truth64(v, a, b float64) float64 {
 		return math.Ceil(v)
 	case FusedRound:
 		return math.RoundToEven(v)
+	case FusedFloat16:
+		return exactF16(v)
+	case FusedBFloat16:
+		return float64(roundBF16(float32(v)))
 	}
 	return math.NaN()
 }

@@ -5,9 +5,6 @@ package kernel
 // widePanel is the number of rows of W in a panel of the vector kernels.
 const widePanel = 16
 
-// widestRows is the largest number of rows of x that the kernels multiply at once.
-const widestRows = 6
-
 // blocks are n blocks of one call. From a block to the next, x, the panel and y advance by dx, dw and dy numbers.
 type blocks struct{ n, dx, dw, dy int }
 

@@ -18,6 +18,8 @@ package kernel
 //go:generate sh _asm/generate.sh transpose
 //go:generate sh _asm/generate.sh arith
 //go:generate sh _asm/generate.sh conv
+//go:generate sh _asm/generate.sh winograd
+//go:generate sh _asm/generate.sh depth512
 //go:generate sh _asm/generate.sh elementwise
 //go:generate sh _asm/generate.sh activation
 //go:generate sh _asm/generate.sh fused
@@ -28,6 +30,7 @@ package kernel
 //go:generate sh _asm/generate.sh bf16
 //go:generate sh _asm/generate.sh integer
 //go:generate sh _asm/generate.sh int8512
+//go:generate sh _asm/generate.sh quads512
 //go:generate sh _asm/generate.sh bf16512
 //go:generate sh _asm/generate.sh selective
 //go:generate sh _asm/generate.sh selective512

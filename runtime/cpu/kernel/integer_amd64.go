@@ -32,13 +32,13 @@ func panelProductInt16Wide(y []int32, ldy int, x []int16, ldx, rows, pairs int, 
 	_, _ = x[(rows-1)*ldx+2*pairs-1], panel[2*pairs*PanelWidth-1]
 	_ = y[(rows-1)*ldy+n-1]
 	if n == PanelWidth {
-		pairsAVX2(rows, pairs, &x[0], ldx, &panel[0], &y[0], ldy)
+		pairsWide(rows, pairs, &x[0], ldx, &panel[0], &y[0], ldy)
 		return true
 	}
 	for r := 0; r < rows; r += pairRows {
 		var t [pairRows * PanelWidth]int32
 		h := min(pairRows, rows-r)
-		pairsAVX2(h, pairs, &x[r*ldx], ldx, &panel[0], &t[0], PanelWidth)
+		pairsWide(h, pairs, &x[r*ldx], ldx, &panel[0], &t[0], PanelWidth)
 		for q := range h {
 			copy(y[(r+q)*ldy:(r+q)*ldy+n], t[q*PanelWidth:])
 		}

@@ -347,7 +347,19 @@ func (c *checks) hostWrite(a *allocation, at, n uint64, from *allocation, src ui
 	s.copyFrom(int(at), int(n), from.shadow.(*shadow), int(src))
 }
 
-func (c *checks) hostRead(a *allocation, at, n uint64) { c.moved(a, at, n, false) }
+func (c *checks) forgotten(a *allocation, at, n uint64) {
+	c.moved(a, at, n, true)
+	a.shadow.(*shadow).clear(int(at), int(n))
+}
+
+func (c *checks) hostRead(a *allocation, at, n uint64) {
+	c.moved(a, at, n, false)
+	if i := a.shadow.(*shadow).unknown(int(at), int(n)); i >= 0 && !c.told {
+		c.told = true
+		c.tell("a copy to the host of %d bytes from byte %d of allocation %d (%d bytes), of which nobody wrote byte %d", n, at, a.number,
+			a.bytes, i)
+	}
+}
 
 func (c *checks) moved(a *allocation, at, n uint64, write bool) {
 	if c.transfer(a.shadow.(*shadow), int(at), int(n), write) && !c.told {

@@ -326,6 +326,92 @@ func TestCopiesMove(t *testing.T) {
 	}
 }
 
+// TestUnknownToHost copies memory of which nobody wrote a byte.
+func TestUnknownToHost(t *testing.T) {
+	for _, missing := range []int{-1, 0, 63, 64, 200, 255} {
+		m := newMachine(t, emu.Options{})
+		x := m.memory(300, false)
+		for i := range 256 {
+			if i != missing {
+				m.must(m.drv.Fill(x+driver.Ptr(i), 0, 1, m.stream))
+			}
+		}
+		m.must(m.drv.CopyToHost(make([]byte, 256), x, m.stream))
+		m.must(m.drv.Synchronize(m.stream))
+		want := 1
+		if missing < 0 {
+			want = 0
+		}
+		f := m.drv.Findings()
+		if len(f) != want || want == 1 && !strings.Contains(f[0].What, fmt.Sprintf("nobody wrote byte %d", missing)) {
+			t.Errorf("byte %d: findings %v", missing, f)
+		}
+	}
+}
+
+// TestGuards uses memory next to guards, and in them.
+func TestGuards(t *testing.T) {
+	for _, at := range []int{0, 252, 255, 256, 508, 509, 512, 600, 764, 765} {
+		for _, way := range []string{"kernel", "fill", "copy"} {
+			m := newMachine(t, emu.Options{})
+			x := m.memory(1024, true)
+			m.must(m.drv.Synchronize(m.stream))
+			for range 2 { // the second one is there already
+				m.must(m.drv.Guard(x+512, 256))
+				m.must(m.drv.Guard(x+768, 256))
+				m.must(m.drv.Guard(x+256, 8))
+			}
+			var err error
+			switch way {
+			case "kernel":
+				if at%4 != 0 {
+					continue
+				}
+				err = m.run(kernel.New("read", 1, func(k *ptx.Kernel) { k.PtrParam("x").LoadF32(at) }), 1, x)
+			case "fill":
+				err = m.drv.Fill(x+driver.Ptr(at), 1, 4, m.stream)
+			case "copy":
+				err = m.drv.CopyToHost(make([]byte, 4), x+driver.Ptr(at), m.stream)
+			}
+			in := at+4 > 256 && at < 264 || at+4 > 512
+			if in != (err != nil && strings.Contains(err.Error(), "guard")) || !in && err != nil {
+				t.Errorf("%s of 4 bytes at %d: %v", way, at, err)
+			}
+		}
+	}
+}
+
+// TestForget forgets a part of memory, in the order of a stream and of a graph.
+func TestForget(t *testing.T) {
+	read := kernel.New("read", 32, func(k *ptx.Kernel) { k.PtrParam("x").Index(k.Lane(), 4).LoadF32(0) })
+	for _, graph := range []bool{false, true} {
+		for _, c := range []struct{ from, bytes, want int }{{0, 128, 1}, {128, 512, 0}, {124, 100, 1}, {127, 1, 1}, {0, 0, 0}, {1, 1, 1}} {
+			m := newMachine(t, emu.Options{})
+			x := m.memory(1024, true)
+			m.must(m.run(read, 1, x))
+			if graph {
+				m.must(m.drv.BeginCapture(m.stream))
+			}
+			m.must(m.drv.Forget(x+driver.Ptr(c.from), uint64(c.bytes), m.stream))
+			if graph {
+				g, err := m.drv.EndCapture(m.stream)
+				m.must(err)
+				exec, err := m.drv.Instantiate(g)
+				m.must(err)
+				m.must(m.run(read, 1, x))
+				if f := m.drv.Findings(); len(f) > 0 {
+					t.Errorf("before the graph: %v", f)
+				}
+				m.must(m.drv.LaunchGraph(exec, m.stream))
+			}
+			m.must(m.run(read, 1, x))
+			if f := m.drv.Findings(); len(f) != c.want || c.want == 1 && !strings.Contains(f[0].What, "nobody wrote") {
+				t.Errorf("%+v: findings %v", c, f)
+			}
+		}
+	}
+}
+
 // TestFindingsAreBounded plants more faults than are kept.
 func TestFindingsAreBounded(t *testing.T) {
 	var texts []string

@@ -1,8 +1,11 @@
 package emu
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
-// Comparisons, and what depends on a predicate.
+// Comparisons, and instructions that a predicate decides.
 
 func decodeSelect(c *compiler, s *statement) (exec, error) {
 	if len(s.op) != 2 {
@@ -130,7 +133,8 @@ func decodeCompare(c *compiler, s *statement) (exec, error) {
 	}
 	holds := comparison(s.op[1])
 	n, float, signed := width(s.typ())
-	if holds == nil || !float && (len(s.op[1]) == 3) || signed && !float && (s.op[1] == "lo" || s.op[1] == "hi") || n < 16 {
+	unsigned := slices.Contains([]string{"lo", "ls", "hi", "hs"}, s.op[1])
+	if holds == nil || n < 16 || !float && len(s.op[1]) == 3 || unsigned && (float || signed) {
 		return nil, s.unknown()
 	}
 	var table [4]bool

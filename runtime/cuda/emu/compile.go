@@ -37,7 +37,7 @@ func (c class) String() string {
 		"shuffle", "barrier", "control"}[c]
 }
 
-// flow is what an instruction does to the program counter.
+// flow is the effect of an instruction on the program counter.
 type flow uint8
 
 const (
@@ -70,13 +70,14 @@ type kernel struct {
 	n32, n64, np int
 	const32      []place[uint32]
 	const64      []place[uint64]
-	special      []place[string]
+	special      []place[special]
 	shared       int            // bytes of declared shared memory, with sharedBase
 	dynamic      int            // where dynamic shared memory begins
 	local        int            // bytes of a lane
 	names        map[string]int // declared shared memory and its offset
 	free         []*warp        // that no block uses
 	blocks       []*block
+	early        []early // reads of registers before a write, of which the first launch tells
 }
 
 // place is a register that holds the same in every warp, or is filled when one starts.
@@ -100,6 +101,20 @@ type compiler struct {
 	yields bool
 	flow   flow
 	target int
+	used   []uses // by instruction
+}
+
+// uses are the registers of an instruction.
+type uses struct{ reads, writes []string }
+
+func (c *compiler) reads(name string) {
+	u := &c.used[len(c.used)-1]
+	u.reads = append(u.reads, name)
+}
+
+func (c *compiler) writes(name string) {
+	u := &c.used[len(c.used)-1]
+	u.writes = append(u.writes, name)
 }
 
 var decoders map[string]decoder
@@ -186,10 +201,11 @@ func compileEntry(m *module, e *entry) (*kernel, error) {
 		k.const64 = append(k.const64, place[uint64]{i, n})
 	}
 	for n, i := range c.sp {
-		k.special = append(k.special, place[string]{i, n})
+		k.special = append(k.special, place[special]{i, specialRegisters[n]})
 	}
-	slices.SortFunc(k.special, func(a, b place[string]) int { return int(a.at - b.at) })
+	slices.SortFunc(k.special, func(a, b place[special]) int { return int(a.at - b.at) })
 	c.meets()
+	k.early = c.early()
 	return k, nil
 }
 
@@ -268,9 +284,11 @@ func (c *compiler) add(s *statement) error {
 	if d == nil {
 		return s.errorf("unknown instruction %s", s.name())
 	}
+	c.used = append(c.used, uses{})
 	in := instr{statement: s, pc: len(c.k.code), guard: -1, inverse: s.negated, kernel: c.k, meet: -1}
 	if s.guard != "" {
-		g, err := c.pred(s, operand{kind: nameOperand, name: s.guard})
+		g, err := c.predAt(s, operand{kind: nameOperand, name: s.guard})
+		c.reads(s.guard)
 		if err != nil {
 			return err
 		}
@@ -297,8 +315,14 @@ func (s *statement) operandsAre(n ...int) error {
 	return nil
 }
 
-// pred returns the place of a predicate that may not be negated.
+// pred returns the place of a predicate that is written.
 func (c *compiler) pred(s *statement, o operand) (int32, error) {
+	c.writes(o.name)
+	return c.predAt(s, o)
+}
+
+// predAt returns the place of a predicate that may not be negated.
+func (c *compiler) predAt(s *statement, o operand) (int32, error) {
 	if o.kind != nameOperand || c.e.regs[o.name] != ".pred" || o.negated {
 		return 0, s.errorf("expected a predicate, found %q", o.name)
 	}
@@ -317,6 +341,7 @@ func (c *compiler) in32(s *statement, o operand, typ string) (int32, error) {
 			if registerClass(t) != 32 {
 				return 0, s.errorf("register %s is of type %s: expected 32 bits or fewer", o.name, t)
 			}
+			c.reads(o.name)
 			return c.at[o.name], nil
 		}
 		if at, ok := c.k.names[o.name]; ok {
@@ -356,6 +381,7 @@ func (c *compiler) in64(s *statement, o operand, typ string) (int32, error) {
 			if registerClass(t) != 64 {
 				return 0, s.errorf("register %s is of type %s: expected 64 bits", o.name, t)
 			}
+			c.reads(o.name)
 			return c.at[o.name], nil
 		}
 		if at, ok := c.k.names[o.name]; ok {
@@ -388,6 +414,7 @@ func (c *compiler) out32(s *statement, o operand) (int32, error) {
 	if o.kind != nameOperand || !ok || registerClass(t) != 32 || o.negated {
 		return 0, s.errorf("expected a register of 32 bits or fewer, found %q", o.name)
 	}
+	c.writes(o.name)
 	return c.at[o.name], nil
 }
 
@@ -400,6 +427,7 @@ func (c *compiler) out64(s *statement, o operand) (int32, error) {
 	if o.kind != nameOperand || !ok || registerClass(t) != 64 || o.negated {
 		return 0, s.errorf("expected a register of 64 bits, found %q", o.name)
 	}
+	c.writes(o.name)
 	return c.at[o.name], nil
 }
 
@@ -455,20 +483,8 @@ func (c *compiler) constant64(x uint64) int32 {
 func (c *compiler) sink32() int32 { c.k.n32++; return int32(c.k.n32 - 1) }
 func (c *compiler) sink64() int32 { c.k.n64++; return int32(c.k.n64 - 1) }
 
-var specialNames = map[string]bool{"%laneid": true, "%warpid": true, "%nwarpid": true, "%lanemask_eq": true, "%lanemask_lt": true,
-	"%lanemask_le": true, "%lanemask_gt": true, "%lanemask_ge": true, "%smid": true, "%dynamic_smem_size": true,
-	"%total_smem_size": true}
-
-func init() {
-	for _, n := range []string{"%tid", "%ntid", "%ctaid", "%nctaid"} {
-		for _, d := range []string{".x", ".y", ".z"} {
-			specialNames[n+d] = true
-		}
-	}
-}
-
 func (c *compiler) specialRegister(s *statement, name string) (int32, error) {
-	if !specialNames[name] {
+	if specialRegisters[name] == nil {
 		return 0, s.errorf("unknown register %s", name)
 	}
 	at, ok := c.sp[name]

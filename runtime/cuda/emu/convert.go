@@ -84,8 +84,12 @@ func integral(x float64, mode string) float64 {
 	return math.Ceil(x)
 }
 
-// toInteger is x as an integer of n bits, the nearest where it is beyond them; 0 for NaN.
-func toInteger(x float64, n int, signed bool, mode string) uint64 {
+// toInteger is x as an integer of n bits, the nearest where it is beyond them. wide says that x is a float64: for NaN, these
+// and all integers of 64 bits give the highest bit alone, and others 0.
+func toInteger(x float64, n int, signed, wide bool, mode string) uint64 {
+	if x != x && (wide || n == 64) {
+		return 1 << (n - 1)
+	}
 	if x != x {
 		return 0
 	}
@@ -183,14 +187,11 @@ func decodeConvert(c *compiler, s *statement) (exec, error) {
 		return nil, err
 	}
 	// Where bits are narrower than the register, a signed result fills it with its sign.
-	extend := func(x uint64) uint32 { return uint32(x) }
-	if toBits < 32 {
-		if t := c.e.regs[s.operands[0].name]; to[0] == 's' && typeBytes(t) == 4 {
-			extend = func(x uint64) uint32 { return uint32(int64(x<<(64-toBits)) >> (64 - toBits)) }
-		} else {
-			extend = func(x uint64) uint32 { return uint32(x & (1<<toBits - 1)) }
-		}
+	fill := func(x uint64) uint64 { return x << (64 - toBits) >> (64 - toBits) }
+	if t := c.e.regs[s.operands[0].name]; to[0] == 's' && 8*typeBytes(t) >= max(32, toBits) {
+		fill = func(x uint64) uint64 { return uint64(int64(x<<(64-toBits)) >> (64 - toBits)) }
 	}
+	extend := func(x uint64) uint32 { return uint32(fill(x)) }
 	fromWide := fromBits == 64
 	if n := s.operands[1]; n.kind == nameOperand && registerClass(c.e.regs[n.name]) == 64 && fromBits < 64 && c.e.regs[n.name] != "" {
 		fromWide = true // lower bits of a wider register
@@ -212,7 +213,7 @@ func decodeConvert(c *compiler, s *statement) (exec, error) {
 			return nil, err
 		}
 		a, err := c.in32(s, s.operands[1], from)
-		return widen(d, a, func(x uint32) uint64 { return convert(uint64(x)) }), err
+		return widen(d, a, func(x uint32) uint64 { return fill(convert(uint64(x))) }), err
 	}
 	d, in, err := c.regs32(s, from, 1)
 	return unary32(d, in[0], func(x uint32) uint32 { return extend(convert(uint64(x))) }), err
@@ -289,7 +290,7 @@ func conversion(s *statement, from, to, mode string, sat, ftz, relu bool) (f fun
 		if !integer {
 			return nil, 0, 0, s.unknown()
 		}
-		return func(x uint64) uint64 { return toInteger(read(x), toBits, toSigned, mode) }, fromBits, toBits, nil
+		return func(x uint64) uint64 { return toInteger(read(x), toBits, toSigned, fromBits == 64, mode) }, fromBits, toBits, nil
 	}
 	// From a smaller to a larger type there is nothing to round, between equal types only to integers.
 	if from == to && mode != "" && !integer || toBits > fromBits && mode != "" || toBits < fromBits && (mode == "" || integer) {

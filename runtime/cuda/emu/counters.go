@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Counters tells what the kernels of a driver did since the last reset.
+// Counters are the counts of a driver's kernels since the last reset.
 type Counters struct {
 	Kernels []Count // by name
 }
 
-// Count is what the launches of kernels of one name did. Instructions are those of warps: one for up to 32 threads.
+// Count is the counts of the launches of kernels of one name. Instructions are those of warps: one for up to 32 threads.
 type Count struct {
 	Kernel   string
 	Launches int64
@@ -38,8 +38,8 @@ type Count struct {
 	OpsF32, OpsF64, OpsTF32, OpsBF16, OpsF16, OpsMatrixF64 int64
 	OpsInt8                                                int64 // of integers, by tensor cores
 
-	// Global memory, in bytes. Wanted is what threads asked for, moved is sectors of 32 bytes, each counted once for each
-	// instruction, and distinct counts each byte once for each launch: what a card with large caches takes from its memory.
+	// Global memory, in bytes. Wanted is the bytes that threads asked for, moved is sectors of 32 bytes, each counted once for each
+	// instruction, and distinct counts each byte once for each launch, as a card with large caches reads it from its memory.
 	ReadWanted, ReadMoved, ReadDistinct          int64
 	WrittenWanted, WrittenMoved, WrittenDistinct int64
 
@@ -49,7 +49,7 @@ type Count struct {
 	Lines []Line // of instructions that access memory, in the order of the text
 }
 
-// Line is what an instruction that accesses memory did.
+// Line is the counts of an instruction that accesses memory.
 type Line struct {
 	Line   int
 	Text   string
@@ -126,7 +126,7 @@ func (c Counters) String() string {
 		k := &all[i]
 		fmt.Fprintf(&b, "%-32s %8d %12d %5.1f%% %12d %12d %12d %12d %8.1f%%\n", k.Kernel, k.Launches, k.Instructions,
 			100*(1-k.Divergence()), k.ReadWanted, k.ReadMoved, k.WrittenWanted,
-			k.OpsF32+k.OpsF64+k.OpsTF32+k.OpsBF16+k.OpsF16+k.OpsMatrixF64, 100*k.Conflicts())
+			k.OpsF32+k.OpsF64+k.OpsTF32+k.OpsBF16+k.OpsF16+k.OpsMatrixF64+k.OpsInt8, 100*k.Conflicts())
 	}
 	return b.String()
 }
@@ -148,7 +148,7 @@ type counters struct {
 	all map[string]*Count
 }
 
-// deeds is what an instruction did.
+// deeds are the accesses of an instruction.
 type deeds struct {
 	issued, lanes                              int64
 	wanted, moved, writtenWanted, writtenMoved int64
@@ -333,7 +333,7 @@ func (c *Count) line(in *instr, p *deeds) {
 	l.LeastWavefronts += p.least
 }
 
-// Counters returns what kernels did since the last reset; nothing with Options.Unchecked. Work that a stream has not done yet
+// Counters returns the counts since the last reset; nothing with Options.Unchecked. Work that a stream has not done yet
 // is not counted.
 func (d *Driver) Counters() Counters {
 	d.mu.Lock()

@@ -15,6 +15,8 @@ type device struct {
 	allocs  []*allocation // by address; those freed stay, without data
 	next    uint64        // address of the next allocation
 	used    uint64        // bytes
+	held    uint64        // bytes, with those that pools keep for later
+	foreign uint64        // bytes that another process holds
 	context driver.Context
 	retains int
 	failed  *driver.Error // the sticky error
@@ -90,6 +92,10 @@ func (d *device) span(at driver.Ptr, bytes uint64) (a *allocation, offset uint64
 	a = d.find(uint64(at))
 	if a == nil || a.size()-(uint64(at)-a.base) < bytes {
 		return nil, 0, fmt.Errorf("out of bounds: %d bytes at address %#x: %s", bytes, uint64(at), d.describe(uint64(at)))
+	}
+	if a.guards != nil && a.guarded(uint64(at)-a.base, bytes) {
+		return nil, 0, fmt.Errorf("out of bounds: %d bytes from byte %d of allocation %d, where a guard is", bytes, uint64(at)-a.base,
+			a.number)
 	}
 	return a, uint64(at) - a.base, nil
 }

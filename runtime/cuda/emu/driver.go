@@ -2,15 +2,12 @@ package emu
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Options choose what is emulated. The zero value is one card like an H100.
+// Options are properties of the cards. The zero value is one card like an H100.
 type Options struct {
 	Devices int    // 0: 1
 	Seed    uint64 // of the order in which warps run, and of the errors of approximate functions
@@ -20,14 +17,15 @@ type Options struct {
 	Attributes map[driver.Attribute]int
 	// Version of CUDA that the driver knows; 0: 12080.
 	Version int
-	// Instructions bounds what a launch executes, in instructions of warps; 0: 20 billion.
+	// Instructions bounds the instructions of warps that a launch executes; 0: 20 billion.
 	Instructions int64
 	// MatrixBits is how many bits below float32's last tensor cores keep while they add products; 0: 1, as the A100 does, and
 	// less than 0: none. MatrixBlock is how many products they add at once; 0: 4 of TF32, 8 of 16 bits.
 	MatrixBits, MatrixBlock int
 	// Unchecked leaves out the checks beside those of bounds, alignment and barriers, and the counters.
 	Unchecked bool
-	// Fail is asked before each call, which it lets fail by a code other than Success. n counts the calls from 1.
+	// Fail is asked before each call, which it lets fail by a code other than Success. n counts the calls from 1. A code of those
+	// that stay ends all devices in use.
 	Fail func(call string, n int) driver.Code
 }
 
@@ -51,7 +49,7 @@ type Driver struct {
 	observers []observer
 	watch     *watch // among them; nil with Unchecked
 	findings  []Finding
-	host      clock // of what the host has waited for
+	host      clock // of the work that the host has waited for
 	made      int   // streams
 	calls     int
 	launches  int
@@ -72,9 +70,13 @@ type function struct {
 }
 
 type pool struct {
+	handle driver.Pool
 	device *device
 	limit  uint64
 	used   uint64
+	held   uint64 // used, and kept for later
+	freed  uint64 // by work that is not done yet
+	keep   uint64 // that it may keep when the host has waited
 }
 
 // stream is work that is done in order, when something waits for it or the seed says so.
@@ -87,11 +89,13 @@ type stream struct {
 	origin bool   // of the capture
 }
 
-// work is done in the order of a stream. It returns false if it must wait for an event.
+// work is done in the order of a stream.
 type work struct {
-	do   func() *driver.Error
-	wait *mark // nil: nothing
-	host clock // of the call that asked for it
+	do   func() *driver.Error // nil: nothing
+	wait *mark                // that must be done before; nil: none
+	mark *mark                // that is done by it; nil: none
+	host clock                // of the call that asked for it
+	uses any                  // the module of a kernel, or memory of the host (*byte), which must be there until then
 }
 
 // mark is a place in the work of a stream.
@@ -109,7 +113,7 @@ type event struct {
 }
 
 type graph struct {
-	work    []func() *driver.Error
+	work    []work
 	members []*stream
 	broken  bool
 }
@@ -147,7 +151,7 @@ func New(o Options) *Driver {
 	return d
 }
 
-// Findings returns what was found so far: of each launch the first ones.
+// Findings returns the findings so far: of each launch the first ones.
 func (d *Driver) Findings() []Finding {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,7 +215,13 @@ func (d *Driver) enter(call string) error {
 	d.calls++
 	if f := d.options.Fail; f != nil {
 		if c := f(call, d.calls); c != driver.Success {
-			return fail(call, c, "fails on purpose, as call %d", d.calls)
+			err := fail(call, c, "fails on purpose, as call %d", d.calls)
+			for _, v := range d.devices {
+				if driver.Sticky(err) && v.retains > 0 && v.failed == nil {
+					v.failed = err
+				}
+			}
+			return err
 		}
 	}
 	if !d.started && call != "cuInit" {
@@ -382,312 +392,5 @@ func (d *Driver) MemoryInfo() (free, total uint64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return d.options.Memory - v.used, d.options.Memory, nil
-}
-
-func (d *Driver) LoadModule(image []byte) (driver.Module, string, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	v, err := d.work("cuModuleLoadDataEx")
-	if err != nil {
-		return 0, "", err
-	}
-	text, ok := strings.CutSuffix(string(image), "\x00")
-	if !ok {
-		return 0, "", d.misuse("cuModuleLoadDataEx", driver.InvalidImage, "the text does not end with a zero byte")
-	}
-	if len(text) == 0 {
-		return 0, "", fail("cuModuleLoadDataEx", driver.InvalidImage, "no text")
-	}
-	m, err := parse(text)
-	if err != nil {
-		return 0, err.Error(), fail("cuModuleLoadDataEx", driver.InvalidPTX, "%v", err)
-	}
-	if at, err := strconv.ParseFloat(m.version, 64); err != nil || at > newestPTX(d.options.Version) {
-		return 0, "", fail("cuModuleLoadDataEx", driver.UnsupportedPTX, "version %s", m.version)
-	}
-	major, _ := d.attribute(driver.ComputeMajor)
-	minor, _ := d.attribute(driver.ComputeMinor)
-	arch := strings.TrimPrefix(m.target, "sm_")
-	if n, err := strconv.Atoi(strings.TrimRight(arch, "af")); err != nil || n > 10*major+minor ||
-		strings.HasSuffix(arch, "a") && n != 10*major+minor {
-		return 0, "", fail("cuModuleLoadDataEx", driver.NoBinary, "target %s on a card of sm_%d%d", m.target, major, minor)
-	}
-	kernels, err := compile(m)
-	if err != nil {
-		return 0, err.Error(), fail("cuModuleLoadDataEx", driver.InvalidPTX, "%v", err)
-	}
-	full, _ := d.attribute(driver.MaxSharedPerBlockFull)
-	for _, k := range kernels {
-		if k.shared-sharedBase > min(48<<10, full) {
-			return 0, "", fail("cuModuleLoadDataEx", driver.InvalidPTX, "kernel %s declares %d bytes of shared memory: expected at most %d",
-				k.name, k.shared-sharedBase, 48<<10)
-		}
-	}
-	h := driver.Module(d.handle())
-	d.modules[h] = &loaded{device: v, kernels: kernels, functions: map[string]driver.Function{}}
-	return h, "", nil
-}
-
-// newestPTX is the newest version of PTX that a driver takes.
-func newestPTX(cuda int) float64 {
-	major, minor := cuda/1000, cuda%1000/10
-	if major == 11 {
-		return 7 + float64(min(minor, 8))/10
-	}
-	return float64(major-4) + float64(minor)/10
-}
-
-func (d *Driver) UnloadModule(m driver.Module) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, err := d.work("cuModuleUnload"); err != nil {
-		return err
-	}
-	l := d.modules[m]
-	if l == nil {
-		return d.misuse("cuModuleUnload", driver.InvalidHandle, "module %#x", uintptr(m))
-	}
-	delete(d.modules, m)
-	for _, f := range l.functions {
-		delete(d.functions, f)
-	}
-	return nil
-}
-
-func (d *Driver) GetFunction(m driver.Module, name string) (driver.Function, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, err := d.work("cuModuleGetFunction"); err != nil {
-		return 0, err
-	}
-	l := d.modules[m]
-	if l == nil {
-		return 0, d.misuse("cuModuleGetFunction", driver.InvalidHandle, "module %#x", uintptr(m))
-	}
-	if f, ok := l.functions[name]; ok {
-		return f, nil
-	}
-	for _, k := range l.kernels {
-		if k.name == name {
-			f := driver.Function(d.handle())
-			d.functions[f] = &function{module: l, kernel: k, dynamic: 48<<10 - (k.shared - sharedBase)}
-			l.functions[name] = f
-			return f, nil
-		}
-	}
-	return 0, fail("cuModuleGetFunction", driver.NotFound, "kernel %q", name)
-}
-
-func (d *Driver) function(call string, h driver.Function) (*function, error) {
-	if _, err := d.work(call); err != nil {
-		return nil, err
-	}
-	f := d.functions[h]
-	if f == nil {
-		return nil, d.misuse(call, driver.InvalidHandle, "function %#x", uintptr(h))
-	}
-	return f, nil
-}
-
-func (d *Driver) FunctionAttribute(h driver.Function, a driver.FunctionAttribute) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f, err := d.function("cuFuncGetAttribute", h)
-	if err != nil {
-		return 0, err
-	}
-	switch a {
-	case driver.FunctionThreads:
-		return f.kernel.threads(), nil
-	case driver.FunctionShared:
-		return f.kernel.shared - sharedBase, nil
-	case driver.FunctionLocal:
-		return f.kernel.local, nil
-	case driver.FunctionRegisters:
-		// Not modelled: what a kernel of that many threads may have.
-		return min(255, 65536/f.kernel.threads()), nil
-	case driver.SharedBytes:
-		return f.dynamic, nil
-	}
-	return 0, fail("cuFuncGetAttribute", driver.InvalidValue, "attribute %d", a)
-}
-
-// threads is the most threads of a block.
-func (k *kernel) threads() int {
-	for _, n := range [2][3]int{k.reqntid, k.maxntid} {
-		if n[0] > 0 {
-			return min(1024, n[0]*n[1]*n[2])
-		}
-	}
-	return 1024
-}
-
-func (d *Driver) SetFunctionAttribute(h driver.Function, a driver.FunctionAttribute, value int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f, err := d.function("cuFuncSetAttribute", h)
-	if err != nil {
-		return err
-	}
-	most, _ := d.attribute(driver.MaxSharedPerBlockFull)
-	if a != driver.SharedBytes || value < 0 || value > most-(f.kernel.shared-sharedBase) {
-		return fail("cuFuncSetAttribute", driver.InvalidValue, "attribute %d of kernel %s: %d", a, f.kernel.name, value)
-	}
-	f.dynamic = value
-	return nil
-}
-
-func (d *Driver) Occupancy(h driver.Function, threads, shared int) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f, err := d.function("cuOccupancyMaxActiveBlocksPerMultiprocessor", h)
-	if err != nil {
-		return 0, err
-	}
-	if threads < 1 || shared < 0 {
-		return 0, fail("cuOccupancyMaxActiveBlocksPerMultiprocessor", driver.InvalidValue, "%d threads, %d bytes", threads, shared)
-	}
-	per, _ := d.attribute(driver.MaxThreadsPerSM)
-	all, _ := d.attribute(driver.MaxSharedPerSM)
-	return min(32, per/threads, all/(f.kernel.shared-sharedBase+shared+1024)), nil
-}
-
-func (d *Driver) CreatePool(n driver.Device, limit uint64) (driver.Pool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, err := d.work("cuMemPoolCreate"); err != nil {
-		return 0, err
-	}
-	if n < 0 || int(n) >= len(d.devices) {
-		return 0, fail("cuMemPoolCreate", driver.InvalidDevice, "device %d of %d", n, len(d.devices))
-	}
-	h := driver.Pool(d.handle())
-	d.pools[h] = &pool{device: d.devices[n], limit: limit}
-	return h, nil
-}
-
-func (d *Driver) pool(call string, h driver.Pool) (*pool, error) {
-	if _, err := d.work(call); err != nil {
-		return nil, err
-	}
-	p := d.pools[h]
-	if p == nil {
-		return nil, d.misuse(call, driver.InvalidHandle, "pool %#x", uintptr(h))
-	}
-	return p, nil
-}
-
-func (d *Driver) DestroyPool(h driver.Pool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, err := d.pool("cuMemPoolDestroy", h); err != nil {
-		return err
-	}
-	delete(d.pools, h)
-	return nil
-}
-
-// KeepPool has no effect: pools give memory back at once.
-func (d *Driver) KeepPool(h driver.Pool, bytes uint64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, err := d.pool("cuMemPoolSetAttribute", h)
-	return err
-}
-
-// TrimPool has no effect: pools give memory back at once.
-func (d *Driver) TrimPool(h driver.Pool, keep uint64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, err := d.pool("cuMemPoolTrimTo", h)
-	return err
-}
-
-func (d *Driver) AllocFromPool(h driver.Pool, bytes uint64, s driver.Stream) (driver.Ptr, error) {
-	const call = "cuMemAllocFromPoolAsync"
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p, err := d.pool(call, h)
-	if err != nil {
-		return 0, err
-	}
-	q, err := d.stream(call, s)
-	if err != nil {
-		return 0, err
-	}
-	if q.graph != nil {
-		q.graph.broken = true
-		return 0, d.misuse(call, driver.NotPermitted, "while the stream is captured")
-	}
-	if bytes == 0 {
-		return 0, d.misuse(call, driver.InvalidValue, "0 bytes")
-	}
-	v := p.device
-	if rounded := (bytes + 511) &^ 511; p.limit > 0 && p.used+rounded > p.limit || v.used+rounded > d.options.Memory {
-		return 0, fail(call, driver.OutOfMemory, "%d bytes, %d are in use", bytes, v.used)
-	}
-	a := v.alloc(bytes)
-	p.used += (bytes + 511) &^ 511
-	v.used += (bytes + 511) &^ 511
-	d.owners[a] = p
-	return driver.Ptr(a.base), nil
-}
-
-func (d *Driver) Free(at driver.Ptr, s driver.Stream) error {
-	const call = "cuMemFreeAsync"
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	v, err := d.work(call)
-	if err != nil {
-		return err
-	}
-	q, err := d.stream(call, s)
-	if err != nil {
-		return err
-	}
-	if q.graph != nil {
-		q.graph.broken = true
-		return d.misuse(call, driver.NotPermitted, "while the stream is captured")
-	}
-	a := v.find(uint64(at))
-	p := d.owners[a]
-	if a == nil || a.base != uint64(at) || p == nil {
-		return d.misuse(call, driver.InvalidValue, "address %#x: %s", uint64(at), v.describe(uint64(at)))
-	}
-	delete(d.owners, a)
-	p.used -= (a.bytes + 511) &^ 511
-	v.used -= (a.bytes + 511) &^ 511
-	d.enqueue(q, func() *driver.Error {
-		v.free(a)
-		return nil
-	})
-	return nil
-}
-
-func (d *Driver) AllocHost(bytes int) ([]byte, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, err := d.work("cuMemAllocHost"); err != nil {
-		return nil, err
-	}
-	if bytes <= 0 {
-		return nil, d.misuse("cuMemAllocHost", driver.InvalidValue, "%d bytes", bytes)
-	}
-	b := make([]byte, bytes)
-	d.hosts[unsafe.SliceData(b)] = bytes
-	return b, nil
-}
-
-func (d *Driver) FreeHost(b []byte) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, err := d.work("cuMemFreeHost"); err != nil {
-		return err
-	}
-	if _, ok := d.hosts[unsafe.SliceData(b)]; !ok || len(b) == 0 {
-		return d.misuse("cuMemFreeHost", driver.InvalidValue, "memory that is not the driver's")
-	}
-	delete(d.hosts, unsafe.SliceData(b))
-	return nil
+	return v.left(), d.options.Memory, nil
 }

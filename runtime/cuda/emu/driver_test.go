@@ -143,6 +143,38 @@ func TestPool(t *testing.T) {
 	b.clean()
 }
 
+// A pool keeps what is free until the host waits for work, and then so much as it may.
+func TestKeptMemory(t *testing.T) {
+	b := newBench(t, Options{Memory: 1 << 20})
+	must(t, b.d.KeepPool(b.pool, 8192))
+	before := b.d.Held(0)
+	held := func(when string, want uint64) {
+		t.Helper()
+		if now := b.d.Held(0); now != before+want {
+			t.Errorf("%s: %d bytes are held, expected %d", when, now-before, want)
+		}
+	}
+	p, err := b.d.AllocFromPool(b.pool, 64<<10, b.stream)
+	must(t, err)
+	held("in use", 64<<10)
+	must(t, b.d.Free(p, b.stream))
+	held("free", 64<<10)
+	q, err := b.d.AllocFromPool(b.pool, 32<<10, b.stream)
+	must(t, err)
+	held("used again", 64<<10)
+	must(t, b.d.Synchronize(b.stream))
+	held("half of it free", 32<<10)
+	must(t, b.d.Free(q, b.stream))
+	must(t, b.d.Synchronize(b.stream))
+	held("all of it free", 8192)
+	must(t, b.d.TrimPool(b.pool, 100))
+	held("trimmed", 100)
+	if free, _, err := b.d.MemoryInfo(); free != 1<<20-100-before || err != nil {
+		t.Errorf("%d bytes are free: %v", free, err)
+	}
+	b.clean()
+}
+
 // TestMisuse checks that calls against the rules are found.
 func TestMisuse(t *testing.T) {
 	for _, c := range []struct {
@@ -194,6 +226,22 @@ func TestMisuse(t *testing.T) {
 			}
 			b.d.Close()
 			b.d.DestroyStream(s)
+		}},
+		{"memory of the host that is still used", "cuMemFreeHost: memory of the host that work of stream 0 still uses",
+			func(b *bench, p driver.Ptr) {
+				h, _ := b.d.AllocHost(64)
+				for range 50 {
+					b.d.CopyToHost(h[32:], p, b.stream)
+				}
+				b.d.FreeHost(h)
+			}},
+		{"a module that is still used", "cuModuleUnload: a module that work of stream 0 still uses", func(b *bench, p driver.Ptr) {
+			f := b.load(kernelText(1, addOne))
+			for range 50 {
+				b.one(f, b.stream, p)
+			}
+			b.d.UnloadModule(b.mods[0])
+			b.mods = nil
 		}},
 		{"stale handle", "cuStreamSynchronize: invalid handle", func(b *bench, p driver.Ptr) { b.d.Synchronize(77) }},
 	} {
@@ -294,5 +342,35 @@ func TestDevices(t *testing.T) {
 	must(t, <-done)
 	for _, f := range d.Close() {
 		t.Error(f)
+	}
+}
+
+// TestFaultBeforeEvent checks that who waits for an event behind a fault, on the stream of the kernel or on another one, is told
+// of it.
+func TestFaultBeforeEvent(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		for seed := range uint64(20) {
+			b := newBench(t, Options{Seed: seed})
+			f := b.load(kernelText(1, "trap;"))
+			p := b.upload(make([]byte, 128))
+			e, err := b.d.CreateEvent(false)
+			must(t, err)
+			s, err := b.d.CreateStream()
+			must(t, err)
+			b.one(f, b.stream, p)
+			// The fault may be there at once. From then on each call fails.
+			err = b.d.Record(e, b.stream)
+			if err == nil && other {
+				err = b.d.Wait(s, e)
+				if err == nil {
+					err = b.d.Synchronize(s)
+				}
+			} else if err == nil {
+				err = b.d.SynchronizeEvent(e)
+			}
+			if !driver.Is(err, driver.IllegalInstruction) {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		}
 	}
 }

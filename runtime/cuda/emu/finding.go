@@ -24,5 +24,5 @@ func (f Finding) String() string {
 		f.Block.X, f.Block.Y, f.Block.Z, f.Thread.X, f.Thread.Y, f.Thread.Z, f.What)
 }
 
-// findingsPerLaunch bounds what is kept of a launch; the rest is counted.
+// findingsPerLaunch bounds the findings that are kept of a launch; the others are counted.
 const findingsPerLaunch = 20

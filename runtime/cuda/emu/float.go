@@ -280,8 +280,8 @@ func decodeDivFloat(c *compiler, s *statement) (exec, error) {
 			seed := w.block.launch.approx
 			lanes(mask, func(i int) {
 				x, y := f32(w.r32[aa][i]), f32(w.r32[ba][i])
-				if math.Abs(float64(y)) > 0x1p126 && !math.IsInf(float64(y), 0) && x == x && s.op[1] == "approx" {
-					w.r32[d][i] = 0 // as documented: the reciprocal of y is 0
+				if math.Abs(float64(y)) > 0x1p126 && !math.IsInf(float64(y), 0) && s.op[1] == "approx" {
+					w.r32[d][i] = f32bits(x * 0) // as documented: the reciprocal of y is 0, and NaN comes of an infinite x
 					return
 				}
 				w.r32[d][i] = f32bits(off(float64(x)/float64(y), 2, seed, w.r32[aa][i]^bits.RotateLeft32(w.r32[ba][i], 7)))

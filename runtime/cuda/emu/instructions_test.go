@@ -218,7 +218,28 @@ var instructions = []instruction{
 	{"cvt.rni.s32.f32 d, a", "rf", func(a, _, _ uint64) uint64 {
 		return low(bound(math.RoundToEven(float64(f(a))), math.MinInt32, math.MaxInt32))
 	}},
-	{"cvt.rzi.u32.f64 d, a", "rD", func(a, _, _ uint64) uint64 { return low(bound(math.Trunc(g(a)), 0, math.MaxUint32)) }},
+	{"cvt.rzi.u32.f64 d, a", "rD", func(a, _, _ uint64) uint64 {
+		if g(a) != g(a) { // of float64, and as 64 bits, NaN gives the highest bit
+			return 1 << 31
+		}
+		return low(bound(math.Trunc(g(a)), 0, math.MaxUint32))
+	}},
+	{"cvt.rzi.s8.f64 d, a", "rD", func(a, _, _ uint64) uint64 {
+		if g(a) != g(a) {
+			return low(-128)
+		}
+		return low(bound(math.Trunc(g(a)), -128, 127))
+	}},
+	{"cvt.rzi.u64.f32 d, a", "df", func(a, _, _ uint64) uint64 {
+		switch x := math.Trunc(float64(f(a))); {
+		case x != x:
+			return 1 << 63
+		case x >= 0x1p64:
+			return 1<<64 - 1
+		default:
+			return uint64(max(x, 0))
+		}
+	}},
 	{"cvt.rzi.s64.f64 d, a", "dD", func(a, _, _ uint64) uint64 {
 		switch x := math.Trunc(g(a)); {
 		case x >= 0x1p63:
@@ -226,7 +247,7 @@ var instructions = []instruction{
 		case x < -0x1p63:
 			return 1 << 63
 		case x != x:
-			return 0
+			return 1 << 63
 		default:
 			return uint64(int64(x))
 		}
@@ -254,6 +275,9 @@ var instructions = []instruction{
 	{"cvt.u64.u32 d, a", "dr", func(a, _, _ uint64) uint64 { return a }},
 	{"cvt.s64.s32 d, a", "dr", func(a, _, _ uint64) uint64 { return uint64(s32(a)) }},
 	{"cvt.u32.u64 d, a", "rd", func(a, _, _ uint64) uint64 { return low(int64(a)) }},
+	{"cvt.u8.u32 d, a", "dr", func(a, _, _ uint64) uint64 { return a & 0xff }},
+	{"cvt.s16.s32 d, a", "dr", func(a, _, _ uint64) uint64 { return uint64(int64(int16(a))) }},
+	{"cvt.s8.u64 d, a", "rd", func(a, _, _ uint64) uint64 { return low(int64(int8(a))) }},
 	{"cvt.u32.u8 d, a", "rr", func(a, _, _ uint64) uint64 { return a & 0xff }},
 	{"cvt.s32.s8 d, a", "rr", func(a, _, _ uint64) uint64 { return low(int64(int8(a))) }},
 	{"cvt.s32.s16 d, a", "rr", func(a, _, _ uint64) uint64 { return low(int64(int16(a))) }},

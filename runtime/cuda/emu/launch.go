@@ -64,6 +64,13 @@ func (l *launch) execute() (fault *stop) {
 	for _, o := range l.observers {
 		o.launch(l)
 	}
+	if len(l.observers) > 0 {
+		for _, e := range l.kernel.early {
+			l.report(Finding{Kernel: l.kernel.name, Line: e.in.line, Text: e.in.text,
+				What: "read of register " + e.register + ", which not all paths to it have written"})
+		}
+		l.kernel.early = nil
+	}
 	blocks := uint64(l.grid.X) * uint64(l.grid.Y) * uint64(l.grid.Z)
 	warps := (int(l.block.X*l.block.Y*l.block.Z) + 31) / 32
 	side := max(1, min(4, residentBytes/(warps*(l.kernel.n32*128+l.kernel.n64*256+1))))
@@ -124,7 +131,7 @@ func (l *launch) begin(number uint64, warps int) {
 	} else {
 		b.shared = b.shared[:n]
 	}
-	for i := range b.shared { // what another block left there, or nothing
+	for i := range b.shared { // the rest of another block, or nothing
 		b.shared[i] = 0xa5
 	}
 	for i := range warps {

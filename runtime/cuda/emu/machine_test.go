@@ -316,6 +316,12 @@ func TestFindings(t *testing.T) {
 		{"setp.lt.u32 %p0, %r0, 5;\n@%p0 shfl.sync.idx.b32 %r1, %r0, 9, 31, 0x1f;", "shuffle from lane 9"},
 		{"setp.lt.u32 %p0, %r0, 5;\n@%p0 shfl.sync.idx.b32 %r1, %r0, 1, 31, -1;", "does not take part"},
 		{"setp.lt.u32 %p0, %r0, 5;\n@%p0 bar.warp.sync 3;", "does not name it"},
+		{"add.u32 %r1, %r0, %r2;", "read of register %r2, which not all paths"},
+		{"@%p3 bra L;\nL:", "read of register %p3,"},
+		{".shared .b32 x;\nst.shared.u32 [x], %r3;", "%r3, which not all paths"},
+		{"setp.lt.u32 %p0, %r0, 5;\n@%p0 bra L;\nmov.u32 %r1, 1;\nL: add.u32 %r2, %r1, 1;", "%r1, which not all paths"},
+		{"mov.u32 %r2, 0;\nL: setp.gt.u32 %p0, %r2, 3;\n@%p0 bra E;\nadd.u32 %r2, %r2, 1;\nmov.u32 %r1, %r2;\nbra L;\nE: mov.u32 %r3, %r1;",
+			"%r1, which not all paths"},
 	} {
 		b := newBench(t, Options{})
 		must(t, b.launch(b.load(kernelText(0, c.text)), 1, 32))
@@ -341,6 +347,11 @@ func TestText(t *testing.T) {
 		{kernelText(0, "bra NOWHERE;"), `no label "NOWHERE"`},
 		{kernelText(0, "ld.global.u32 %r1, [%r0];"), "holds no address"},
 		{kernelText(0, "ld.param.u32 %r1, [p7];"), "no parameter p7"},
+		{kernelText(0, "mov.u32 %r1, %clock;"), "unknown register %clock"},
+		{kernelText(0, "mov.u64 %rd1, %clock64;"), "unknown name %clock64"},
+		{kernelText(0, "mov.pred %p0, !!!%p1;"), "expected a predicate after !"},
+		{kernelText(0, "setp.lo.s32 %p0, %r0, 1;"), "unknown form of instruction: setp.lo.s32"},
+		{strings.Replace(kernelText(0, "ld.param.u64 %rd1, [n];"), "k()", "k(.param .u32 n, .param .u32 m)", 1), "8 bytes of parameters"},
 		{kernelText(0, "L: L:"), "a second label L"},
 		{kernelText(0, ".reg .b32 %r1;"), "a second register %r1"},
 		{kernelText(0, "cvt.f32.f64 %f1, %fd0;"), "unknown form of instruction"},

@@ -14,6 +14,7 @@ type operandAddress struct {
 	reg    int32 // -1: none
 	wide   bool  // of 64 bits
 	offset uint64
+	left   int // bytes of a parameter from there on
 }
 
 // address decodes a memory operand of a space.
@@ -30,9 +31,10 @@ func (c *compiler) address(s *statement, o operand, sp space) (operandAddress, e
 			return a, s.errorf("%s is a parameter", o.name)
 		}
 		a.offset += uint64(v.offset)
-		if int(int64(o.bits)) < 0 || int(o.bits) >= v.bytes {
-			return a, s.errorf("an offset of %d in parameter %s", int64(o.bits), o.name)
+		if n := int64(o.bits); n < 0 || n >= int64(v.bytes) {
+			return a, s.errorf("an offset of %d in parameter %s", n, o.name)
 		}
+		a.left = v.bytes - int(o.bits)
 		return a, nil
 	}
 	if sp == param {
@@ -51,6 +53,7 @@ func (c *compiler) address(s *statement, o operand, sp space) (operandAddress, e
 	case registerClass(t) != 32 || typeBytes(t) != 4 || sp == global:
 		return a, s.errorf("register %s of type %s holds no address", o.name, t)
 	}
+	c.reads(o.name)
 	a.reg = c.at[o.name]
 	return a, nil
 }
@@ -103,6 +106,10 @@ func (w *warp) check(a *access, align int) {
 						w.block.launch.device.describe(at))
 				}
 				w.last = l
+			}
+			if l.guards != nil && l.guarded(at-l.base, n) {
+				w.stop(a.in, i, driver.IllegalAddress, "out of bounds: %d bytes from byte %d of allocation %d, where a guard is", n,
+					at-l.base, l.number)
 			}
 			a.alloc[i] = l
 			continue
@@ -232,8 +239,8 @@ func decodeLoad(c *compiler, s *statement) (exec, error) {
 	signed = signed && s.typ()[0] == 's'
 	size := n * elem
 	if sp == param {
-		if addr.reg >= 0 || int(addr.offset)+size > c.e.bytes || int(addr.offset)%size != 0 {
-			return nil, s.errorf("parameters of %d bytes are read at %d", c.e.bytes, addr.offset)
+		if addr.left < size || int(addr.offset)%size != 0 {
+			return nil, s.errorf("%d bytes of parameters are read at %d, where one holds %d more", size, addr.offset, addr.left)
 		}
 		return func(w *warp, mask uint32) {
 			b := w.block.launch.params[addr.offset:]
@@ -421,6 +428,8 @@ func decodeAtomic(c *compiler, s *statement) (exec, error) {
 		switch op {
 		case "add":
 			switch {
+			case float && n == 32 && sp == global: // there, numbers below the normal ones are 0
+				return uint64(f32bits(flush(flush(f32(uint32(old))) + flush(f32(uint32(a))))))
 			case float && n == 32:
 				return uint64(f32bits(f32(uint32(old)) + f32(uint32(a))))
 			case float:

@@ -135,10 +135,11 @@ func (c *compiler) predIn(s *statement, o operand) (func(w *warp) uint32, error)
 		return func(*warp) uint32 { return x }, nil
 	}
 	o.negated = false
-	p, err := c.pred(s, o)
+	p, err := c.predAt(s, o)
 	if err != nil {
 		return nil, err
 	}
+	c.reads(o.name)
 	if negated {
 		return func(w *warp) uint32 { return ^w.pred[p] }, nil
 	}

@@ -13,7 +13,7 @@ const (
 
 func (s space) String() string { return [spaces]string{"global", "shared", "local", "param"}[s] }
 
-// kind is what an access does.
+// kind is the kind of an access.
 type kind uint8
 
 const (
@@ -65,6 +65,8 @@ type observer interface {
 	hostWrite(a *allocation, at uint64, n uint64, from *allocation, src uint64)
 	// hostRead tells that n bytes from address at of a were copied to the host.
 	hostRead(a *allocation, at uint64, n uint64)
+	// forgotten tells that n bytes from at of a hold nothing any more.
+	forgotten(a *allocation, at uint64, n uint64)
 }
 
 // allocation is a piece of global memory.
@@ -74,7 +76,8 @@ type allocation struct {
 	bytes  uint64 // of it, free or not
 	data   []byte
 	freed  bool
-	shadow any // of an observer
+	guards []guard // by place
+	shadow any     // of an observer
 }
 
 func (a *allocation) size() uint64 { return uint64(len(a.data)) }

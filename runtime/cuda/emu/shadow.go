@@ -103,6 +103,21 @@ func (s *shadow) isKnown(at, size int) bool {
 	return s.known[at>>6]>>(at&63)&want == want
 }
 
+// unknown returns the first of n bytes from at that nobody wrote; -1: there is none.
+func (s *shadow) unknown(at, n int) int {
+	for end := at + n; at < end; {
+		if at&63 == 0 && end-at >= 64 && s.known[at>>6] == ^uint64(0) {
+			at += 64
+			continue
+		}
+		if !s.isKnown(at, 1) {
+			return at
+		}
+		at++
+	}
+	return -1
+}
+
 // setKnown notes that size bytes from at, in one word of 64 bytes, hold something.
 func (s *shadow) setKnown(at, size int) { s.known[at>>6] |= (1<<size - 1) << (at & 63) }
 
@@ -119,6 +134,19 @@ func (s *shadow) setAll(at, n int) {
 	}
 	for ; n > 0; at, n = at+1, n-1 {
 		s.setKnown(at, 1)
+	}
+}
+
+// clear notes that n bytes from at hold nothing.
+func (s *shadow) clear(at, n int) {
+	for end := at + n; at < end; {
+		if at&63 == 0 && end-at >= 64 {
+			s.known[at>>6] = 0
+			at += 64
+			continue
+		}
+		s.setUnknown(at, 1)
+		at++
 	}
 }
 

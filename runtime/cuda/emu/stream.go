@@ -1,6 +1,8 @@
 package emu
 
 import (
+	"slices"
+
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
@@ -26,14 +28,27 @@ func (d *Driver) on(call string, h driver.Stream) (*stream, error) {
 }
 
 // enqueue adds work to a stream, or to the graph that it is captured into.
-func (d *Driver) enqueue(s *stream, do func() *driver.Error) {
+func (d *Driver) enqueue(s *stream, w work) {
 	if s.graph != nil {
-		s.graph.work = append(s.graph.work, do)
+		s.graph.work = append(s.graph.work, w)
 		return
 	}
-	s.work = append(s.work, work{do: do, host: d.host})
+	w.host = d.host
+	s.work = append(s.work, w)
 	for n := d.rand.below(3); n > 0; n-- {
 		d.advance(s)
+	}
+}
+
+// awaited reports a misuse if a stream has work left that uses x.
+func (d *Driver) awaited(call string, x any, what string) {
+	for _, s := range d.streams {
+		for _, w := range s.work {
+			if w.uses == x {
+				d.find("%s: %s that work of stream %d still uses", call, what, s.number)
+				return
+			}
+		}
 	}
 }
 
@@ -50,6 +65,9 @@ func (d *Driver) advance(s *stream) bool {
 	s.clock = s.clock.join(w.host)
 	if w.wait != nil {
 		s.clock = s.clock.join(w.wait.known)
+	}
+	if m := w.mark; m != nil { // who waits for it learns of a fault by that
+		m.done, m.clock, m.known = true, d.clock, s.clock
 	}
 	if w.do != nil {
 		d.beginWork(s)
@@ -127,6 +145,7 @@ func (d *Driver) Synchronize(h driver.Stream) error {
 	}
 	d.drain(s)
 	d.host = d.host.join(s.clock)
+	d.settle(s.device)
 	return s.device.failure(call)
 }
 
@@ -207,10 +226,7 @@ func (d *Driver) Record(h driver.Event, s driver.Stream) error {
 	}
 	m := &mark{stream: q}
 	e.graph, e.last = nil, m
-	q.work = append(q.work, work{host: d.host, do: func() *driver.Error {
-		m.done, m.clock, m.known = true, d.clock, q.clock
-		return nil
-	}})
+	q.work = append(q.work, work{mark: m, host: d.host})
 	return nil
 }
 
@@ -254,6 +270,7 @@ func (d *Driver) SynchronizeEvent(h driver.Event) error {
 	}
 	d.reach(e.last)
 	d.host = d.host.join(e.last.known)
+	d.settle(e.last.stream.device)
 	return e.last.stream.device.failure("cuEventSynchronize")
 }
 
@@ -290,7 +307,7 @@ func (d *Driver) CopyToDevice(dst driver.Ptr, src []byte, h driver.Stream) error
 	if err := d.reserved(call, s, dst, uint64(len(src))); err != nil {
 		return err
 	}
-	d.enqueue(s, func() *driver.Error {
+	d.enqueue(s, work{uses: d.pinned(src), do: func() *driver.Error {
 		a, at, err := s.device.span(dst, uint64(len(src)))
 		if err != nil {
 			return d.misuse(call, driver.IllegalAddress, "%v", err)
@@ -300,7 +317,7 @@ func (d *Driver) CopyToDevice(dst driver.Ptr, src []byte, h driver.Stream) error
 			o.hostWrite(a, at, uint64(len(src)), nil, 0)
 		}
 		return nil
-	})
+	}})
 	return nil
 }
 
@@ -323,7 +340,7 @@ func (d *Driver) CopyToHost(dst []byte, src driver.Ptr, h driver.Stream) error {
 	if err := d.reserved(call, s, src, uint64(len(dst))); err != nil {
 		return err
 	}
-	d.enqueue(s, func() *driver.Error {
+	d.enqueue(s, work{uses: d.pinned(dst), do: func() *driver.Error {
 		a, at, err := s.device.span(src, uint64(len(dst)))
 		if err != nil {
 			return d.misuse(call, driver.IllegalAddress, "%v", err)
@@ -333,7 +350,7 @@ func (d *Driver) CopyToHost(dst []byte, src driver.Ptr, h driver.Stream) error {
 		}
 		copy(dst, a.data[at:])
 		return nil
-	})
+	}})
 	return nil
 }
 
@@ -350,7 +367,7 @@ func (d *Driver) CopyOnDevice(dst, src driver.Ptr, bytes uint64, h driver.Stream
 			return err
 		}
 	}
-	d.enqueue(s, func() *driver.Error {
+	d.enqueue(s, work{do: func() *driver.Error {
 		a, at, err := s.device.span(dst, bytes)
 		if err != nil {
 			return d.misuse(call, driver.IllegalAddress, "%v", err)
@@ -367,7 +384,7 @@ func (d *Driver) CopyOnDevice(dst, src driver.Ptr, bytes uint64, h driver.Stream
 			o.hostWrite(a, at, bytes, b, from)
 		}
 		return nil
-	})
+	}})
 	return nil
 }
 
@@ -382,7 +399,7 @@ func (d *Driver) Fill(dst driver.Ptr, value byte, bytes uint64, h driver.Stream)
 	if err := d.reserved(call, s, dst, bytes); err != nil {
 		return err
 	}
-	d.enqueue(s, func() *driver.Error {
+	d.enqueue(s, work{do: func() *driver.Error {
 		a, at, err := s.device.span(dst, bytes)
 		if err != nil {
 			return d.misuse(call, driver.IllegalAddress, "%v", err)
@@ -395,7 +412,7 @@ func (d *Driver) Fill(dst driver.Ptr, value byte, bytes uint64, h driver.Stream)
 			o.hostWrite(a, at, bytes, nil, 0)
 		}
 		return nil
-	})
+	}})
 	return nil
 }
 
@@ -432,7 +449,7 @@ func (d *Driver) Launch(l driver.Launch) error {
 			l.Shared, f.dynamic)
 	}
 	params := append([]byte(nil), l.Params...)
-	d.enqueue(s, func() *driver.Error {
+	d.enqueue(s, work{uses: f.module, do: func() *driver.Error {
 		d.launches++
 		run := &launch{device: s.device, kernel: k, number: d.launches, grid: l.Grid, block: l.Block, dynamic: l.Shared,
 			params: params, observers: d.observers, rand: random{d.options.Seed + uint64(d.launches)*0x9e3779b9},
@@ -443,7 +460,7 @@ func (d *Driver) Launch(l driver.Launch) error {
 			return fail(call, fault.code, "%s", fault.text)
 		}
 		return nil
-	})
+	}})
 	return nil
 }
 
@@ -467,9 +484,12 @@ func (d *Driver) EndCapture(h driver.Stream) (driver.Graph, error) {
 	const call = "cuStreamEndCapture"
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s, err := d.on(call, h)
-	if err != nil {
-		return 0, err
+	s, failed := d.on(call, h)
+	if s == nil { // a call that fails ends the capture all the same
+		s = d.streams[h]
+	}
+	if failed != nil && (s == nil || s.graph == nil || !s.origin) {
+		return 0, failed
 	}
 	if s.graph == nil || !s.origin {
 		return 0, d.misuse(call, driver.InvalidValue, "the capture did not begin on the stream")
@@ -482,6 +502,9 @@ func (d *Driver) EndCapture(h driver.Stream) (driver.Graph, error) {
 		if e.graph == g {
 			e.graph = nil
 		}
+	}
+	if failed != nil {
+		return 0, failed
 	}
 	if g.broken {
 		return 0, fail(call, 901, "a call that was not permitted ended the capture")
@@ -502,7 +525,7 @@ func (d *Driver) Instantiate(h driver.Graph) (driver.Exec, error) {
 		return 0, d.misuse("cuGraphInstantiate", driver.InvalidHandle, "graph %#x", uintptr(h))
 	}
 	out := driver.Exec(d.handle())
-	d.execs[out] = &graph{work: append([]func() *driver.Error(nil), g.work...)}
+	d.execs[out] = &graph{work: slices.Clone(g.work)}
 	return out, nil
 }
 
@@ -522,34 +545,30 @@ func (d *Driver) LaunchGraph(x driver.Exec, h driver.Stream) error {
 		s.graph.broken = true
 		return d.misuse(call, captureUnsupported, "while the stream is captured")
 	}
-	for _, do := range g.work {
-		d.enqueue(s, do)
+	for _, w := range g.work {
+		d.enqueue(s, w)
 	}
 	return nil
 }
 
 func (d *Driver) DestroyGraph(h driver.Graph) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, err := d.work("cuGraphDestroy"); err != nil {
-		return err
-	}
-	if d.graphs[h] == nil {
-		return d.misuse("cuGraphDestroy", driver.InvalidHandle, "graph %#x", uintptr(h))
-	}
-	delete(d.graphs, h)
-	return nil
+	return destroy(d, "cuGraphDestroy", d.graphs, h, "graph")
 }
 
 func (d *Driver) DestroyExec(x driver.Exec) error {
+	return destroy(d, "cuGraphExecDestroy", d.execs, x, "executable graph")
+}
+
+// destroy removes a handle.
+func destroy[H ~uintptr](d *Driver, call string, of map[H]*graph, h H, kind string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := d.work("cuGraphExecDestroy"); err != nil {
+	if _, err := d.work(call); err != nil {
 		return err
 	}
-	if d.execs[x] == nil {
-		return d.misuse("cuGraphExecDestroy", driver.InvalidHandle, "executable graph %#x", uintptr(x))
+	if of[h] == nil {
+		return d.misuse(call, driver.InvalidHandle, "%s %#x", kind, uintptr(h))
 	}
-	delete(d.execs, x)
+	delete(of, h)
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Control, barriers, and what the lanes of a warp do together.
+// Control, barriers, and instructions of the lanes of a warp together.
 
 func decodeBranch(c *compiler, s *statement) (exec, error) {
 	c.class, c.flow = classControl, flowBranch

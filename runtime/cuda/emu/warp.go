@@ -97,63 +97,9 @@ func (w *warp) start(b *block, number int) {
 	for _, s := range k.special {
 		r := &w.r32[s.at]
 		for i := range r {
-			r[i] = w.special(s.value, i)
+			r[i] = s.value(w, i)
 		}
 	}
-}
-
-func (w *warp) special(name string, lane int) uint32 {
-	l, t := w.block.launch, w.thread(lane)
-	bit := uint32(1) << lane
-	switch name {
-	case "%tid.x":
-		return t.X
-	case "%tid.y":
-		return t.Y
-	case "%tid.z":
-		return t.Z
-	case "%ntid.x":
-		return l.block.X
-	case "%ntid.y":
-		return l.block.Y
-	case "%ntid.z":
-		return l.block.Z
-	case "%ctaid.x":
-		return w.block.at.X
-	case "%ctaid.y":
-		return w.block.at.Y
-	case "%ctaid.z":
-		return w.block.at.Z
-	case "%nctaid.x":
-		return l.grid.X
-	case "%nctaid.y":
-		return l.grid.Y
-	case "%nctaid.z":
-		return l.grid.Z
-	case "%laneid":
-		return uint32(lane)
-	case "%warpid":
-		return uint32(w.number)
-	case "%nwarpid":
-		return 64
-	case "%smid":
-		return uint32(w.block.number) % 132
-	case "%lanemask_eq":
-		return bit
-	case "%lanemask_lt":
-		return bit - 1
-	case "%lanemask_le":
-		return bit | (bit - 1)
-	case "%lanemask_gt":
-		return ^(bit | (bit - 1))
-	case "%lanemask_ge":
-		return ^(bit - 1)
-	case "%dynamic_smem_size":
-		return l.dynamic
-	case "%total_smem_size":
-		return uint32(l.kernel.shared-sharedBase) + l.dynamic
-	}
-	panic("emu: special register " + name)
 }
 
 // run executes instructions until the warp ends, waits, or has passed as many places as turns where others may go on.

@@ -271,7 +271,7 @@ func addProduct(k *ptx.Kernel, to [4]ptx.F32, ah, al, bh, bl []ptx.U32) {
 	}
 }
 
-// copy begins to copy rows of a head, from first on, to a tile. What lies beyond them becomes 0.
+// copy begins to copy rows of a head, from first on, to a tile. Numbers beyond them become 0.
 func (f attentionForm) copy(k *ptx.Kernel, from headRows, to ptx.Shared, first, count, length ptx.U32, rows, wide int) {
 	width := pick(f.wide, 4, 1)
 	pieces := wide / width

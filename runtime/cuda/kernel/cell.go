@@ -42,7 +42,7 @@ const cellThreads = 256
 // MaxRecurrentShared is the most memory of a block that layers may take, in bytes.
 const MaxRecurrentShared = 96 << 10
 
-// SharedBytes returns the memory that a block takes: inputs, state, gates by inputs and by the state, and what resets leave.
+// SharedBytes returns the memory that a block takes: inputs, state, gates by inputs and by the state, and the state behind the resets.
 func (r *Recurrent) SharedBytes() int {
 	return 4 * (r.Inputs + r.Hidden*(3+2*r.Cell.Gates()))
 }
@@ -159,7 +159,7 @@ func recurrentCode(cell Cell, inputs, hidden int, reverse bool) *Code {
 				byH.Index(n, 4).StoreF32(0, dot(biases.Index(n, 4).ConstF32(4*rows), recurrent.Index(n, 4), hidden, h))
 			})
 			k.Barrier()
-			// gate returns what gate g of unit i sums up
+			// gate returns the sum of gate g of unit i
 			gate := func(g int, i ptx.U32) (a, b ptx.F32) {
 				return byX.Index(i, 4).LoadF32(4 * g * hidden), byH.Index(i, 4).LoadF32(4 * g * hidden)
 			}

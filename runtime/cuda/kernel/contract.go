@@ -19,14 +19,15 @@ const (
 	SumI32
 	SumI64
 	sumF32Short // float32 that is added up in float32
+	SumI8       // the result of a product with a Requantization alone
 )
 
 func (n SumType) String() string {
-	return [...]string{"f32", "f64", "f16", "bf16", "i32", "i64", "f32_short"}[n]
+	return [...]string{"f32", "f64", "f16", "bf16", "i32", "i64", "f32_short", "i8"}[n]
 }
 
 // Size returns the bytes of a number.
-func (n SumType) Size() int { return [...]int{4, 8, 2, 2, 4, 8, 4}[n] }
+func (n SumType) Size() int { return [...]int{4, 8, 2, 2, 4, 8, 4, 1}[n] }
 
 // short is n for a sum of count numbers.
 func (n SumType) short(count int) SumType {

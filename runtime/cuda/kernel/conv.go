@@ -18,7 +18,8 @@ type Conv struct {
 	In, Out, Taps     []int // 1 to 3 dimensions
 	Stride, Dilation  []int
 	Before            []int // padding; of a transpose, results that are left out
-	Transpose         bool  // filters are (channels, filters of a group, taps…), and otherwise (filters, channels of a group, taps…)
+	// Transpose: filters are (channels, filters of a group, taps…), and otherwise (filters, channels of a group, taps…).
+	Transpose bool
 }
 
 // Calls returns the launches.
@@ -100,7 +101,7 @@ func (c *Conv) code() *Code {
 					var i ptx.U32
 					var inside ptx.Pred
 					if c.Transpose {
-						// i·stride + t·dilation = at + before. What is below 0 is a large number.
+						// i·stride + t·dilation = at + before. A number below 0 is a large one.
 						far := a.at.Add(a.before).Sub(t.Mul(a.dilation))
 						i = far.Div(a.stride)
 						inside = far.Eq(i.Mul(a.stride)).And(i.Lt(a.in)).And(far.Lt(ptx.U(uint32(1 << 31))))

@@ -118,8 +118,8 @@ func (e Elem) to(from, t tensor.DType) Elem {
 	return out
 }
 
-// oddF32 rounds x so that a second rounding, to float16 or bfloat16, gives what one rounding gives: what is not a float32
-// becomes one of its two neighbours that is odd.
+// oddF32 rounds x so that a second rounding, to float16 or bfloat16, gives the result of one rounding: a number that is not a
+// float32 becomes one of its two neighbours that is odd.
 func oddF32(x ptx.F64) ptx.F32 {
 	y := x.F32Down()
 	return y.F64().Ne(x).SelectF32(y.Bits().Or(ptx.U(1)).Float(), y)

@@ -12,7 +12,7 @@ import (
 // Elementwise returns launches that compute an expression for each element of out, of the given shape. in[i] is operand i;
 // operands that e does not read may be the zero Operand. ok is false if no kernel computes e on these types: expressions of
 // floats of at most 32 bits and bools are computed in float32; sums, products, comparisons and the like on integers of one
-// type, and on float64.
+// type, and on float64, with the functions of wideDirect.
 func Elementwise(e scalar.Expr, shape []int, out Operand, in ...Operand) (calls []Call, ok bool) {
 	types := make([]tensor.DType, len(in))
 	for i := range in {
@@ -72,6 +72,9 @@ func plan(e scalar.Expr, in []tensor.DType, out tensor.DType) *typed {
 	case t.domain == number && to != number && to != truth, t.domain != number && to != truth && out != t.of:
 		return nil
 	}
+	if t.domain == wide {
+		t.e = scalar.Simplify(scalar.Expand(e, wideDirect))
+	}
 	if t.domain != number && !typedOperations(t) {
 		return nil
 	}
@@ -91,11 +94,10 @@ func typedOperations(t *typed) bool {
 			ok = ok && (t.domain == wide || v == math.Trunc(v) && math.Abs(v) < 0x1p53)
 		case scalar.OpDiv, scalar.OpMod:
 			b := e.Arg(1)
-			ok = ok && (t.domain == wide && e.Op() == scalar.OpDiv || t.domain == integer && b.Op() == scalar.OpConst && b.Value() != 0)
-		case scalar.OpFMA, scalar.OpSqrt, scalar.OpFloor, scalar.OpCeil, scalar.OpRound, scalar.OpFloat32:
-			ok = ok && t.domain == wide
+			ok = ok && (t.domain == wide && e.Op() == scalar.OpDiv ||
+				t.domain == integer && b.Op() == scalar.OpConst && b.Value() != 0)
 		default:
-			ok = false
+			ok = ok && t.domain == wide && wideDirect(e.Op())
 		}
 	}, t.e)
 	return ok
@@ -137,7 +139,11 @@ func (t *typed) compute(k *ptx.Kernel, in []raw) raw {
 
 // typed appends the computation in a domain other than number.
 func (t *typed) typed(k *ptx.Kernel, inputs []Elem) Elem {
-	p := scalar.Linearize(direct, t.e)
+	known := direct
+	if t.domain == wide {
+		known = wideDirect
+	}
+	p := scalar.Linearize(known, t.e)
 	v := make([]Elem, len(p.Code))
 	for i := range p.Code {
 		in := &p.Code[i]
@@ -168,7 +174,7 @@ func (t *typed) typed(k *ptx.Kernel, inputs []Elem) Elem {
 			holds(t.relation(in.Op, a, b))
 		default:
 			if t.domain == wide {
-				v[i] = Elem{domain: wide, wide: wideOperation(in.Op, a.wide, b.wide, c.wide)}
+				v[i] = Elem{domain: wide, wide: wideOperation(k, in.Op, a.wide, b.wide, c.wide)}
 			} else {
 				v[i] = Elem{domain: integer, integer: t.wrapped(t.operation(in.Op, a.integer, b.integer))}
 			}
@@ -201,7 +207,7 @@ func (t *typed) relation(op scalar.Op, a, b Elem) ptx.Pred {
 	}
 }
 
-func wideOperation(op scalar.Op, a, b, c ptx.F64) ptx.F64 {
+func wideOperation(k *ptx.Kernel, op scalar.Op, a, b, c ptx.F64) ptx.F64 {
 	nan := func(y ptx.F64) ptx.F64 {
 		y = a.IsNaN().SelectF64(a, y)
 		return b.IsNaN().SelectF64(b, y)
@@ -235,6 +241,18 @@ func wideOperation(op scalar.Op, a, b, c ptx.F64) ptx.F64 {
 		return a.RoundEven()
 	case scalar.OpFloat32:
 		return a.F32().F64()
+	case scalar.OpExp:
+		return expF64(a)
+	case scalar.OpExpm1:
+		return expm1F64(a)
+	case scalar.OpLog:
+		return logF64(a)
+	case scalar.OpLog1p:
+		return log1pF64(a)
+	case scalar.OpTanh:
+		return tanhF64(a)
+	case scalar.OpPow:
+		return powF64(k, k.VarF64(a), k.VarF64(b))
 	}
 	panic("kernel: no operation " + op.String() + " on float64")
 }
@@ -342,7 +360,8 @@ func asIntegers(shape []int, list []Operand) ([]int, []Operand, bool) {
 			}
 			out[i].Offset, out[i].Strides = 2*o.Offset, append(s, 1)
 		}
-		out[i].Type = map[int]tensor.DType{8: tensor.Uint8, 16: tensor.Uint16, 32: tensor.Uint32, 64: tensor.Uint64, 128: tensor.Uint64}[b]
+		out[i].Type = map[int]tensor.DType{8: tensor.Uint8, 16: tensor.Uint16, 32: tensor.Uint32, 64: tensor.Uint64,
+			128: tensor.Uint64}[b]
 	}
 	if b == 128 {
 		shape = append(shape[:len(shape):len(shape)], 2)

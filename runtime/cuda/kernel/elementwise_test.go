@@ -100,9 +100,6 @@ func TestDivider(t *testing.T) {
 		}
 		x &= 1<<31 - 1
 		magic, shift := Divider(n)
-		if uint64(magic) > math.MaxUint32 {
-			t.Fatalf("the magic number of %d is of more than 32 bits", n)
-		}
 		if q := (uint32(uint64(x)*uint64(magic)>>32) + x) >> shift; q != x/uint32(n) {
 			t.Fatalf("%d/%d: expected %d, found %d", x, n, x/uint32(n), q)
 		}
@@ -232,7 +229,7 @@ func TestElementwise(t *testing.T) {
 		out tensor.DType
 		in  []tensor.DType
 	}{
-		{scalar.Div(x[0], x[1]), i64, []tensor.DType{i64, i64}}, {scalar.Exp(x[0]), f64, []tensor.DType{f64}},
+		{scalar.Div(x[0], x[1]), i64, []tensor.DType{i64, i64}}, {scalar.Sin(x[0]), f64, []tensor.DType{f64}},
 		{scalar.Add(x[0], x[1]), f32, []tensor.DType{f32, i64}}, {scalar.Add(x[0], x[1]), f32, []tensor.DType{i32, i32}},
 		{scalar.Add(x[0], scalar.Const(0.5)), i32, []tensor.DType{i32}}, {scalar.Neg(x[0]), tensor.Complex64, []tensor.DType{tensor.Complex64}},
 		{scalar.Expr{}, f32, []tensor.DType{f32}},

@@ -10,7 +10,7 @@ import (
 // Embedding looks tokens up in a table of numbers of 32 bits.
 type Embedding struct {
 	Y, Tokens, Table Buffer
-	// Fault is a number that is set to 1 where a token is not in the table: its row of Y is not written then.
+	// Fault is a number that is set to 1 where a token is not in the table: its row of Y is 0 then.
 	Fault  Buffer
 	Count  int // of tokens
 	Rows   int // of the table
@@ -42,13 +42,15 @@ func (e Embedding) Call() (c Call, ok bool) {
 		if !e.Narrow {
 			known = known.And(high.Eq(ptx.U(0)))
 		}
+		to := y.Index64(k.BlockX().MulWide(width), 4)
 		k.IfElse(known, func() {
-			from, to := table.Index64(token.MulWide(width), 4), y.Index64(k.BlockX().MulWide(width), 4)
+			from := table.Index64(token.MulWide(width), 4)
 			k.For(k.ThreadX(), width, ptx.U(threads), func(i ptx.U32) {
 				to.Index(i, 4).StoreU32(0, from.Index(i, 4).ConstU32(0))
 			})
 		}, func() {
-			k.If(k.ThreadX().Eq(ptx.U(0)), func() { fault.StoreU32(0, ptx.U(1)) })
+			k.For(k.ThreadX(), width, ptx.U(threads), func(i ptx.U32) { to.Index(i, 4).StoreU32(0, ptx.U(0)) })
+			k.If(k.ThreadX().Eq(ptx.U(0)), func() { fault.SetBits(0, ptx.U(1)) })
 		})
 	})
 	return NewCall(code, driver.Dim{X: uint32(e.Count), Y: 1, Z: 1}, Ptr(e.Y), Ptr(e.Tokens), Ptr(e.Table), Ptr(e.Fault), U32(e.Rows),

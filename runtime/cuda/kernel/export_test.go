@@ -14,3 +14,10 @@ func TileName(i int) string { f := productForm{blockTile: tiles[i]}; return f.na
 
 // TileSize returns the rows and columns of a tile.
 func TileSize(i int) (m, n int) { return tiles[i].m, tiles[i].n }
+
+// SmallSlabs lets pairs of pieces take turns in scratch memory, until the function that it returns is called.
+func SmallSlabs() func() {
+	before := convSlab
+	convSlab = 1
+	return func() { convSlab = before }
+}

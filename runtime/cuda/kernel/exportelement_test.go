@@ -5,7 +5,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// What the tests of elementwise kernels look at.
+// For the tests of elementwise kernels.
 var (
 	EachPart = eachPart
 	Divider  = divider

@@ -52,7 +52,7 @@ var operations = map[scalar.Op]*operation{
 	scalar.OpCos:      {in1: cosF32, bound: bound{2, 0}},
 	scalar.OpTanh:     {of1: tanhF32, bound: bound{2, 0}},
 	scalar.OpSigmoid:  {of1: sigmoidF32, bound: bound{3, 0}},
-	scalar.OpSwish:    {of2: swishF32, bound: bound{80, 0}},
+	scalar.OpSwish:    {of2: swishF32, bound: bound{3, 0}},
 	scalar.OpGelu:     {of1: geluF32, bound: bound{1.5, 6e-8}},
 	scalar.OpGeluTanh: {of1: geluTanhF32, bound: bound{4, 1e-7}},
 	scalar.OpSoftplus: {of1: softplusF32, bound: bound{2, 0}},
@@ -102,8 +102,8 @@ func (s Scalar) Pred() ptx.Pred {
 	return s.number.Ne(ptx.F(0))
 }
 
-// Expression appends the computation of e in float32, and returns its value: a constant of ptx if e is constant. in[i] is operand i; operands that e does not
-// read may be absent. Each operation rounds its result, with the accuracy that operations states.
+// Expression appends the computation of e in float32, and returns its value: a constant of ptx if e is constant. in[i]
+// is operand i; operands that e does not read may be absent. Each operation rounds its result, with the accuracy that operations states.
 //
 // Kernels call it for epilogues: the value of e for the threads at hand. It may hold control flow, so it must not be called
 // under Guard, nor where not all threads of a warp come to it and the rest wait for them.

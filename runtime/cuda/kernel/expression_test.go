@@ -37,7 +37,7 @@ var parameterSamples = map[scalar.Op][][]float64{
 	scalar.OpClip:   {{-1, 2}, {0, math.Inf(1)}},
 	scalar.OpShrink: {{0.25, 0.5}, {-1, 1.5}}, scalar.OpHardSigmoid: {{0.2, 0.5}, {1.0 / 6, 0.5}},
 	scalar.OpElu: {{1}, {0.25}}, scalar.OpCelu: {{1}, {0.25}},
-	scalar.OpSelu: {{1.67326319217681884765625, 1.05070102214813232421875}}, scalar.OpSwish: {{1}, {1.702}},
+	scalar.OpSelu: {{1.67326319217681884765625, 1.05070102214813232421875}}, scalar.OpSwish: {{1}, {1.702}, {-0.3}, {0}, {1e-30}, {1e30}},
 }
 
 // defined are the bounds of functions that are computed by their definitions.

@@ -3,14 +3,15 @@
 // attention.
 //
 // A kernel is a function of its own file. It takes what is fixed when the kernel is compiled (sizes of tiles, expressions,
-// types, where that pays: shapes), and the buffers and sizes of a launch, and returns Calls. What a kernel wants its weights
-// to look like (order, halves for tensor cores, powers in float64) is made on the host by a function beside it.
+// types, where that pays: shapes), and the buffers and sizes of a launch, and returns Calls. The layout of its
+// weights (order, halves for tensor cores, powers in float64) is made on the host by a function beside it.
 //
 // Always: each sum has a fixed order that depends on shapes alone, so that answers are bitwise the same from run to run and on
-// every card. No atomic additions of floating-point numbers; no block waits for another. Each kernel is held against a plain
+// every card with the same tensor cores. No atomic additions of floating-point numbers; no block waits for another. Each kernel is held against a plain
 // evaluation in float64, at odd sizes, on the emulator.
 //
-// The package imports ir/scalar, ir/tensor (for element types), ops/fft (for tables), and runtime/cuda/ptx and runtime/cuda/driver.
+// The package imports ir/scalar, ir/tensor (for element types), ops/fft (for tables), runtime/cuda/ptx and
+// runtime/cuda/driver.
 package kernel
 
 import (

@@ -11,10 +11,11 @@ import (
 //	layer_ends  reads u, computes B u and the states that each tile of steps reaches from zero
 //	layer       reads u again, recomputes B u, computes the states from those before the tile, and all the rest
 //
-// The states before a tile are summed up by the second kernel where the sequence has few tiles (inlineTiles), and by the
-// kernel of Scan in between where it has more.
+// The states before a tile are summed up by the second kernel from those at the edges of groups of tiles, each of which a block
+// of the first kernel goes through (groups). Where that would leave too few blocks, the kernel of Scan in between sums up.
 //
-// A single step, of streams, is one kernel, whose tiles are samples in place of steps.
+// A single step, of streams, is one kernel, whose tiles are samples in place of steps. For few samples other kernels compute
+// it (layerFew).
 //
 // A block computes a tile. A warp holds products of all steps of the tile with a few columns. Rows of a product are steps in
 // an order such that a thread holds consecutive ones: the recurrence runs in its registers, and over the eight threads
@@ -40,6 +41,7 @@ type LayerForm struct {
 	Forward, Backward bool
 	State32           bool
 	Stages            []Stage
+	Precision         Precision // of the products of stages
 }
 
 // Stage is a step of a layer behind the system: first an optional product y' = W y + bias, then an expression.
@@ -69,7 +71,10 @@ const (
 	layerWarps       = 8
 	layerThreads     = 32 * layerWarps
 	layerChunk       = 128 // states that are computed at once: 16 a warp
-	inlineTiles      = 16  // tiles of a sequence up to which the second kernel sums up states
+	inlineTiles      = 16  // tiles of a sequence in two directions up to which the second kernel sums up states
+	groupTiles       = 6   // tiles of a group for which a single sequence goes by groups
+	groupBlocks      = 128 // blocks of the first kernel that are enough for groups of any size
+	layerShared      = 99 << 10
 )
 
 // steps is the number of steps of a tile: shared memory holds that of 99 kB of every card.
@@ -105,8 +110,37 @@ func (f *LayerForm) directions() int {
 	return 1
 }
 
+// groups returns the number of tiles that a block of the first kernel goes through; 0 if Scan's kernel sums up states. The
+// second kernel reads the last states of all groups before its own, so there are few of them: these reads and those of the
+// edges of tiles are at most a tenth of the bytes of u, which is read twice, and y.
+func (l *Layer) groups() int {
+	tiles := l.blocks(l.Length)
+	tenth := 15 * l.Features * l.steps() / (100 * l.States) // of u, u and y of a tile, in states
+	most, rest := 2*tenth-4, 0
+	if l.directions() == 2 { // twice as many ends, and those of the backward scan are written again
+		if most = tenth - 5; tiles <= max(most, 1)+4 {
+			return 1
+		}
+		if tiles <= inlineTiles {
+			rest = 1
+		}
+	}
+	most = min(max(most, 4), 14)
+	size := ceilDiv(tiles, most)
+	if size > 1 && l.groupShared() > layerShared || size > groupTiles && l.Batch*ceilDiv(tiles, size) < groupBlocks {
+		return rest
+	}
+	return size
+}
+
+// groupShared is the shared memory of the first kernel with groups: u, and states in float64.
+func (f *LayerForm) groupShared() int { return 4*f.steps()*f.width() + 16*f.padded() }
+
 // ScratchBytes returns the size of the scratch memory.
 func (l *Layer) ScratchBytes() int {
+	if l.few() {
+		return l.fewBytes()
+	}
 	if l.Length <= 1 {
 		return 0
 	}
@@ -118,35 +152,47 @@ func (l *Layer) Calls() []Call {
 	if l.Batch == 0 || l.Length == 0 {
 		return nil
 	}
+	if l.few() {
+		return l.fewCalls()
+	}
 	if l.Length == 1 && l.Forward && !l.Backward {
-		return []Call{NewCall(layerStep(l.LayerForm), driver.Dim{X: uint32(l.blocks(l.Batch)), Y: 1, Z: 1}, U32(1),
-			U32(l.Batch), U32(l.blocks(l.Batch)), Ptr(l.U), Ptr(l.Tables), Ptr(0), Ptr(0), Ptr(l.Powers), Ptr(l.First),
-			Ptr(l.Last), Ptr(l.Y))}
+		return l.stepCalls()
 	}
 	y, z := gridBatch(l.Batch)
 	tiles := l.blocks(l.Length)
 	grid := driver.Dim{X: uint32(tiles), Y: y, Z: z}
 	args := []Arg{U32(l.Batch), U32(l.Length), U32(tiles), Ptr(l.U), Ptr(l.Tables), Ptr(l.Scratch),
 		PtrAt(l.Scratch, (l.directions()-1)*l.ScratchBytes()/2)}
-	inline := tiles <= inlineTiles
+	group := l.groups()
+	inline := group > 0
 	var calls []Call
 	if tiles > 1 {
-		calls = append(calls, NewCall(layerEnds(l.LayerForm), grid, args...))
+		ends := grid
+		ends.X = uint32(ceilDiv(tiles, max(group, 1)))
+		calls = append(calls, NewCall(layerEnds(l.LayerForm, group > 1), ends, append(args, U32(max(group, 1)), Ptr(l.Powers))...))
 	}
 	if !inline {
 		s := Scan{ScanForm: ScanForm{Tile: l.steps(), Forward: l.Forward, Backward: l.Backward, State32: l.State32}}
 		calls = append(calls, NewCall(scanCarry(s.ScanForm), driver.Dim{X: uint32(ceilDiv(l.States, 32)), Y: y, Z: z},
-			U32(l.Batch), U32(l.Length), U32(l.States), U32(0), Ptr(l.Powers), Ptr(l.First), Ptr(0), U32(2*l.States),
+			U32(l.Batch), U32(l.Length), U32(l.States), U32(0), Ptr(l.Powers), Ptr(l.First), Ptr(l.Last), U32(2*l.States),
 			U32(tiles), args[5], args[6]))
 	}
-	return append(calls, NewCall(layerMain(l.LayerForm, inline, l.Last != 0), grid, append(args, Ptr(l.Powers), Ptr(l.First), Ptr(l.Last),
-		Ptr(l.Y))...))
+	return append(calls, NewCall(layerMain(l.LayerForm, inline, group > 1, l.Last != 0), grid, append(args, U32(max(group, 1)), Ptr(l.Powers),
+		Ptr(l.First), Ptr(l.Last), Ptr(l.Y))...))
 }
 
-// Exponents returns those of the powers that LayerPowers holds.
+// Exponents returns those of the powers that LayerPowers holds: with groups, over a tile, a group and the last tile, then over
+// the tiles of a group before each.
 func (l *Layer) Exponents() []int {
 	if l.Length == 1 {
 		return []int{1}
 	}
-	return ScanExponents(l.steps(), l.Length)
+	all := ScanExponents(l.steps(), l.Length)
+	if size := l.groups(); size > 1 {
+		all[1] = l.steps() * size
+		for k := range size {
+			all = append(all, l.steps()*k)
+		}
+	}
+	return all
 }

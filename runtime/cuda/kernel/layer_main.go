@@ -5,24 +5,27 @@ import (
 )
 
 // layerMain computes the states from those before the tile, and the rest of a layer. With inline it sums up the states
-// before the tile from the ends of the other tiles; with keep it writes the state after the last step.
-func layerMain(f LayerForm, inline, keep bool) *Code {
+// before the tile from the ends of the other tiles; with keep it writes the state after the last step. That is the sum of two:
+// the state that the steps of the last tile reach from zero, and the one before the tile, carried on in float64: by carry, or
+// by scanCarry, which leaves it in last.
+func layerMain(f LayerForm, inline, grouped, keep bool) *Code {
 	return New("layer", layerThreads, func(k *ptx.Kernel) {
 		k.MinBlocks = 1 // without it the compiler spills a register for one more block
-		l := newLayerFrame(f, k, 4*f.steps()*layerChunk)
+		l := newLayerFrame(f, k, f.steps(), 4*f.steps()*layerChunk+8*2*layerChunk)
+		group := k.U32Param("group")
 		powers, first, last, y := k.PtrParam("powers"), k.PtrParam("first"), k.PtrParam("last"), k.PtrParam("y")
 		var before [2][2]map[bool]*[2]ptx.F32
 		l.main(y, func(states ptx.Shared, chunk ptx.U32) {
 			if inline {
-				l.carry(states, chunk, powers, first)
+				l.carry(states, chunk, powers, first, group, grouped, keep)
 			}
 		}, func(states ptx.Shared, chunk ptx.U32) {
 			for c := range before {
-				for p := range before[c] {
-					before[c][p] = map[bool]*[2]ptx.F32{}
-					for _, forward := range []bool{true, false} {
-						if forward && f.Forward || !forward && f.Backward {
-							before[c][p][forward] = l.before(states, chunk, c, p, forward, inline)
+				before[c] = [2]map[bool]*[2]ptx.F32{{}, {}}
+				for _, forward := range []bool{true, false} {
+					if forward && f.Forward || !forward && f.Backward {
+						for p, z := range l.before(states, chunk, c, forward, inline) {
+							before[c][p][forward] = &z
 						}
 					}
 				}
@@ -31,10 +34,17 @@ func layerMain(f LayerForm, inline, keep bool) *Code {
 			for c := range before {
 				both := l.states(v, chunk, c)
 				for p := range both {
-					x := l.scan(&both[p], before[c][p], l.stateIndex(chunk, c, p), last, keep)
+					x := l.scan(&both[p], before[c][p])
 					for n, z := range x {
 						v[n/2][c][2*(n%2)+p] = z
 					}
+				}
+				if keep && f.Forward {
+					k.If(l.tile.Add(ptx.U(1)).Eq(l.tiles), func() {
+						for p := range both {
+							l.keep(&both[p], chunk, c, p, last, inline)
+						}
+					})
 				}
 			}
 		})
@@ -68,7 +78,8 @@ func (l *layerFrame) main(y ptx.Addr, begin, read func(states ptx.Shared, chunk 
 		k.If(from.Lt(to), func() {
 			weights := l.table.Index(outAt, 4).Index(from.Sub(outFirst), 256*outs)
 			// the chunk's columns count from 0
-			l.multiply(acc, states, layerChunk, from.Sub(chunk.Mul(ptx.U(blocks))), to.Sub(chunk.Mul(ptx.U(blocks))), weights)
+			l.multiply(acc, states, layerChunk, from.Sub(chunk.Mul(ptx.U(blocks))), to.Sub(chunk.Mul(ptx.U(blocks))), weights,
+				Float32)
 		})
 		k.Barrier()
 	})
@@ -77,7 +88,8 @@ func (l *layerFrame) main(y ptx.Addr, begin, read func(states ptx.Shared, chunk 
 
 // carry sums up the states before the tile of a chunk, and leaves them in shared memory: for each direction layerChunk real
 // parts, then as many imaginary ones.
-func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr) {
+// With keep the part of the last state that is carried lies in kept.
+func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr, group ptx.U32, grouped, keep bool) {
 	k, f := l.k, &l.f
 	forward := k.ThreadX().Lt(ptx.U(layerChunk))
 	mine := k.ThreadX().And(ptx.U(layerChunk - 1))
@@ -98,7 +110,12 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr)
 				var end [together]complexF64
 				for q := range end {
 					at := l.endAt(ends, tile(i.Add(ptx.U(q)).Min(count.Sub(ptx.U(1)))), j)
-					end[q] = complexF64{at.LoadF32(0).F64(), at.LoadF32(4 * f.States).F64()}
+					re, im := k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0))
+					k.Guard(i.Add(ptx.U(q)).Lt(count), func() {
+						re.Set(at.LoadF32(0))
+						im.Set(at.LoadF32(4 * f.States))
+					})
+					end[q] = complexF64{re.F64(), im.F64()}
 				}
 				for q := range end {
 					next := p.fma(z, end[q])
@@ -106,24 +123,50 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr)
 				}
 			})
 		}
+		// groups sums up whole groups before tile i, counted in the direction of the scan, and the tiles of its own.
+		groups := func(ends ptx.Addr, i ptx.U32, tile func(i ptx.U32) ptx.U32) {
+			over := powers.Index(j, 8).Add(ptx.L(uint64(16 * f.States)))
+			p = complexF64{over.ConstF64(0), over.ConstF64(8 * f.States)}
+			count := i.Div(group)
+			sum(ends, count, func(q ptx.U32) ptx.U32 { return tile(q.MAD(group, group).Sub(ptx.U(1))) })
+			k.If(i.Gt(count.Mul(group)), func() {
+				in := powers.Index(i.Sub(count.Mul(group)).Add(ptx.U(3)).Mul(ptx.U(2*f.States)).Add(j), 8)
+				at := l.endAt(ends, tile(i.Sub(ptx.U(1))), j)
+				end := complexF64{at.LoadF32(0).F64(), at.LoadF32(4 * f.States).F64()}
+				z.set(complexF64{in.ConstF64(0), in.ConstF64(8 * f.States)}.fma(z, end))
+			})
+		}
 		fore := func() {
 			k.If(first.U64().Ne(ptx.L(0)), func() {
-				size := 8
-				if f.State32 {
-					size = 4
-				}
-				at := first.Index64(l.sample.MulWide(ptx.U(2*f.States)).Add(j.Wide()), size)
-				if f.State32 {
-					z.set(complexF64{at.LoadF32(0).F64(), at.LoadF32(4 * f.States).F64()})
-				} else {
-					z.set(complexF64{at.LoadF64(0), at.LoadF64(8 * f.States)})
-				}
+				z.set(f.loadState(first.Index64(l.sample.MulWide(ptx.U(2*f.States)).Add(j.Wide()), f.stateSize())))
 			})
-			sum(l.fore, l.tile, func(i ptx.U32) ptx.U32 { return i })
+			tile := func(i ptx.U32) ptx.U32 { return i }
+			if grouped {
+				groups(l.fore, l.tile, tile)
+			} else {
+				sum(l.fore, l.tile, tile)
+			}
 		}
 		back := func() {
 			after := l.tiles.Sub(ptx.U(1))
-			sum(l.back, after.Sub(l.tile), func(i ptx.U32) ptx.U32 { return after.Sub(i) })
+			tile := func(i ptx.U32) ptx.U32 { return after.Sub(i) }
+			if grouped && f.Forward { // the groups of the forward scan: the last one may be shorter, and nothing is behind it
+				over := powers.Index(j, 8).Add(ptx.L(uint64(16 * f.States)))
+				p = complexF64{over.ConstF64(0), over.ConstF64(8 * f.States)}
+				mine, final := l.tile.Div(group), after.Div(group)
+				sum(l.back, final.Sub(mine), func(q ptx.U32) ptx.U32 { return final.Sub(q).Mul(group) })
+				behind := mine.MAD(group, group).Sub(ptx.U(1)).Min(after).Sub(l.tile) // tiles of the group
+				k.If(behind.Gt(ptx.U(0)), func() {
+					in := powers.Index(behind.Add(ptx.U(3)).Mul(ptx.U(2*f.States)).Add(j), 8)
+					at := l.endAt(l.back, l.tile.Add(ptx.U(1)), j)
+					end := complexF64{at.LoadF32(0).F64(), at.LoadF32(4 * f.States).F64()}
+					z.set(complexF64{in.ConstF64(0), in.ConstF64(8 * f.States)}.fma(z, end))
+				})
+			} else if grouped {
+				groups(l.back, after.Sub(l.tile), tile)
+			} else {
+				sum(l.back, after.Sub(l.tile), tile)
+			}
 		}
 		switch {
 		case f.Forward && f.Backward:
@@ -138,36 +181,71 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr)
 	at := to.Index(slot, 4)
 	at.StoreF32(0, z.re.F32())
 	at.StoreF32(4*layerChunk, z.im.F32())
+	if keep && f.Forward {
+		k.If(works.And(forward).And(l.tile.Add(ptx.U(1)).Eq(l.tiles)), func() {
+			at := powers.Index(j, 8).Add(ptx.L(uint64(32 * f.States))) // over the last tile
+			p := complexF64{at.ConstF64(0), at.ConstF64(8 * f.States)}
+			z := p.fma(z, complexF64{ptx.D(0), ptx.D(0)})
+			l.kept().Index(mine, 16).StoreF64s(0, z.re, z.im)
+		})
+	}
 }
 
-// before is the state of the thread before the tile, in a direction.
-func (l *layerFrame) before(states ptx.Shared, chunk ptx.U32, c, p int, forward, inline bool) *[2]ptx.F32 {
-	k := l.k
-	if inline {
-		slot := l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1))).Add(ptx.U(8*c + p))
-		if !forward {
-			slot = slot.Add(ptx.U(2 * layerChunk))
-		}
-		at := states.Index(slot, 4)
-		return &[2]ptx.F32{at.LoadF32(0), at.LoadF32(4 * layerChunk)}
+// kept is where carry leaves states of a chunk: layerChunk complex numbers in float64.
+func (l *layerFrame) kept() ptx.Shared {
+	return l.shared.Add(ptx.U(4 * l.rows * (l.f.width() + layerChunk)))
+}
+
+// keep writes a state after the last step. All threads of the last tile call it; the one of the last step writes.
+func (l *layerFrame) keep(s *layerState, chunk ptx.U32, c, p int, last ptx.Addr, inline bool) {
+	k, f := l.k, &l.f
+	re, im := l.reached(s, true, nil)
+	re, im = l.shift(re, true, 1), l.shift(im, true, 1)
+	first := l.edge(true)
+	endRe, endIm := k.VarF32(first.SelectF32(ptx.F(0), re)), k.VarF32(first.SelectF32(ptx.F(0), im))
+	for n := range s.wRe {
+		re, im := s.advance(endRe, endIm, s.wRe[n], s.wIm[n])
+		k.Guard(l.step(n/2, n%2).Lt(l.length), func() { endRe.Set(re); endIm.Set(im) })
 	}
-	re, im := k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0))
 	j := l.stateIndex(chunk, c, p)
+	from := l.step(0, 0)
+	holds := from.Lt(l.length).And(from.Add(ptx.U(l.share)).Ge(l.length)).And(j.Lt(ptx.U(f.States)))
+	k.If(holds, func() {
+		at := last.Index64(l.sample.MulWide(ptx.U(2*f.States)).Add(j.Wide()), f.stateSize())
+		var z complexF64
+		if inline {
+			slot := l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1))).Add(ptx.U(8*c + p))
+			x := l.kept().Index(slot, 16).LoadF64s(0, 2)
+			z = complexF64{x[0], x[1]}
+		} else {
+			z = f.loadState(at)
+		}
+		f.storeState(at, complexF64{z.re.Add(endRe.F64()), z.im.Add(endIm.F64())})
+	})
+}
+
+// before are the thread's two states of a tile of states before the tile, in a direction.
+func (l *layerFrame) before(states ptx.Shared, chunk ptx.U32, c int, forward, inline bool) (z [2][2]ptx.F32) {
+	if inline {
+		for p := range z {
+			slot := l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1))).Add(ptx.U(8*c + p))
+			if !forward {
+				slot = slot.Add(ptx.U(2 * layerChunk))
+			}
+			at := states.Index(slot, 4)
+			z[p] = [2]ptx.F32{at.LoadF32(0), at.LoadF32(4 * layerChunk)}
+		}
+		return z
+	}
 	ends := l.fore
 	if !forward {
 		ends = l.back
 	}
-	at := l.endAt(ends, l.tile, j)
-	k.Guard(l.edge(forward).And(j.Lt(ptx.U(l.f.States))), func() {
-		re.Set(at.LoadF32(0))
-		im.Set(at.LoadF32(4 * l.f.States))
-	})
-	return &[2]ptx.F32{re, im}
+	return l.loadEnds(ends, l.edge(forward), chunk, c)
 }
 
 // scan returns the real parts of the states at the thread's steps.
-func (l *layerFrame) scan(s *layerState, before map[bool]*[2]ptx.F32, j ptx.U32, last ptx.Addr, keep bool) []ptx.F32 {
-	k := l.k
+func (l *layerFrame) scan(s *layerState, before map[bool]*[2]ptx.F32) []ptx.F32 {
 	x := make([]ptx.F32, len(s.wRe))
 	start := func(forward bool) (re, im ptx.F32) {
 		re, im = l.reached(s, forward, before[forward])
@@ -177,35 +255,9 @@ func (l *layerFrame) scan(s *layerState, before map[bool]*[2]ptx.F32, j ptx.U32,
 	}
 	if l.f.Forward {
 		re, im := start(true)
-		endRe, endIm := ptx.F32{}, ptx.F32{}
-		if keep {
-			endRe, endIm = k.VarF32(re), k.VarF32(im)
-		}
 		for n := range x {
 			re, im = s.advance(re, im, s.wRe[n], s.wIm[n])
 			x[n] = re
-			if keep {
-				k.Guard(l.step(n/2, n%2).Lt(l.length), func() { endRe.Set(re); endIm.Set(im) })
-			}
-		}
-		if keep {
-			// the thread of the last step
-			from := l.step(0, 0)
-			holds := from.Lt(l.length).And(from.Add(ptx.U(l.share)).Ge(l.length)).And(j.Lt(ptx.U(l.f.States)))
-			k.If(holds, func() {
-				size := 8
-				if l.f.State32 {
-					size = 4
-				}
-				at := last.Index64(l.sample.MulWide(ptx.U(2*l.f.States)).Add(j.Wide()), size)
-				if l.f.State32 {
-					at.StoreF32(0, endRe)
-					at.StoreF32(4*l.f.States, endIm)
-				} else {
-					at.StoreF64(0, endRe.F64())
-					at.StoreF64(8*l.f.States, endIm.F64())
-				}
-			})
 		}
 	}
 	if l.f.Backward {
@@ -266,7 +318,7 @@ func (l *layerFrame) finish(acc [][][4]ptx.F32, y ptx.Addr) {
 			blocks := layerBlocks(f)
 			place := l.places.product[s]
 			weights := l.table.Index(l.warp, 4*64*outs*width/8).Add(ptx.L(uint64(4 * place)))
-			l.multiply(result, l.shared, width, ptx.U(0), ptx.U(blocks), weights)
+			l.multiply(result, l.shared, width, ptx.U(0), ptx.U(blocks), weights, f.Precision)
 			bias := l.numbers(place + layerWarps*width/8*64*outs)
 			each(func(i, c, n int) { result[i][c][n] = result[i][c][n].Add(bias[c][n%2]) })
 		}

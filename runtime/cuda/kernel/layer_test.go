@@ -2,6 +2,8 @@ package kernel_test
 
 import (
 	"fmt"
+	"math"
+	"math/cmplx"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -115,16 +117,29 @@ func TestLayer(t *testing.T) {
 		{1, 75, 60, 150, 1, false, true, true, false, gated()},
 		{1, 1300, 20, 40, 4, true, true, false, false, residual},
 		{2, 1100, 12, 12, 1, true, false, true, true, residual},
+		{2, 4000, 8, 12, 1, true, false, true, true, residual},
+		{1, 1030, 8, 8, 1, false, true, true, false, residual},
+		{1, 8200, 4, 4, 1, false, true, false, false, nil},
+		{12, 6300, 4, 4, 1, true, false, false, true, nil},
+		{1, 1530, 12, 12, 1, true, true, true, true, residual},
+		{2, 1090, 8, 20, 1, true, true, false, true, nil},
+		{33, 1700, 4, 4, 1, true, true, false, true, nil},
 		{1, 45, 300, 130, 1, true, false, false, true, gated()},
 		{1, 37, 520, 64, 1, true, true, false, false, residual},
 		{3, 1, 20, 9, 1, true, false, true, true, gated()},
+		{1, 1, 300, 40, 10, true, false, true, true, append(residual, gated()...)},
+		{8, 1, 132, 1100, 4, true, false, false, true, gated()},
+		{5, 1, 1024, 64, 32, true, false, false, false, residual},
+		{2, 1, 64, 18, 1, true, false, false, true, nil},
 		{70, 1, 64, 136, 4, true, false, false, true, residual},
+		{19, 1, 260, 140, 1, true, false, true, true, gated()},
+		{4100, 1, 8, 20, 2, true, false, false, true, residual},
 		{2, 1, 64, 136, 4, true, true, false, false, residual},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(4, uint64(i)))
 			f := kernel.LayerForm{Features: c.features, States: c.states, Forward: c.forward, Backward: c.backward,
-				State32: i == 1, Stages: c.stages}
+				State32: i%4 == 1, Stages: c.stages}
 			w := layerWeights(r, f, c.heads, c.offset)
 			u := numbers(r, c.batch*c.length*c.features)
 			l := kernel.Layer{LayerForm: f, Batch: c.batch, Length: c.length}
@@ -173,6 +188,125 @@ func TestLayer(t *testing.T) {
 	}
 }
 
+// A lower precision is that of the stages' products alone, which take one product of tensor cores in place of three.
+func TestLayerPrecision(t *testing.T) {
+	const features, states, length = 36, 20, 70
+	want := map[kernel.Precision][2]float64{kernel.Float32: {0, 4e-6}, kernel.TF32: {2e-5, 2e-3}, kernel.BF16: {2e-4, 2e-2}}
+	ops := map[kernel.Precision]int64{}
+	for _, p := range []kernel.Precision{kernel.Float32, kernel.TF32, kernel.BF16} {
+		r := rand.New(rand.NewPCG(8, 1))
+		f := kernel.LayerForm{Features: features, States: states, Forward: true, Stages: gated(), Precision: p}
+		w := layerWeights(r, f, 1, false)
+		u := numbers(r, length*features)
+		in := make([]float64, len(u))
+		for i := range in {
+			in[i] = float64(u[i])
+		}
+		l := kernel.Layer{LayerForm: f, Batch: 1, Length: length}
+		d := kerneltest.New(t)
+		l.U, l.Y = d.In(u), d.Out(4*len(u))
+		l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+		l.Scratch = d.Out(l.ScratchBytes())
+		d.ResetCounters()
+		d.Run(l.Calls()...)
+		c := d.Counters()
+		ops[p] = c.Total().OpsTF32
+		y, _ := plainLayer(f, w, in, make([]complex128, states))
+		most, scale := 0.0, 0.0
+		for i, x := range d.Float32s(l.Y) {
+			most, scale = max(most, math.Abs(float64(x)-y[i])), max(scale, math.Abs(y[i]))
+		}
+		if off := most / scale; off < want[p][0] || off > want[p][1] {
+			t.Errorf("precision %d is off by %g, expected %g to %g", p, off, want[p][0], want[p][1])
+		}
+	}
+	products := int64(2 * 2 * 128 * 64 * 40) // 128 steps and 64 columns, with those that fill tiles
+	if ops[kernel.TF32] != ops[kernel.BF16] || ops[kernel.Float32]-ops[kernel.TF32] != 2*products {
+		t.Errorf("%v operations of tensor cores, expected a difference of %d", ops, 2*products)
+	}
+}
+
+// At every length a layer moves few bytes more than u twice and y once, also in two directions, in at most two launches; three
+// where a single sequence would leave multiprocessors idle.
+func TestLayerLengths(t *testing.T) {
+	const features = 32
+	for _, c := range []struct {
+		length, launches int
+		backward         bool
+		most             float64
+	}{{64, 1, false, 1.1}, {1000, 2, false, 1.1}, {1024, 2, false, 1.1}, {4096, 2, false, 1.1}, {5376, 2, false, 1.1}, {6400, 3, false, 1.1},
+		{64, 1, true, 1.1}, {512, 2, true, 1.1}, {576, 2, true, 1.1}, {1024, 2, true, 1.1}, {1536, 2, true, 1.1}, {1600, 3, true, 1.11}} {
+		r := rand.New(rand.NewPCG(9, 0))
+		f := kernel.LayerForm{Features: features, States: features, Forward: true, Backward: c.backward}
+		w := layerWeights(r, f, 4, false)
+		l := kernel.Layer{LayerForm: f, Batch: 1, Length: c.length}
+		d := kerneltest.New(t)
+		l.U, l.Y = d.In(numbers(r, c.length*features)), d.Out(4*c.length*features)
+		l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+		if n := l.ScratchBytes(); n > 0 {
+			l.Scratch = d.Out(n)
+		}
+		d.ResetCounters()
+		d.Run(l.Calls()...)
+		all := d.Counters()
+		activations := int64(0)
+		for _, k := range all.Kernels {
+			for _, line := range k.Lines {
+				if !strings.Contains(line.Text, ".nc.") {
+					activations += line.Moved
+				}
+			}
+		}
+		part := float64(activations) / float64(3*4*features*c.length)
+		t.Logf("%+v: %.3f of the activations", c, part)
+		if n := all.Total().Launches; n != int64(c.launches) || part > c.most {
+			t.Errorf("%+v: %d launches, %.3f of the activations", c, n, part)
+		}
+	}
+}
+
+// The kernels of layers of two directions and 256 features spill no registers, in groups and without them.
+func TestLayerRegisters(t *testing.T) {
+	for _, length := range []int{500, 1500, 3000} {
+		l := kernel.Layer{LayerForm: kernel.LayerForm{Features: 256, States: 256, Forward: true, Backward: true, Stages: gated()},
+			Batch: 1, Length: length, U: 1, Y: 2, Tables: 3, Powers: 4, Scratch: 5}
+		for _, c := range l.Calls() {
+			kerneltest.Assemble(t, c.Code)
+		}
+	}
+}
+
+// States are carried to the end in float64: those of streams that take chunks go through many of them.
+func TestLayerLastState(t *testing.T) {
+	const features, states = 8, 24
+	for _, length := range []int{2, 63, 64, 65, 500, 1200} {
+		for _, backward := range []bool{false, true} {
+			r := rand.New(rand.NewPCG(7, uint64(length)))
+			f := kernel.LayerForm{Features: features, States: states, Forward: true, Backward: backward}
+			w := layerWeights(r, f, 1, false)
+			for j := range w.A {
+				w.A[j] = complex(-1e-5*r.Float64(), imag(w.A[j]))
+			}
+			u, first := make([]float32, length*features), doubles(r, 2*states, 1e6)
+			l := kernel.Layer{LayerForm: f, Batch: 1, Length: length}
+			d := kerneltest.New(t)
+			l.U, l.Y, l.First, l.Last = d.In(u), d.Out(4*len(u)), d.In(first), d.Out(16*states)
+			l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+			if n := l.ScratchBytes(); n > 0 {
+				l.Scratch = d.Out(n)
+			}
+			d.Run(l.Calls()...)
+			last := d.Float64s(l.Last)
+			for j := range states {
+				want := complex(first[j], first[states+j]) * cmplx.Exp(complex(float64(length), 0)*w.A[j])
+				if off := cmplx.Abs(complex(last[j], last[states+j]) - want); off > 1e-4 { // of 1e6
+					t.Fatalf("%d steps: state %d is off by %g", length, j, off)
+				}
+			}
+		}
+	}
+}
+
 // The layer of CUDA's roofline, of 256 features, 4 heads and 256 states, moves little more than the bytes that two kernels
 // must: u twice, y once. Weights are read once by a card with caches. Tensor cores do the products and nothing else.
 func TestLayerCounters(t *testing.T) {
@@ -218,5 +352,51 @@ func TestLayerCounters(t *testing.T) {
 	t.Logf("%.3f of the operations of two passes", part)
 	if part > 1.05 || part < 1 {
 		t.Errorf("%.3f of the operations of two passes, expected at most 1.05", part)
+	}
+}
+
+// A step of few samples reads each weight once, spread over many blocks, and little else.
+func TestLayerStepCounters(t *testing.T) {
+	const features, states, heads = 256, 256, 4
+	for _, batch := range []int{1, 3, 8} {
+		r := rand.New(rand.NewPCG(6, 1))
+		f := kernel.LayerForm{Features: features, States: states, Forward: true, Stages: gated()}
+		w := layerWeights(r, f, heads, false)
+		tables := kernel.LayerTables(f, w)
+		l := kernel.Layer{LayerForm: f, Batch: batch, Length: 1}
+		d := kerneltest.New(t)
+		l.U, l.Y = d.In(numbers(r, batch*features)), d.Out(4*batch*features)
+		l.Tables, l.Powers = d.In(tables), d.In(kernel.LayerPowers(w, l.Exponents()))
+		l.First, l.Last = d.In(doubles(r, 2*batch*states, 1)), d.Out(16*batch*states)
+		l.Scratch = d.Out(l.ScratchBytes())
+		d.ResetCounters()
+		calls := l.Calls()
+		d.Run(calls...)
+		c := d.Counters()
+		constants := int64(0)
+		for _, k := range c.Kernels {
+			for _, line := range k.Lines {
+				if strings.Contains(line.Text, ".nc.") {
+					constants += line.Moved
+				}
+			}
+			if x := k.Conflicts(); x >= 0.05 {
+				t.Errorf("%s: bank conflicts add %.1f%% to the passes over shared memory", k.Kernel, 100*x)
+			}
+		}
+		weights := int64(4 * (2*states*features/heads + 2*features*features))
+		// numbers of features, and those of states for each sample
+		if most := weights + weights/20 + int64(batch)*(64*features+64*states); constants > most || constants < weights {
+			t.Errorf("%d samples: %d bytes of constants are read, expected %d to %d", batch, constants, weights, most)
+		}
+		if total := c.Total(); total.OpsF32 > int64(batch)*weights {
+			t.Errorf("%d samples: %d operations, expected at most %d", batch, total.OpsF32, int64(batch)*weights)
+		}
+		for _, call := range calls {
+			if call.Grid.X < 16 {
+				t.Errorf("%s: %d blocks share the weights", call.Code.Name, call.Grid.X)
+			}
+		}
+		t.Logf("%d samples: %.3f of the weights", batch, float64(constants)/float64(weights))
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Functions of float32, in float32. They use no approximate instruction, so that their results are the same on every card.
-// operations holds their accuracy. NaN gives NaN, and infinities what package scalar says.
+// operations holds their accuracy. NaN gives NaN, and infinities as package scalar has them.
 
 // horner is the polynomial of x with the given coefficients, that of the highest power first.
 func horner(x ptx.F32, c ...float64) ptx.F32 {
@@ -114,8 +114,15 @@ func tanhF32(x ptx.F32) ptx.F32 {
 // sigmoidF32 is 1/(1 + e^-x).
 func sigmoidF32(x ptx.F32) ptx.F32 { return expF32(x.Neg()).Add(ptx.F(1)).Rcp() }
 
-// swishF32 is x/(1 + e^(-alpha·x)).
-func swishF32(x, alpha ptx.F32) ptx.F32 { return x.Div(expF32(x.Mul(alpha).Neg()).Add(ptx.F(1))) }
+// swishF32 is x/(1 + e^(-alpha·x)). The part of alpha·x that rounding loses counts: e^-88 with it is off by 62 units in the last
+// place.
+func swishF32(x, alpha ptx.F32) ptx.F32 {
+	p := x.Mul(alpha)
+	e := expF32(p.Neg())
+	exact := x.FMA(alpha, p.Neg()).Neg().FMA(e, e)
+	e = exact.Eq(exact).SelectF32(exact, e) // NaN: p or e is infinite, and e is right
+	return x.Div(e.Add(ptx.F(1)))
+}
 
 // tail is erfc(z) for z = √square ≥ 0: t is 1/(1 + z/2), and square + rest is z².
 func tail(t, square, rest ptx.F32) ptx.F32 {

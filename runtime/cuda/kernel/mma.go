@@ -5,8 +5,25 @@ import "github.com/essmc/essmc/runtime/cuda/ptx"
 // Products of float32 matrices on tensor cores: each number is split into two of type TF32, high + low, and a product is
 // low·high + high·low + high·high ("3×TF32"), which keeps the accuracy of float32.
 
-// tf32Parts are the two parts of numbers.
+// tf32Parts are the two parts of numbers, or one: those of lower precision have no second part.
 type tf32Parts struct{ high, low []ptx.U32 }
+
+// parts are the operands of products of a precision. Numbers of type bfloat16 are of type TF32, too.
+func (p Precision) parts(x ...ptx.F32) (s tf32Parts) {
+	switch p {
+	case TF32:
+		for _, v := range x {
+			s.high = append(s.high, v.TF32())
+		}
+	case BF16:
+		for _, v := range x {
+			s.high = append(s.high, v.BF16().BF16ToF32().Bits())
+		}
+	default:
+		return inTF32(x...)
+	}
+	return s
+}
 
 func inTF32(x ...ptx.F32) (s tf32Parts) {
 	for _, v := range x {
@@ -17,12 +34,28 @@ func inTF32(x ...ptx.F32) (s tf32Parts) {
 	return s
 }
 
+// splitTF32 returns the two parts of float32 numbers that come as their bits.
+func splitTF32(x []ptx.U32) (high, low []ptx.U32) {
+	v := make([]ptx.F32, len(x))
+	for i := range x {
+		v[i] = x[i].Float()
+	}
+	s := inTF32(v...)
+	return s.high, s.low
+}
+
 // tilesTogether is the number of sums that wait for tensor cores at once: more of them would take too many registers.
 const tilesTogether = 4
 
 // multiply adds a·b to d for each b: a of four numbers of each thread, b of two (see ptx.Kernel.MMATF32). Tensor cores cut off
 // the lower bits of their sums, so they add up a few products alone, and d is rounded as usual.
 func multiply(k *ptx.Kernel, d [][4]ptx.F32, a tf32Parts, b []tf32Parts) {
+	if a.low == nil {
+		for j := range d {
+			k.MMATF32(d[j], [4]ptx.U32(a.high), [2]ptx.U32(b[j].high))
+		}
+		return
+	}
 	sums := make([][4]ptx.F32, len(d))
 	high, low := [4]ptx.U32(a.high), [4]ptx.U32(a.low)
 	for j := range sums {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// PickMode is what remains of a sequence.
+// PickMode says how a sequence becomes one row.
 type PickMode int8
 
 // The modes.
@@ -47,7 +47,7 @@ func Pick(mode PickMode, y, x, lengths, fault Buffer, batch, length, features in
 			good = n.Sub(ptx.L(1)).Lt(all.Wide())
 			t.n = good.SelectU32(n.Low(), ptx.U(0))
 			fault := k.PtrParam("fault")
-			k.If(good.Not(), func() { fault.Or(ptx.U(1)) })
+			k.If(good.Not(), func() { fault.SetBits(0, ptx.U(1)) })
 		}
 		out := y.Index64(sample.MulWide(t.inner).Add(t.column.Wide()), 4)
 		// Rows of other samples are all rows further on, whatever the lengths are.

@@ -22,7 +22,7 @@ type PickStep struct {
 	Rate, Offset, Delay int
 }
 
-// Call returns the launch. Where a length does not fit what has counted, or a count is negative, the sample's row is of NaN. It
+// Call returns the launch. Where a length does not fit the steps that were counted, or a count is negative, the sample's row is of NaN. It
 // returns false for shapes that it does not take.
 func (p PickStep) Call() (Call, bool) {
 	tiles := (p.Features + 127) / 128
@@ -101,7 +101,7 @@ func (p PickStep) code() *Code {
 			out.StoreU64(0, seen.Add(length))
 			out.StoreU64(8, known)
 			if p.Fault != 0 {
-				k.If(good.Not(), func() { fault.Or(ptx.U(1)) })
+				k.If(good.Not(), func() { fault.SetBits(0, ptx.U(1)) })
 			}
 		})
 		k.If(feature.Lt(features), func() {

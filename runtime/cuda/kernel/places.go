@@ -55,6 +55,54 @@ func Places(y, x Buffer, sizes []int, axes [][]int, constant func(key string, ma
 	return NewCall(c, driver.Dim{X: uint32((m + 255) / 256), Y: 1, Z: 1}, args...), true
 }
 
+// PlacesOf is Places for elements of any type of whole bytes up to 8, and for indices of -1, where the result is beyond.
+func PlacesOf(y, x Tensor, sizes []int, axes [][]int, beyond float64, constant func(key string, make func() []byte) Buffer) (Call, bool) {
+	_, known := domainOf(x.Type)
+	count, outside := 1, false
+	var table []byte
+	var shape []int
+	for a, list := range axes {
+		for _, i := range list {
+			outside = outside || i < 0
+			table = binary.LittleEndian.AppendUint32(table, uint32(int32(i)))
+		}
+		shape = append(shape, len(list))
+		count *= len(list)
+		if count > MaxRows || !fits(sizes[:a+1]...) {
+			return Call{}, false
+		}
+	}
+	if x.Type.Bits() > 64 || x.Type.Bits()%8 != 0 || outside && !known || len(axes) == 0 {
+		return Call{}, false
+	}
+	tables := constant(fmt.Sprint("places of ", sizes, axes), func() []byte { return table })
+	return each(fmt.Sprintf("places_of_%v_%d_%t", x.Type, len(axes), outside), count, func(d *plain, i ptx.U32) {
+		out, in := vector{d.address(y.Buffer), x.Type}, vector{d.address(x.Buffer), x.Type}
+		at, from := d.address(tables), d.VarU32(ptx.U(0))
+		ok, start := from.Eq(from), d.VarU32(ptx.U(0))
+		for a, c := range index(i, d.sizes(shape...)) {
+			k := at.Index(start.Add(c), 4).ConstU32(0)
+			ok = ok.And(k.S32().Ge(ptx.I(0)))
+			from = from.MAD(d.size(sizes[a]), k)
+			start.Set(d.size(sum(shape[:a+1])))
+		}
+		if !outside {
+			out.copyTo(i.Wide(), in, from.Wide())
+			return
+		}
+		d.IfElse(ok, func() { out.copyTo(i.Wide(), in, from.Wide()) }, func() {
+			out.set(i.Wide(), d.float(beyond))
+		})
+	})
+}
+
+func sum(list []int) (n int) {
+	for _, x := range list {
+		n += x
+	}
+	return n
+}
+
 // SubsetProducts multiplies rows of each of batch sequences of length rows: row t of the result is the product of the size
 // rows whose indices subsets holds from t·size on. It returns false for shapes that it does not take.
 func SubsetProducts(y, x, subsets Buffer, batch, length, features, size int) (Call, bool) {

@@ -41,7 +41,8 @@ func Pool(kind PoolKind, y, at, x Buffer, planes int, over []PoolAxis) (Call, bo
 	n := len(args) - 1
 	for i := len(over) - 1; i >= 0; i-- {
 		a := over[i]
-		if last := (a.Out-1)*a.Stride + (a.Taps-1)*a.Dilation; a.In > MaxRows || a.Out > MaxRows || last > MaxRows || a.Taps > MaxRows ||
+		if last := (a.Out-1)*a.Stride + (a.Taps-1)*a.Dilation; a.In > MaxRows || a.Out > MaxRows || last > MaxRows ||
+			a.Taps > MaxRows ||
 			a.Begin > MaxRows || a.In+a.End > MaxRows {
 			return Call{}, false
 		}

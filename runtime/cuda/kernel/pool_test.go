@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// pooled is what kernel.Pool computes, window by window.
+// pooled computes a kernel.Pool, window by window.
 func pooled(kind kernel.PoolKind, x []float32, planes int, over []kernel.PoolAxis) (y []float64, at []int64) {
 	size, places := 1, 1
 	for _, a := range over {

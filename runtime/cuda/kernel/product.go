@@ -13,7 +13,7 @@ import (
 //
 // A float32 number is the sum of two TF32 numbers, but for its last bits: x = high + low. Precision Float32 adds low·high,
 // high·low and high·high, in this order, of 8 numbers along K, and adds such sums up by rounded additions, since tensor
-// cores cut off what they add. The sum along K has this order whatever the tile, but for products that are split along K.
+// cores cut off the bits of their sums. The sum along K has this order whatever the tile, but for products that are split along K.
 // A result that is not finite is computed again by plain sums: parts of an infinity are not numbers.
 
 // Precision says how products of float32 numbers are computed.
@@ -23,9 +23,20 @@ const (
 	Float32 Precision = iota // as accurate as sums in float32
 	TF32                     // factors rounded to 11 bits
 	BF16                     // factors rounded to 8 bits
+
+	// Factors of other types in words of 32 bits: A and B are matrices of words, and K counts words (see Packing).
+	PairsF16  // of two float16; sums are of float32
+	PairsBF16 // of two bfloat16; sums are of float32
+	BytesUU   // of four integers without sign; sums are of 32 bits and wrap around
+	BytesUS   // those of A without, those of B with sign
+	BytesSU
+	BytesSS
 )
 
-// Matrix is a matrix of float32 numbers, or a stack of them. Distances are in numbers.
+func (p Precision) words() bool    { return p >= PairsF16 }
+func (p Precision) integers() bool { return p >= BytesUU }
+
+// Matrix is a matrix of numbers, or a stack of them. Distances are in numbers: of float32, but where a product has a Result.
 type Matrix struct {
 	Buffer Buffer // aligned to 16 bytes, at least
 	At     int    // where the first number lies
@@ -41,8 +52,8 @@ type Hook func(k *ptx.Kernel, row, col ptx.U32, x ptx.F32) ptx.F32
 // PairHook makes one number of two neighbours in a row, such as a value and its gate; col counts pairs.
 type PairHook func(k *ptx.Kernel, row, col ptx.U32, first, second ptx.F32) ptx.F32
 
-// Epilogue is what a product does to its results: one of Begin and Pair adds parameters to the kernel, for which Args are the
-// values, and returns what is done to each number, or to each two neighbours. With Pair, C has N/2 columns.
+// Epilogue changes the results of a product: one of Begin and Pair adds parameters to the kernel, for which Args are the
+// values, and returns the change of each number, or of each two neighbours. With Pair, C has N/2 columns.
 type Epilogue struct {
 	Begin func(k *ptx.Kernel) Hook
 	Pair  func(k *ptx.Kernel) PairHook
@@ -60,6 +71,13 @@ type Product struct {
 	Beta      float32 // 0: 1
 	Precision Precision
 	Epilogue  *Epilogue
+	// Result is the type of the numbers of C and Bias: SumF32, SumF16 or SumBF16; of products of bytes SumI32, without
+	// Alpha, Bias and Epilogue.
+	Result SumType
+	// Zeros are the tables of the zero points of rows of A and of B (see ZeroPoints), for products of bytes; nil: none.
+	Zeros *[2]Matrix
+	// Requantized makes numbers of 8 bits of sums of 32: Result is SumI8.
+	Requantized *Requantization
 }
 
 // Calls returns the launches. scratch gives memory for their use alone.
@@ -72,6 +90,9 @@ func (p Product) Calls(scratch func(bytes int) Buffer) []Call {
 		return p.smallCalls()
 	}
 	t, split := p.choose()
+	if p.Precision.integers() {
+		split = 1 // parts are added up in float32
+	}
 	return p.cut(t, split, scratch)
 }
 
@@ -82,7 +103,7 @@ func (p *Product) cut(t blockTile, split int, scratch func(bytes int) Buffer) []
 		return []Call{p.call(f, 1)}
 	}
 	part := *p
-	part.Bias, part.Alpha, part.Epilogue = nil, 1, nil
+	part.Bias, part.Alpha, part.Epilogue, part.Result = nil, 1, nil, SumF32
 	size := p.M * p.N
 	part.C = Matrix{Buffer: scratch(4 * size * split * volume(p.Batch)), Row: p.N, Inner: 1, Batch: make([]int, len(p.Batch))}
 	for i, d := 0, size; i < len(p.Batch); i++ {
@@ -103,7 +124,7 @@ func volume(dims []int) int {
 	return n
 }
 
-// normal fills in what may be left out, and joins dimensions of the batch along which all matrices go on evenly.
+// normal fills in defaults, and joins dimensions of the batch along which all matrices go on evenly.
 func (p Product) normal() Product {
 	if p.Alpha == 0 {
 		p.Alpha = 1
@@ -116,6 +137,11 @@ func (p Product) normal() Product {
 		bias := *p.Bias
 		p.Bias = &bias
 		all = append(all, &bias)
+	}
+	if p.Zeros != nil {
+		zeros := *p.Zeros
+		p.Zeros = &zeros
+		all = append(all, &zeros[0], &zeros[1])
 	}
 	for _, m := range all {
 		if m.Batch == nil {
@@ -196,15 +222,19 @@ type productForm struct {
 	precision   Precision
 	batch       int
 	alpha, bias bool
-	wide        bool // C is stored by pieces of 16 bytes; of 8 where it has one column for two
+	result      SumType
+	zeros       bool
+	requantized *Requantization // of which the buffers are arguments
+	wide        bool            // C is stored by pieces of 16 bytes; of 8 where it has one column for two
 	split       bool
 	pairs       bool
 	epilogue    *Epilogue
 }
 
 func (p *Product) form(t blockTile) productForm {
-	f := productForm{blockTile: t, a: p.A.form(), b: p.B.form(), precision: p.Precision, batch: len(p.Batch), alpha: p.Alpha != 1,
-		bias: p.Bias != nil, pairs: p.pairs(), epilogue: p.Epilogue}
+	f := productForm{blockTile: t, a: p.A.form(), b: p.B.form(), precision: p.Precision, batch: len(p.Batch),
+		alpha: p.Alpha != 1, bias: p.Bias != nil, pairs: p.pairs(), epilogue: p.Epilogue, result: p.Result,
+		zeros: p.Zeros != nil, requantized: p.Requantized}
 	f.wide = p.C.Inner == 1 && p.N%4 == 0 && p.C.even(pick(p.pairs(), 2, 4))
 	return f
 }
@@ -238,9 +268,7 @@ func (p *Product) call(f productForm, split int) Call {
 	for _, d := range p.Batch {
 		args = append(args, U32(d))
 	}
-	args = append(args, p.A.args()...)
-	args = append(args, p.B.args()...)
-	args = append(args, p.C.args()...)
+	args = append(args, p.matrices()...)
 	if f.split {
 		args = append(args, U64(4*p.M*p.N*volume(p.Batch)))
 	}
@@ -250,6 +278,11 @@ func (p *Product) call(f productForm, split int) Call {
 	return NewCall(f.code(), grid, args...)
 }
 
+// matrices returns the arguments of A, B and C.
+func (p *Product) matrices() []Arg {
+	return slices.Concat(p.A.args(4), p.B.args(4), p.C.args(p.Result.Size()))
+}
+
 // tail returns the arguments of the end of the kernel.
 func (p *Product) tail() []Arg {
 	var args []Arg
@@ -257,22 +290,28 @@ func (p *Product) tail() []Arg {
 		args = append(args, F32(p.Alpha))
 	}
 	if p.Bias != nil {
-		args = append(append(args, p.Bias.args()...), F32(p.Beta))
+		args = append(append(args, p.Bias.args(p.Result.Size())...), F32(p.Beta))
 	}
 	if p.Epilogue != nil {
 		args = append(args, p.Epilogue.Args...)
 	}
+	if p.Zeros != nil {
+		args = append(append(args, p.Zeros[0].args(4)...), p.Zeros[1].args(4)...)
+	}
+	if p.Requantized != nil {
+		args = append(args, p.Requantized.args()...)
+	}
 	return args
 }
 
-// args are the arguments of matrixParams.
-func (m *Matrix) args() []Arg {
-	args := []Arg{PtrAt(m.Buffer, 4*m.At), U64(4 * m.Row), U64(4 * m.Inner)}
+// args are the arguments of matrixParams, for numbers of size bytes.
+func (m *Matrix) args(size int) []Arg {
+	args := []Arg{PtrAt(m.Buffer, size*m.At), U64(size * m.Row), U64(size * m.Inner)}
 	for _, d := range m.Batch {
-		args = append(args, U64(4*d))
+		args = append(args, U64(size*d))
 	}
 	if m.Window != nil {
-		args = append(args, m.Window.args()...)
+		args = append(args, m.Window.args(size)...)
 	}
 	return args
 }
@@ -324,7 +363,7 @@ func matrixParams(k *ptx.Kernel, name string, b batchIndex) place {
 	return m
 }
 
-// tailParams adds the parameters of the end of the kernel, and returns what is done to each number.
+// tailParams adds the parameters of the end of the kernel, and returns the change of each number.
 func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(row, col ptx.U32, x []ptx.F32) []ptx.F32 {
 	var alpha, beta ptx.F32
 	var bias place
@@ -356,7 +395,7 @@ func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(ro
 				y[i] = y[i].Mul(alpha)
 			}
 			if f.bias {
-				y[i] = bias.at(row, at).LoadF32(0).FMA(beta, y[i])
+				y[i] = f.loadResult(bias.at(row, at)).FMA(beta, y[i])
 			}
 		}
 		if f.epilogue == nil {
@@ -382,7 +421,25 @@ func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(ro
 	}
 }
 
-func storeAll(at ptx.Addr, x []ptx.F32) {
+// loadResult reads a number of the type of the result.
+func (f *productForm) loadResult(at ptx.Addr) ptx.F32 {
+	switch f.result {
+	case SumF16:
+		return at.LoadB16(0).F16ToF32()
+	case SumBF16:
+		return at.LoadB16(0).BF16ToF32()
+	}
+	return at.LoadF32(0)
+}
+
+// store writes neighbours of the result: their address is a multiple of their size.
+func (f *productForm) store(at ptx.Addr, x []ptx.F32) {
+	if f.result == SumF16 || f.result == SumBF16 {
+		for i, v := range x {
+			at.StoreB16(2*i, pick(f.result == SumF16, ptx.F32.F16, ptx.F32.BF16)(v))
+		}
+		return
+	}
 	if len(x) == 1 {
 		at.StoreF32(0, x[0])
 		return

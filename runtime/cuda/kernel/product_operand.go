@@ -155,7 +155,7 @@ func (o *operand) copy(depth ptx.U32, to ptx.Shared) {
 		src := from
 		if o.window != nil {
 			var inside ptx.Pred
-			src, inside = o.window.address(o, in.SelectU32(d, ptx.U(0)))
+			src, inside = o.window.address(o.base, 4, in.SelectU32(d, ptx.U(0)))
 			in = in.And(inside)
 		}
 		at[0].CopyAsyncPartAt(i*o.perPass()*(o.size+8)*4, in.SelectAddr(src, o.base), bytes,
@@ -170,7 +170,7 @@ func (o *operand) element(row, depth ptx.U32) ptx.F32 {
 	}
 	w := *o.window
 	w.begin(row)
-	at, in := w.address(o, depth)
+	at, in := w.address(o.base, 4, depth)
 	return in.SelectF32(in.SelectAddr(at, o.base).LoadF32(0), ptx.F(0))
 }
 

@@ -35,7 +35,7 @@ func (p *Product) reduceCall(parts Buffer, split int) Call {
 			if f.pairs {
 				to = col.Shr(ptx.U(1))
 			}
-			storeAll(c.at(row, to), tail(row, col, sums))
+			f.store(c.at(row, to), tail(row, col, sums))
 		})
 	})
 	args := []Arg{U32(p.M), U32(p.N), U32(split), U32(volume(p.Batch))}
@@ -43,7 +43,7 @@ func (p *Product) reduceCall(parts Buffer, split int) Call {
 		args = append(args, U32(d))
 	}
 	args = append(args, Ptr(parts), U64(4*p.M*p.N*volume(p.Batch)))
-	args = append(args, p.C.args()...)
+	args = append(args, p.C.args(p.Result.Size())...)
 	args = append(args, p.tail()...)
 	y := min(volume(p.Batch), 65535)
 	return NewCall(code, driver.Dim{X: uint32(ceil(p.M*p.N/pick(p.pairs(), 2, 1), 128)), Y: uint32(y),

@@ -14,7 +14,7 @@ const smallRows = 8
 
 // Small reports whether p is computed so.
 func (p *Product) Small() bool {
-	return p.M <= smallRows && p.A.Window == nil && p.B.Window == nil && p.B.Inner == 1
+	return p.M <= smallRows && !p.Precision.words() && p.A.Window == nil && p.B.Window == nil && p.B.Inner == 1
 }
 
 func (p *Product) smallCalls() []Call {
@@ -28,9 +28,7 @@ func (p *Product) smallCalls() []Call {
 	for _, d := range p.Batch {
 		args = append(args, U32(d))
 	}
-	for _, m := range []*Matrix{&p.A, &p.B, &p.C} {
-		args = append(args, m.args()...)
-	}
+	args = append(args, p.matrices()...)
 	args = append(args, p.tail()...)
 	y := min(volume(p.Batch), 65535)
 	return []Call{NewCall(f.smallCode(rows), driver.Dim{X: uint32(ceil(p.N, 8)), Y: uint32(y),
@@ -105,12 +103,12 @@ func (f *productForm) smallCode(rows int) *Code {
 				}
 			}
 			if f.pairs {
-				storeAll(c.at(lane, col.Shr(ptx.U(1))), tail(lane, col, x))
+				f.store(c.at(lane, col.Shr(ptx.U(1))), tail(lane, col, x))
 				return
 			}
-			storeAll(c.at(lane, col), tail(lane, col, x[:1]))
+			f.store(c.at(lane, col), tail(lane, col, x[:1]))
 			next := col.Add(ptx.U(1))
-			k.If(next.Lt(n), func() { storeAll(c.at(lane, next), tail(lane, next, x[1:])) })
+			k.If(next.Lt(n), func() { f.store(c.at(lane, next), tail(lane, next, x[1:])) })
 		})
 	})
 }

@@ -40,6 +40,15 @@ func (f *productForm) build(k *ptx.Kernel) {
 		c.base = c.base.Add(which.Wide().Mul(k.U64Param("part_bytes")))
 	}
 	tail := f.tailParams(k, batch, m)
+	var zeros [2]place
+	if f.zeros {
+		zeros = [2]place{matrixParams(k, "zeros_a", batch), matrixParams(k, "zeros_b", batch)}
+	}
+
+	var requantized requantizer
+	if f.requantized != nil {
+		requantized = f.requantized.params(k, batch.flat.Mul(m))
+	}
 
 	stage := a.bytes() + b.bytes()
 	shared := k.DynamicShared(max(f.stages*stage, f.m*(f.n+8)*4))
@@ -49,14 +58,12 @@ func (f *productForm) build(k *ptx.Kernel) {
 	warpM, warpN := warp.Rem(ptx.U(f.warpsM)).Mul(ptx.U(wm)), warp.Div(ptx.U(f.warpsM)).Mul(ptx.U(wn))
 	fa, fb := a.fragmentsA(warpM), b.fragmentsB(warpN)
 
-	acc := make([][][4]ptx.F32, wm/16)
-	for i := range acc {
-		acc[i] = make([][4]ptx.F32, wn/8)
-		for j := range acc[i] {
-			for e := range acc[i][j] {
-				acc[i][j][e] = k.VarF32(ptx.F(0))
-			}
-		}
+	var acc [][][4]ptx.F32
+	var whole [][][4]ptx.U32 // of products of integers
+	if f.precision.integers() {
+		whole = sumTiles(wm/16, wn/8, func() ptx.U32 { return k.VarU32(ptx.U(0)) })
+	} else {
+		acc = sumTiles(wm/16, wn/8, func() ptx.F32 { return k.VarF32(ptx.F(0)) })
 	}
 
 	k.Comment("the first stages")
@@ -80,7 +87,11 @@ func (f *productForm) build(k *ptx.Kernel) {
 		k.Barrier()
 		load(shared.Add(write))
 		at := shared.Add(read)
-		f.multiply(k, acc, fa, fb, at, at.Add(ptx.U(a.bytes())))
+		if f.precision.words() {
+			f.multiplyWords(k, acc, whole, fa, fb, at, at.Add(ptx.U(a.bytes())))
+		} else {
+			f.multiply(k, acc, fa, fb, at, at.Add(ptx.U(a.bytes())))
+		}
 		wrap(read)
 		wrap(write)
 	})
@@ -98,6 +109,12 @@ func (f *productForm) build(k *ptx.Kernel) {
 			at.StoreF32s((i*16+8)*stride+j*32, acc[i][j][2], acc[i][j][3])
 		}
 	}
+	for i := range whole {
+		for j, x := range whole[i] {
+			at.StoreU32s(i*16*stride+j*32, x[0], x[1])
+			at.StoreU32s((i*16+8)*stride+j*32, x[2], x[3])
+		}
+	}
 	k.Barrier()
 	width := 1
 	if f.wide {
@@ -112,37 +129,62 @@ func (f *productForm) build(k *ptx.Kernel) {
 	k.If(col.Lt(n), func() {
 		k.For(k.ThreadX().Div(ptx.U(pieces)), m.Sub(row0).Min(ptx.U(f.m)), ptx.U(f.threads()/pieces), func(r ptx.U32) {
 			row := row0.Add(r)
+			if f.precision.integers() {
+				f.storeWhole(c.at(row, col), from.Index(r, stride), width, row, col, zeros, requantized)
+				return
+			}
 			var x []ptx.F32
 			if s := from.Index(r, stride); width == 1 {
 				x = []ptx.F32{s.LoadF32(0)}
 			} else {
 				x = s.LoadF32s(0, width)
 			}
-			zero := ptx.F(0)
-			for i := range x {
-				x[i] = k.VarF32(x[i])
-				if i == 0 {
-					zero = x[0].Mul(ptx.F(0))
-				} else {
-					zero = x[i].FMA(ptx.F(0), zero)
-				}
+			if !f.precision.words() {
+				k.If(notFinite(k, x), func() {
+					for i := range x {
+						x[i].Set(ptx.F(0))
+						k.For(first, end, ptx.U(1), func(d ptx.U32) {
+							x[i].Set(a.element(row, d).FMA(b.element(col.Add(ptx.U(i)).Min(n.Sub(ptx.U(1))), d), x[i]))
+						})
+					}
+				})
 			}
-			k.If(zero.IsNaN(), func() {
-				for i := range x {
-					x[i].Set(ptx.F(0))
-					k.For(first, end, ptx.U(1), func(d ptx.U32) {
-						x[i].Set(a.element(row, d).FMA(b.element(col.Add(ptx.U(i)).Min(n.Sub(ptx.U(1))), d), x[i]))
-					})
-				}
-			})
 			y := tail(row, col, x)
 			to := col
 			if f.pairs {
 				to = col.Shr(ptx.U(1))
 			}
-			storeAll(c.at(row, to), y)
+			f.store(c.at(row, to), y)
 		})
 	})
+}
+
+// notFinite makes variables of numbers, and reports whether one of them is infinite or NaN.
+func notFinite(k *ptx.Kernel, x []ptx.F32) ptx.Pred {
+	zero := ptx.F(0)
+	for i := range x {
+		x[i] = k.VarF32(x[i])
+		if i == 0 {
+			zero = x[0].Mul(ptx.F(0))
+		} else {
+			zero = x[i].FMA(ptx.F(0), zero)
+		}
+	}
+	return zero.IsNaN()
+}
+
+// sumTiles returns the sums of a warp: rows × columns tiles.
+func sumTiles[T any](rows, columns int, zero func() T) [][][4]T {
+	all := make([][][4]T, rows)
+	for i := range all {
+		all[i] = make([][4]T, columns)
+		for j := range all[i] {
+			for e := range all[i][j] {
+				all[i][j][e] = zero()
+			}
+		}
+	}
+	return all
 }
 
 // multiply adds the product of the tiles at a and b.
@@ -172,9 +214,7 @@ func (f *productForm) multiply(k *ptx.Kernel, acc [][][4]ptx.F32, fa, fb fragmen
 			default:
 				sums := make([][4]ptx.F32, nb)
 				for j := range sums {
-					for e := range sums[j] {
-						sums[j][e] = k.VarF32(ptx.F(0))
-					}
+					sums[j] = zeroTile(k)
 					k.MMATF32(sums[j], [4]ptx.U32(al), [2]ptx.U32(high[j]))
 				}
 				for j := range sums {
@@ -213,14 +253,4 @@ func (f *productForm) factor(x []ptx.U32, next func() []ptx.U32) (high, low []pt
 		return high, nil
 	}
 	return splitTF32(x)
-}
-
-// splitTF32 returns the two TF32 parts of float32 numbers.
-func splitTF32(x []ptx.U32) (high, low []ptx.U32) {
-	for _, v := range x {
-		h := v.Float().TF32()
-		high = append(high, h)
-		low = append(low, v.Float().Sub(h.Float()).TF32())
-	}
-	return high, low
 }

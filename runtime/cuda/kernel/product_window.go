@@ -35,8 +35,8 @@ func WindowTable(channels int, taps, dilation []int) []int32 {
 	return t
 }
 
-func (w *Window) args() []Arg {
-	args := []Arg{Ptr(w.Table), U64(4 * w.Channel)}
+func (w *Window) args(size int) []Arg {
+	args := []Arg{Ptr(w.Table), U64(size * w.Channel)}
 	for d := range w.In {
 		args = append(args, U32(w.In[d]), U32(w.Out[d]), U32(w.Stride[d]), U32(w.Before[d]))
 	}
@@ -76,8 +76,9 @@ func (w *windowPlace) begin(at ptx.U32) {
 	}
 }
 
-// address returns where the number at depth lies, and whether it is in the input rather than in its padding.
-func (w *windowPlace) address(o *operand, depth ptx.U32) (ptx.Addr, ptx.Pred) {
+// address returns where the number of size bytes at depth lies in the matrix at base, and whether it is in the input rather
+// than in its padding.
+func (w *windowPlace) address(base ptx.Addr, size int, depth ptx.U32) (ptx.Addr, ptx.Pred) {
 	row := w.table.Index(depth, 16).ConstU32s(0, 4)
 	var flat ptx.U32
 	var in ptx.Pred
@@ -90,5 +91,5 @@ func (w *windowPlace) address(o *operand, depth ptx.U32) (ptx.Addr, ptx.Pred) {
 		}
 		flat, in = flat.MAD(w.in[d], i), in.And(inside)
 	}
-	return o.base.Add(row[0].Wide().Mul(w.channel)).Index(flat, 4), in
+	return base.Add(row[0].Wide().Mul(w.channel)).Index(flat, size), in
 }

@@ -192,14 +192,14 @@ func (x *rowInput) get(p rowPart) []ptx.F32 {
 	return x.kept[p.step]
 }
 
-// set replaces what get returns, where registers hold the row.
+// set replaces a number of get, where registers hold the row.
 func (x *rowInput) set(p rowPart, v []ptx.F32) {
 	if p.step >= 0 {
 		x.kept[p.step] = v
 	}
 }
 
-// fold64 joins all numbers of the row: f adds one to what a thread has, join joins what two threads have. All threads get
+// fold64 joins all numbers of the row: f adds one to the sum of a thread, join joins the sums of two threads. All threads get
 // the result.
 func (t *rowThread) fold64(first float64, f func(acc ptx.F64, p rowPart) []ptx.F64, join func(a, b ptx.F64) ptx.F64) ptx.F64 {
 	acc := make([]ptx.F64, t.vec) // of each place of a part: the chains are shorter
@@ -255,7 +255,7 @@ func (t *rowThread) fold32(first float32, f func(p rowPart) []ptx.F32, join func
 	return tree(all, join)
 }
 
-// join64 joins what the threads of a row have.
+// join64 joins the sums of the threads of a row.
 func (t *rowThread) join64(x ptx.F64, join func(a, b ptx.F64) ptx.F64) ptx.F64 {
 	for by := min(t.group, 32) / 2; by > 0; by /= 2 {
 		x = join(x, x.ShuffleXor(ptx.U(by)))
@@ -273,7 +273,7 @@ func (t *rowThread) join64(x ptx.F64, join func(a, b ptx.F64) ptx.F64) ptx.F64 {
 	return tree(all, join)
 }
 
-// tree joins neighbours, then what they gave.
+// tree joins neighbours, then their results.
 func tree[T any](x []T, join func(a, b T) T) T {
 	for len(x) > 1 {
 		var next []T

@@ -24,7 +24,7 @@ const scanThreads = 256
 // ScanTile is the number of steps of a tile.
 const ScanTile = 32
 
-// ScanForm says what is compiled into the kernels of a diagonal recurrence.
+// ScanForm holds all that the texts of the kernels of a diagonal recurrence depend on.
 type ScanForm struct {
 	Tile              int // steps of a tile, even
 	Forward, Backward bool
@@ -192,7 +192,7 @@ func gridBatch(batch int) (y, z uint32) {
 	return uint32(ceilDiv(batch, int(max(z, 1)))), max(z, 1)
 }
 
-// scanFrame is what the kernels of a scan have in common: sizes, sample, state, tile.
+// scanFrame is the common part of the kernels of a scan: sizes, sample, state, tile.
 type scanFrame struct {
 	f                           ScanForm
 	k                           *ptx.Kernel

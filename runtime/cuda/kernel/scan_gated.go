@@ -47,7 +47,7 @@ func (s *GatedScan) Calls() []Call {
 	}
 }
 
-// gatedFrame is what the kernels of a gated scan have in common.
+// gatedFrame is the common part of the kernels of a gated scan.
 type gatedFrame struct {
 	k                              *ptx.Kernel
 	batch, length, features, tiles ptx.U32

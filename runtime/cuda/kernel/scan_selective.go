@@ -92,7 +92,7 @@ func (s *SelectiveScan) Calls() []Call {
 		NewCall(selectiveTile(states), grid(threads), args...)}
 }
 
-// selectiveForm is what is compiled into the kernels.
+// selectiveForm holds all that the texts of the kernels depend on.
 type selectiveForm struct {
 	mode             int
 	states, lanes    int
@@ -100,7 +100,7 @@ type selectiveForm struct {
 	state32, wide    bool
 }
 
-// selectiveFrame is what the kernels have in common.
+// selectiveFrame is the common part of the kernels.
 type selectiveFrame struct {
 	f                                                   selectiveForm
 	k                                                   *ptx.Kernel

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/essmc/essmc/runtime/cuda/driver"
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
@@ -11,14 +13,15 @@ import (
 //
 // Long sequences are cut into tiles, and take the three kernels of Scan. A matrix that is not diagonal, but of the form
 // z ↦ f∘z - Σ_r g_r Re(Σ h_r∘z) with Rank terms (essm.DPLRScan), has no powers of that form: its sequences run step by
-// step, in float64. So do short ones.
+// step, in float64. So do short ones, and those with a window of Lags steps, which cuts off the lags from there on.
 //
 // Sequences are laid out (Batch, Length, Inputs) and (Batch, Length, Heads) in float32, states for each sample as Heads·States
-// real parts, then as many imaginary parts. Head i reads input i mod Inputs.
+// real parts, then as many imaginary parts, then the last Lags inputs, oldest first. Head i reads input i mod Inputs.
 type SisoScan struct {
 	Batch, Length         int
 	Inputs, Heads, States int
 	Rank                  int
+	Lags                  int // of the window; 0: none
 	Backward              bool
 	// Add adds the outputs to those that are there, of the scan in the other direction.
 	Add     bool
@@ -38,22 +41,31 @@ type SisoSystem struct {
 	B, C []complex128
 	D    []float64    // of each head; nil: zero
 	G, H []complex128 // of each head Rank times States numbers
+	Lags int          // of the window; 0: none
+	// Heads is their number; it is needed with a window.
+	Heads int
 }
 
 const (
-	sisoStates = 8  // states in registers of a thread
-	sisoWide   = 4  // with float64
-	sisoShort  = 32 // steps up to which states are float64
+	sisoStates = 8 // states in registers of a thread
+	sisoWide   = 4 // with float64
+	sisoShort  = ShortScan
 )
 
-// MaxSisoStates and MaxSisoRank bound what threads hold in registers.
+// ShortScan is the number of steps up to which systems of one input and one output run step by step, in float64.
+const ShortScan = 32
+
+// MaxSisoStates and MaxSisoRank bound the registers of threads.
 const (
 	MaxSisoStates = 128
 	MaxSisoRank   = 4
 )
 
 // wide reports whether the scan runs step by step in float64.
-func (s *SisoScan) wide() bool { return s.Rank > 0 || s.Length <= sisoShort }
+func (s *SisoScan) wide() bool { return s.Rank > 0 || s.Lags > 0 || s.Length <= sisoShort }
+
+// StateSize returns the numbers of a state, per sample.
+func (s *SisoScan) StateSize() int { return 2*s.Heads*s.States + s.Lags*s.Inputs }
 
 // lanes is the number of threads that share a head, a power of two.
 func (s *SisoScan) lanes() int {
@@ -93,8 +105,8 @@ func (s *SisoScan) ScratchBytes() int {
 // sisoRows is the number of float32 coefficients of a state.
 const sisoRows = 8
 
-// SisoTables returns the constants as kernels read them: f, b, c, g and h in float64, real parts before imaginary ones; then ā
-// and e as in Scan, b and c in float32, and D.
+// SisoTables returns the constants as kernels read them: f, b, c, g, h and, with a window, the weights of inputs that leave it,
+// in float64, real parts before imaginary ones; then ā and e as in Scan, b and c in float32, and D.
 func SisoTables(s SisoSystem) []byte {
 	f := s.F
 	if f == nil {
@@ -102,8 +114,12 @@ func SisoTables(s SisoSystem) []byte {
 			f = append(f, power(a, 1))
 		}
 	}
+	lists := [][]complex128{f, s.B, s.C, s.G, s.H}
+	if s.Lags > 0 {
+		lists = append(lists, s.leaving(f))
+	}
 	var wide []float64
-	for _, list := range [][]complex128{f, s.B, s.C, s.G, s.H} {
+	for _, list := range lists {
 		re, im := make([]float64, len(list)), make([]float64, len(list))
 		for i, z := range list {
 			re[i], im[i] = real(z), imag(z)
@@ -127,6 +143,79 @@ func SisoTables(s SisoSystem) []byte {
 	return out
 }
 
+// leaving returns the weights of the inputs that leave the window: b after Lags steps without inputs.
+func (s *SisoSystem) leaving(f []complex128) []complex128 {
+	z := slices.Clone(s.B)
+	if s.A != nil {
+		for j, a := range s.A {
+			z[j] *= power(a, float64(s.Lags))
+		}
+		return z
+	}
+	n, rank := len(f)/s.Heads, len(s.G)/len(f)
+	low := make([]float64, rank)
+	for at := 0; at < len(f); at += n {
+		for range s.Lags {
+			advance(f[at:at+n], s.G[at*rank:(at+n)*rank], s.H[at*rank:(at+n)*rank], z[at:at+n], low)
+		}
+	}
+	return z
+}
+
+// Response sets y to the outputs of a head for an input of 1 at the first step, without D.
+func (s *SisoSystem) Response(head int, y []float64) {
+	n := len(s.B) / s.Heads
+	at := head * n
+	b, c := s.B[at:at+n], s.C[at:at+n]
+	if s.A != nil {
+		clear(y)
+		for j, a := range s.A[at : at+n] {
+			step := power(a, 1)
+			var z complex128
+			for t := range y {
+				if t%responseSteps == 0 { // no error grows over long responses
+					z = b[j] * c[j] * power(a, float64(t))
+				}
+				y[t] += real(z)
+				z *= step
+			}
+		}
+		return
+	}
+	rank := len(s.G) / len(s.B)
+	g, h, z := s.G[at*rank:(at+n)*rank], s.H[at*rank:(at+n)*rank], slices.Clone(b)
+	low := make([]float64, rank)
+	for t := range y {
+		if t > 0 {
+			advance(s.F[at:at+n], g, h, z, low)
+		}
+		for j, x := range z {
+			y[t] += real(c[j])*real(x) - imag(c[j])*imag(x)
+		}
+	}
+}
+
+// responseSteps is the number of steps after which a power is computed anew.
+const responseSteps = 64
+
+// advance is a step of the states of a head without an input.
+func advance(f, g, h, z []complex128, low []float64) {
+	n := len(f)
+	for r := range low {
+		low[r] = 0
+		for j, x := range z {
+			w := h[r*n+j]
+			low[r] += real(w)*real(x) - imag(w)*imag(x)
+		}
+	}
+	for j := range z {
+		z[j] *= f[j]
+		for r, x := range low {
+			z[j] -= complex(real(g[r*n+j])*x, imag(g[r*n+j])*x)
+		}
+	}
+}
+
 // Calls returns the launches. direct says that the system has a D.
 func (s *SisoScan) Calls(direct bool) []Call {
 	all := s.Heads * s.States
@@ -140,13 +229,20 @@ func (s *SisoScan) Calls(direct bool) []Call {
 		tile = s.Tile()
 	}
 	f := sisoForm{states: s.States, lanes: s.lanes(), rank: s.Rank, backward: s.Backward, add: s.Add, direct: direct,
-		state32: s.State32}
+		state32: s.State32, window: s.Lags > 0}
 	place := 16 * all * (3 + 2*s.Rank) // of the numbers in float32
-	args := []Arg{U32(s.Batch), U32(s.Length), U32(s.Inputs), U32(s.Heads), U32(tile), U32(s.tiles()), Ptr(s.U), Ptr(s.Tables),
-		PtrAt(s.Tables, place), PtrAt(s.Tables, place+4*sisoRows*all), Ptr(s.Y), Ptr(s.First), Ptr(s.Last), Ptr(s.Scratch)}
+	if f.window {
+		place += 16 * all
+	}
+	args := []Arg{U32(s.Batch), U32(s.Length), U32(s.Inputs), U32(s.Heads), U32(s.Lags), U32(tile), U32(s.tiles()), Ptr(s.U),
+		Ptr(s.Tables), PtrAt(s.Tables, place), PtrAt(s.Tables, place+4*sisoRows*all), Ptr(s.Y), Ptr(s.First), Ptr(s.Last), Ptr(s.Scratch)}
 	threads := s.tiles() * s.Heads * s.lanes()
 	if s.wide() {
-		return []Call{NewCall(sisoSteps(f), grid(threads), args...)}
+		calls := []Call{NewCall(sisoSteps(f), grid(threads), args...)}
+		if s.Last != 0 && s.Lags > 0 {
+			calls = append(calls, pastCall(s.Batch, s.Length, s.Inputs, s.Lags, 2*all, s.State32, s.U, s.First, s.Last))
+		}
+		return calls
 	}
 	if !s.Tiled() {
 		f.mode = gatedAlone
@@ -161,30 +257,31 @@ func (s *SisoScan) Calls(direct bool) []Call {
 		NewCall(sisoTile(states), grid(threads), args...)}
 }
 
-// sisoForm is what is compiled into the kernels.
+// sisoForm holds all that the texts of the kernels depend on.
 type sisoForm struct {
 	mode                  int
 	states, lanes, rank   int
 	backward, add, direct bool
-	state32               bool
+	state32, window       bool
 }
 
-// sisoFrame is what the kernels have in common.
+// sisoFrame is the common part of the kernels.
 type sisoFrame struct {
-	f                                         sisoForm
-	k                                         *ptx.Kernel
-	batch, length, inputs, heads, tile, tiles ptx.U32
-	u, wide, table, d, y, first, last, ends   ptx.Addr
-	sample, head, input, at, part             ptx.U32 // at: of the tile
-	live                                      ptx.Pred
-	per                                       int       // states of a thread
-	j                                         []ptx.U32 // their numbers among all of the system
-	mine                                      []ptx.Pred
+	f                                       sisoForm
+	k                                       *ptx.Kernel
+	batch, length, inputs, heads, lags      ptx.U32
+	tile, tiles                             ptx.U32
+	u, wide, table, d, y, first, last, ends ptx.Addr
+	sample, head, input, at, part           ptx.U32 // at: of the tile
+	live                                    ptx.Pred
+	per                                     int       // states of a thread
+	j                                       []ptx.U32 // their numbers among all of the system
+	mine                                    []ptx.Pred
 }
 
 func newSisoFrame(f sisoForm, k *ptx.Kernel) *sisoFrame {
 	s := &sisoFrame{f: f, k: k, batch: k.U32Param("batch"), length: k.U32Param("length"), inputs: k.U32Param("inputs"),
-		heads: k.U32Param("heads"), tile: k.U32Param("tile"), tiles: k.U32Param("tiles"), u: k.PtrParam("u"),
+		heads: k.U32Param("heads"), lags: k.U32Param("lags"), tile: k.U32Param("tile"), tiles: k.U32Param("tiles"), u: k.PtrParam("u"),
 		wide: k.PtrParam("wide"), table: k.PtrParam("table"), d: k.PtrParam("d"), y: k.PtrParam("y"),
 		first: k.PtrParam("first"), last: k.PtrParam("last"), ends: k.PtrParam("ends"),
 		sample: k.BlockZ().MAD(k.GridY(), k.BlockY())}
@@ -212,25 +309,52 @@ func (s *sisoFrame) all() ptx.U32 { return s.heads.Mul(ptx.U(s.f.states)) }
 // row is the place of a step in sequences.
 func (s *sisoFrame) row(step ptx.U32) ptx.U64 { return s.sample.MulWide(s.length).Add(step.Wide()) }
 
-// stateAt is the place of a state before the first or after the last step; its imaginary part lies all() numbers behind.
-func (s *sisoFrame) stateAt(x ptx.Addr, i int, im bool) ptx.Addr {
+// numberAt is the place of a number of the sample's state.
+func (s *sisoFrame) numberAt(x ptx.Addr, n ptx.U64) ptx.Addr {
 	size := 8
 	if s.f.state32 {
 		size = 4
 	}
-	n := s.sample.MulWide(s.all()).Shl(ptx.U(1)).Add(s.j[i].Wide())
+	all := s.all().Wide().Shl(ptx.U(1))
+	if s.f.window {
+		all = s.lags.MulWide(s.inputs).Add(all)
+	}
+	return x.Index64(s.sample.Wide().MAD(all, n), size)
+}
+
+// stateAt is the place of a state before the first or after the last step; its imaginary part lies all() numbers behind.
+func (s *sisoFrame) stateAt(x ptx.Addr, i int, im bool) ptx.Addr {
+	n := s.j[i].Wide()
 	if im {
 		n = n.Add(s.all().Wide())
 	}
-	return x.Index64(n, size)
+	return s.numberAt(x, n)
 }
 
-func (s *sisoFrame) loadState(i int, im bool) ptx.F64 {
-	a := s.stateAt(s.first, i, im)
+func (s *sisoFrame) loadNumber(a ptx.Addr) ptx.F64 {
 	if s.f.state32 {
 		return a.LoadF32(0).F64()
 	}
 	return a.LoadF64(0)
+}
+
+func (s *sisoFrame) loadState(i int, im bool) ptx.F64 { return s.loadNumber(s.stateAt(s.first, i, im)) }
+
+// leaving reads the input that leaves the window at a step; 0 where there is none.
+func (s *sisoFrame) leaving(step ptx.U32) ptx.F64 {
+	k := s.k
+	x := k.VarF64(ptx.D(0))
+	if s.f.backward { // step + lags may be beyond 32 bits
+		k.If(step.Wide().Add(s.lags.Wide()).Lt(s.length.Wide()), func() { x.Set(s.read(step.Add(s.lags)).F64()) })
+		return x
+	}
+	k.IfElse(step.Ge(s.lags), func() { x.Set(s.read(step.Sub(s.lags)).F64()) }, func() {
+		k.If(s.first.U64().Ne(ptx.L(0)), func() {
+			n := step.MulWide(s.inputs).Add(s.input.Wide())
+			x.Set(s.loadNumber(s.numberAt(s.first, n.Add(s.all().Wide().Shl(ptx.U(1))))))
+		})
+	})
+	return x
 }
 
 func (s *sisoFrame) storeState(i int, im bool, x ptx.F64) {
@@ -386,8 +510,8 @@ func sisoSteps(f sisoForm) *Code {
 	return New("siso_scan_steps", scanThreads, func(k *ptx.Kernel) {
 		s := newSisoFrame(f, k)
 		type state struct {
-			z, f, b, c complexF64
-			g, h       []complexF64
+			z, f, b, c, cut complexF64
+			g, h            []complexF64
 		}
 		states := make([]state, s.per)
 		all := s.all()
@@ -403,6 +527,9 @@ func sisoSteps(f sisoForm) *Code {
 			}
 			z := &states[i]
 			z.z, z.f, z.b, z.c = varComplex(k), number(0, 1, s.j[i]), number(2, 1, s.j[i]), number(4, 1, s.j[i])
+			if f.window {
+				z.cut = number(6+4*f.rank, 1, s.j[i])
+			}
 			for r := range f.rank {
 				// (heads, rank, states)
 				n := s.head.MAD(ptx.U((f.rank-1)*f.states), s.j[i]).Add(ptx.U(r * f.states))
@@ -444,6 +571,10 @@ func sisoSteps(f sisoForm) *Code {
 			if f.backward {
 				out()
 			}
+			var old ptx.F64
+			if f.window {
+				old = s.leaving(step)
+			}
 			var low []ptx.F64
 			for r := range f.rank {
 				low = append(low, sum(func(z *state) complexF64 { return z.h[r] }))
@@ -453,6 +584,9 @@ func sisoSteps(f sisoForm) *Code {
 				next := z.f.fma(z.z, complexF64{z.b.re.Mul(u), z.b.im.Mul(u)})
 				for r, x := range low {
 					next = complexF64{z.g[r].re.Neg().FMA(x, next.re), z.g[r].im.Neg().FMA(x, next.im)}
+				}
+				if f.window {
+					next = complexF64{z.cut.re.Neg().FMA(old, next.re), z.cut.im.Neg().FMA(old, next.im)}
 				}
 				k.Guard(here, func() { z.z.set(next) })
 			}

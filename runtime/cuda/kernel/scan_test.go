@@ -227,16 +227,18 @@ func TestScan(t *testing.T) {
 				within(t, "x_im", d.Float32s(s.XIm), wantIm, 2e-6)
 			}
 			if c.state {
-				last := []float32(nil)
-				if s.State32 {
-					last = d.Float32s(s.Last)
-				} else {
-					last = single(d.Float64s(s.Last))
-				}
-				within(t, "state", last, wantLast, 2e-6)
+				within(t, "state", states(d, s.Last, s.State32), wantLast, 2e-6)
 			}
 		})
 	}
+}
+
+// states returns a state, which lies in float32 if narrow is set and otherwise in float64.
+func states(d *kerneltest.Bench, x kernel.Buffer, narrow bool) []float32 {
+	if narrow {
+		return d.Float32s(x)
+	}
+	return single(d.Float64s(x))
 }
 
 func TestGatedScan(t *testing.T) {
@@ -347,29 +349,27 @@ func TestSelectiveScan(t *testing.T) {
 				}
 			}
 			within(t, "y", d.Float32s(s.Y), want, 2e-6)
-			last := []float32(nil)
-			if s.State32 {
-				last = d.Float32s(s.Last)
-			} else {
-				last = single(d.Float64s(s.Last))
-			}
-			within(t, "state", last, state, 2e-6)
+			within(t, "state", states(d, s.Last, s.State32), state, 2e-6)
 		})
 	}
 }
 
 func TestSisoScan(t *testing.T) {
 	for i, c := range []struct {
-		batch, length, inputs, heads, states, rank int
-		backward, direct, state                    bool
+		batch, length, inputs, heads, states, rank, lags int
+		backward, direct, state                          bool
 	}{
-		{1, 1, 3, 3, 5, 0, false, true, true},
-		{2, 17, 3, 6, 32, 1, false, true, true},
-		{2, 90, 5, 5, 33, 2, true, false, false},
-		{1, 40, 7, 7, 4, 0, false, true, true},
-		{2, 300, 3, 6, 8, 0, true, true, false},
-		{2, 601, 5, 5, 33, 0, false, false, true},
-		{1, 3, 3, 3, 128, 0, false, false, true},
+		{1, 1, 3, 3, 5, 0, 0, false, true, true},
+		{2, 17, 3, 6, 32, 1, 0, false, true, true},
+		{2, 90, 5, 5, 33, 2, 0, true, false, false},
+		{1, 40, 7, 7, 4, 0, 0, false, true, true},
+		{2, 300, 3, 6, 8, 0, 0, true, true, false},
+		{2, 601, 5, 5, 33, 0, 0, false, false, true},
+		{1, 3, 3, 3, 128, 0, 0, false, false, true},
+		{2, 40, 3, 3, 9, 1, 7, false, false, true},
+		{2, 5, 5, 5, 33, 2, 20, false, true, true},
+		{2, 40, 3, 3, 9, 2, 11, true, false, false},
+		{1, 90, 3, 6, 5, 0, 70, false, true, true},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(5, uint64(i)))
@@ -392,14 +392,16 @@ func TestSisoScan(t *testing.T) {
 				sys.A = nil
 			}
 			s := kernel.SisoScan{Batch: c.batch, Length: c.length, Inputs: c.inputs, Heads: c.heads, States: n, Rank: c.rank,
-				Backward: c.backward, Add: i == 4, State32: i == 3}
+				Lags: c.lags, Backward: c.backward, Add: i == 4, State32: i == 3 || i == 8}
+			sys.Lags, sys.Heads = c.lags, c.heads
 			d := kerneltest.New(t)
 			u, y := numbers(r, c.batch*c.length*c.inputs), numbers(r, c.batch*c.length*c.heads)
 			s.U, s.Y, s.Tables = d.In(u), d.In(y), d.In(kernel.SisoTables(sys))
 			if s.Tiled() {
 				s.Powers = d.In(kernel.ScanPowers(sys.A, kernel.ScanExponents(s.Tile(), c.length)))
 			}
-			first := make([]float64, 2*c.batch*all)
+			per := s.StateSize()
+			first := make([]float64, c.batch*per)
 			if c.state {
 				first = doubles(r, len(first), 1)
 				if s.State32 {
@@ -424,7 +426,38 @@ func TestSisoScan(t *testing.T) {
 				for head := range c.heads {
 					z := make([]complex128, n)
 					for j := range z {
-						z[j] = complex(first[2*b*all+head*n+j], first[(2*b+1)*all+head*n+j])
+						z[j] = complex(first[b*per+head*n+j], first[b*per+all+head*n+j])
+					}
+					input := func(t int) float64 { // of the head, at a step that may be outside
+						switch {
+						case t >= c.length:
+							return 0
+						case t >= 0:
+							return float64(u[(b*c.length+t)*c.inputs+head%c.inputs])
+						}
+						return first[b*per+2*all+(c.lags+t)*c.inputs+head%c.inputs]
+					}
+					for lag := range c.lags {
+						last[b*per+2*all+lag*c.inputs+head%c.inputs] = input(c.length - c.lags + lag)
+					}
+					// advance is a step of the recurrence, with an input.
+					advance := func(z []complex128, u float64) {
+						low := make([]float64, c.rank)
+						for k := range low {
+							for j := range z {
+								low[k] += real(sys.H[(head*c.rank+k)*n+j] * z[j])
+							}
+						}
+						for j := range z {
+							z[j] = f[head*n+j]*z[j] + sys.B[head*n+j]*complex(u, 0)
+							for k := range low {
+								z[j] -= sys.G[(head*c.rank+k)*n+j] * complex(low[k], 0)
+							}
+						}
+					}
+					cut := append([]complex128(nil), sys.B[head*n:(head+1)*n]...)
+					for range c.lags {
+						advance(cut, 0)
 					}
 					read := func(t int) {
 						at := (b*c.length+t)*c.heads + head
@@ -444,16 +477,14 @@ func TestSisoScan(t *testing.T) {
 							t = c.length - 1 - q
 							read(t)
 						}
-						low := make([]float64, c.rank)
-						for k := range low {
-							for j := range z {
-								low[k] += real(sys.H[(head*c.rank+k)*n+j] * z[j])
+						advance(z, input(t))
+						if c.lags > 0 {
+							old := input(t - c.lags)
+							if c.backward {
+								old = input(t + c.lags)
 							}
-						}
-						for j := range z {
-							z[j] = f[head*n+j]*z[j] + sys.B[head*n+j]*complex(float64(u[(b*c.length+t)*c.inputs+head%c.inputs]), 0)
-							for k := range low {
-								z[j] -= sys.G[(head*c.rank+k)*n+j] * complex(low[k], 0)
+							for j := range z {
+								z[j] -= cut[j] * complex(old, 0)
 							}
 						}
 						if !c.backward {
@@ -461,7 +492,7 @@ func TestSisoScan(t *testing.T) {
 						}
 					}
 					for j := range z {
-						last[2*b*all+head*n+j], last[(2*b+1)*all+head*n+j] = real(z[j]), imag(z[j])
+						last[b*per+head*n+j], last[b*per+all+head*n+j] = real(z[j]), imag(z[j])
 					}
 				}
 			}

@@ -35,7 +35,8 @@ func (s Search) Call(y, x Buffer, outer, n, inner int) (Call, bool) {
 		}
 		blocks = outer
 	}
-	return NewCall(s.code(f), driver.Dim{X: uint32(blocks), Y: 1, Z: 1}, Ptr(y), Ptr(x), U32(n), U32(inner), U32((inner+31)/32)), true
+	return NewCall(s.code(f), driver.Dim{X: uint32(blocks), Y: 1, Z: 1}, Ptr(y), Ptr(x), U32(n), U32(inner),
+		U32((inner+31)/32)), true
 }
 
 // found is the best number so far, and its place.

@@ -63,7 +63,7 @@ func (m StepMask) Call() (Call, bool) {
 				all = all.Lt(ptx.L(1<<63)).SelectU64(all.Div(rate), ptx.L(0)) // offset may be below 0
 				keep = keep.And(t.Sub(delay).Lt(all))
 			}
-			k.If(good.Not(), func() { fault.Or(ptx.U(1)) })
+			k.If(good.Not(), func() { fault.SetBits(0, ptx.U(1)) })
 			y.Index(i, 4).StoreF32(0, keep.SelectF32(x.Index(i, 4).LoadF32(0), value))
 		})
 	})

@@ -116,9 +116,9 @@ func split(dims []int, list []Operand, limit int, f func(shape []int, list []Ope
 
 // divider divides numbers below 2^31 by n, from 1 to 2^31-1: the upper half of the product with magic, and the number, are
 // added and shifted by shift.
-func divider(n int) (magic, shift int) {
+func divider(n int) (magic uint32, shift int) {
 	s := bits.Len32(uint32(n - 1))
-	return int(uint64(1<<s-uint64(n))<<32/uint64(n)) + 1, s
+	return uint32(uint64(1<<s-uint64(n))<<32/uint64(n)) + 1, s
 }
 
 // axis is an axis of a shape as a kernel takes it: its parameters divide by its length.
@@ -130,7 +130,7 @@ func axisParam(k *ptx.Kernel, d int) axis {
 
 func axisArgs(n int) []Arg {
 	magic, shift := divider(n)
-	return []Arg{U32(n), U32(magic), U32(shift)}
+	return []Arg{U32(n), {bits: uint64(magic), size: 4}, U32(shift)}
 }
 
 // divide returns the quotient of x by the axis' length, and the rest.

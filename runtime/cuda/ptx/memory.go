@@ -38,13 +38,10 @@ func (a Addr) Set(b Addr) { a.v.k.emit("mov.u64", a.v, b.v) }
 // U64 is the address as a number.
 func (a Addr) U64() U64 { return U64(a) }
 
-// Select is a where p holds, and b elsewhere.
+// SelectAddr is a where p holds, and b elsewhere.
 func (p Pred) SelectAddr(a, b Addr) Addr {
 	return Addr{p.v.k.compute(b64Class, "selp.b64", a.v, b.v, p.v)}
 }
-
-// Or sets the bits of x in the number at the address, whatever other threads do to it at that time.
-func (a Addr) Or(x U32) { a.v.k.emit("red.global.or.b32", at(a.v, 0), x.v) }
 
 // Add is the address bytes further on.
 func (a Shared) Add(bytes U32) Shared {

@@ -26,9 +26,6 @@ func (m *Module) Kernel(name string) *Kernel {
 	return k
 }
 
-// Kernels returns the kernels in the order in which they were added.
-func (m *Module) Kernels() []*Kernel { return m.kernels }
-
 // Text returns the module as PTX.
 func (m *Module) Text() string {
 	var b strings.Builder

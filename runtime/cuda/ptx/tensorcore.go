@@ -11,11 +11,12 @@ import (
 //	                 a                                            b                          c and d
 //	TF32, k = 8      (g,t) (g+8,t) (g,t+4) (g+8,t+4)              (t,g) (t+4,g)              (g,2t) (g,2t+1) (g+8,2t) (g+8,2t+1)
 //	BF16, F16, k=16  (g,2t‥) (g+8,2t‥) (g,2t+8‥) (g+8,2t+8‥)      (2t‥,g) (2t+8‥,g)          as above
+//	bytes, k = 32    (g,4t‥) (g+8,4t‥) (g,4t+16‥) (g+8,4t+16‥)    (4t‥,g) (4t+16‥,g)         as above
 //
-// "2t‥" stands for the two elements 2t and 2t+1 in one register, the first in its lower half. Bits of a TF32 operand are those
+// "2t‥" stands for the two elements 2t and 2t+1 in one register, the first in its lower half; "4t‥" for four. Bits of a TF32 operand are those
 // of a float32, of which the lower 13 do not count (see F32.TF32).
 
-func (k *Kernel) mma(shape, types string, d [4]F32, a, b []U32, c [4]F32) {
+func (k *Kernel) mma(shape, types string, d []value, a [4]U32, b [2]U32) {
 	list := func(n int, at func(i int) value) string {
 		s := make([]string, n)
 		for i := range s {
@@ -23,24 +24,34 @@ func (k *Kernel) mma(shape, types string, d [4]F32, a, b []U32, c [4]F32) {
 		}
 		return "{" + strings.Join(s, ", ") + "}"
 	}
-	k.emit("mma.sync.aligned."+shape+".row.col."+types, list(4, func(i int) value { return d[i].v }),
-		list(len(a), func(i int) value { return a[i].v }), list(len(b), func(i int) value { return b[i].v }),
-		list(4, func(i int) value { return c[i].v }))
+	sums := list(4, func(i int) value { return d[i] })
+	k.emit("mma.sync.aligned."+shape+".row.col."+types, sums, list(4, func(i int) value { return a[i].v }),
+		list(2, func(i int) value { return b[i].v }), sums)
 }
+
+// floats returns the registers of a tile of sums.
+func floats(d [4]F32) []value { return []value{d[0].v, d[1].v, d[2].v, d[3].v} }
 
 // MMATF32 computes d = a·b + d for matrices of 16 × 8 and 8 × 8 numbers of type TF32. The numbers of d are of VarF32.
 func (k *Kernel) MMATF32(d [4]F32, a [4]U32, b [2]U32) {
-	k.mma("m16n8k8", "f32.tf32.tf32.f32", d, a[:], b[:], d)
+	k.mma("m16n8k8", "f32.tf32.tf32.f32", floats(d), a, b)
 }
 
 // MMABF16 computes d = a·b + d for matrices of 16 × 16 and 16 × 8 numbers of type bfloat16. The numbers of d are of VarF32.
 func (k *Kernel) MMABF16(d [4]F32, a [4]U32, b [2]U32) {
-	k.mma("m16n8k16", "f32.bf16.bf16.f32", d, a[:], b[:], d)
+	k.mma("m16n8k16", "f32.bf16.bf16.f32", floats(d), a, b)
 }
 
 // MMAF16 computes d = a·b + d for matrices of 16 × 16 and 16 × 8 numbers of type float16. The numbers of d are of VarF32.
 func (k *Kernel) MMAF16(d [4]F32, a [4]U32, b [2]U32) {
-	k.mma("m16n8k16", "f32.f16.f16.f32", d, a[:], b[:], d)
+	k.mma("m16n8k16", "f32.f16.f16.f32", floats(d), a, b)
+}
+
+// MMABytes computes d = a·b + d for matrices of 16 × 32 and 32 × 8 integers of 8 bits, with signs or without. Sums are of 32
+// bits and wrap around. The numbers of d are of VarU32.
+func (k *Kernel) MMABytes(signedA, signedB bool, d [4]U32, a [4]U32, b [2]U32) {
+	name := map[bool]string{false: "u8", true: "s8"}
+	k.mma("m16n8k32", "s32."+name[signedA]+"."+name[signedB]+".s32", []value{d[0].v, d[1].v, d[2].v, d[3].v}, a, b)
 }
 
 // LoadMatrix reads n (1, 2 or 4) matrices of 8 × 8 elements of 16 bits from shared memory. Threads 8i to 8i+7 hold the

@@ -67,7 +67,7 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*I
 			in.Data[name], in.files[name] = t, clip(name+"="+file)
 			continue
 		}
-		a, err := arrays.Read(file)
+		a, err := read(file, port)
 		if err != nil {
 			if filepath.Ext(file) == "" { // perhaps meant as a value
 				err = fmt.Errorf(
@@ -87,6 +87,15 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*I
 		in.Data[name], in.files[name] = t, file
 	}
 	return in, nil
+}
+
+// read reads a file for a port. The fields of a .csv file for texts are not numbers.
+func read(file string, p runtime.Port) (*arrays.Array, error) {
+	if t, ok := ir.AsTensor(p.Type); ok && t.Elem == tensor.String && kindOf(file) == csv {
+		x, err := arrays.ReadTextCSV(file)
+		return &arrays.Array{Tensor: x}, err
+	}
+	return arrays.Read(file)
 }
 
 // Locate adds to an error of a run the file of the input that it is about.
@@ -185,7 +194,7 @@ func fit(t *tensor.Tensor, p runtime.Port, k kind, wide bool) (*tensor.Tensor, e
 	if k == wav {
 		return fitWav(t, want)
 	}
-	if k == csv {
+	if k == csv && t.DType() != tensor.String {
 		var err error
 		if t, err = fitText(t, want, wide); err != nil {
 			return nil, err

@@ -13,10 +13,11 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// isLiteral reports whether s is a value and not the name of a file: a number, true, false, or a list. A file named
+// isLiteral reports whether s is a value and not the name of a file: a number, true, false, a text in quotes, or a list.
+// A file named
 // 16000 can be given as ./16000.
 func isLiteral(s string) bool {
-	if strings.HasPrefix(s, "[") || s == "true" || s == "false" {
+	if strings.HasPrefix(s, "[") || strings.HasPrefix(s, `"`) || s == "true" || s == "false" {
 		return true
 	}
 	_, err := strconv.ParseFloat(s, 64)
@@ -30,10 +31,14 @@ func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 		typ = o.Elem
 	}
 	want, ok := typ.(*ir.TensorType)
-	if !ok || want.Elem == tensor.String || want.Elem.IsComplex() {
+	if !ok || want.Elem.IsComplex() {
 		return nil, fmt.Errorf("expected %v, which can only be read from a file", p.Type)
 	}
-	words, shape, err := parseList(s)
+	text := want.Elem == tensor.String
+	words, shape, err := parseList(s, text)
+	if err != nil && text {
+		return nil, fmt.Errorf(`expected a text or a list of texts as in ["a","b"] (%v): %w`, p.Type, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("expected a number or a list of numbers as in [1,2,3] (%v): %w", p.Type, err)
 	}
@@ -56,9 +61,9 @@ func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 	return t, err
 }
 
-// parseList parses a number or nested lists of numbers. It returns the numbers as text, row by row, and the shape.
-func parseList(s string) (words []string, shape []int, err error) {
-	if !strings.HasPrefix(s, "[") {
+// parseList parses a number or nested lists of numbers, or of texts. It returns them as text, row by row, and the shape.
+func parseList(s string, text bool) (words []string, shape []int, err error) {
+	if !strings.HasPrefix(s, "[") && (!text || !strings.HasPrefix(s, `"`)) {
 		return []string{s}, []int{}, nil
 	}
 	d := json.NewDecoder(strings.NewReader(s))
@@ -88,12 +93,21 @@ func parseList(s string) (words []string, shape []int, err error) {
 		}
 		if !isList {
 			switch v := v.(type) {
+			case string:
+				if !text {
+					return fmt.Errorf("found %q in %s", v, clip(s))
+				}
+				words = append(words, v)
+				return nil
 			case json.Number:
 				words = append(words, v.String())
 			case bool:
 				words = append(words, strconv.FormatBool(v))
 			default:
 				return fmt.Errorf("found %v in %s", v, clip(s))
+			}
+			if text {
+				return fmt.Errorf("found %v without quotes in %s", v, clip(s))
 			}
 			return nil
 		}
@@ -111,6 +125,8 @@ func parseList(s string) (words []string, shape []int, err error) {
 func elements(words []string, shape []int, elem tensor.DType, wide bool) (*tensor.Tensor, error) {
 	n := len(words)
 	switch {
+	case elem == tensor.String:
+		return tensor.FromStrings(words, shape...), nil
 	case elem == tensor.Bool:
 		v := make([]bool, n)
 		for i, w := range words {

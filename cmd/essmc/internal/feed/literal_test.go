@@ -38,6 +38,9 @@ func TestLiterals(t *testing.T) {
 		{"x=[]", port(tensor.Float32, b), false, tensor.FromSlice([]float32{}, 0)},
 		{"x=true", port(tensor.Bool), false, tensor.Scalar(true)},
 		{"x=[true,false]", port(tensor.Bool, b), false, tensor.FromSlice([]bool{true, false}, 2)},
+		{`x=["a","1"]`, port(tensor.String, b), false, tensor.FromStrings([]string{"a", "1"}, 2)},
+		{`x="a \"b\""`, port(tensor.String, b, ir.Const(1)), false, tensor.FromStrings([]string{`a "b"`}, 1, 1)},
+		{"x=1", port(tensor.String), false, tensor.FromStrings([]string{"1"})},
 	} {
 		in, err := Read([]string{c.spec}, c.ports, c.wide, 0)
 		if err != nil {
@@ -71,7 +74,10 @@ func TestLiterals(t *testing.T) {
 		{"x=[1,2]", port(tensor.Float32, three), "expected float[3], found"},
 		{"x=1", port(tensor.Float32, three), "expected float[3], found"},
 		{"x=[1,2]", port(tensor.Float32), "expected float, found"},
-		{"x=1", text, "only be read from a file"},
+		{"x=[1]", port(tensor.String, b), `expected a text or a list of texts as in ["a","b"] (string[B]): found 1 without quotes`},
+		{`x=["a"`, port(tensor.String, b), `found ["a"`},
+		{`x="a" b`, text, `found "a" b`},
+		{`x=["a"]`, port(tensor.Float32, b), `found "a" in ["a"]`},
 		{"x=1", sequence, "only be read from a file"},
 		{"x=sixteen", port(tensor.Int64),
 			`sixteen: input "x": expected a file (.npy, .npz, .csv, .wav), a number, or a list as in [1,2,3] (int64)`},

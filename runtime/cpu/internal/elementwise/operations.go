@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir/scalar"
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
@@ -50,6 +49,8 @@ var functions = []struct {
 	{scalar.OpCeil, kernel.FusedCeil, kernel.Ceil, bound{}},
 	{scalar.OpRound, kernel.FusedRound, kernel.Round, bound{}},
 	{scalar.OpFloat32, record.NoStep, copied, bound{}},
+	{scalar.OpFloat16, kernel.FusedFloat16, kernel.Float16, bound{}},
+	{scalar.OpBFloat16, kernel.FusedBFloat16, kernel.BFloat16, bound{}},
 	{scalar.OpRelu, kernel.FusedRelu, kernel.Relu, bound{}},
 	{scalar.OpSigmoid, kernel.FusedSigmoid, kernel.Sigmoid, bound{5, 0}},
 	{scalar.OpHardSwish, kernel.FusedHardSwish, kernel.HardSwish, bound{3, 6e-8}},
@@ -92,8 +93,6 @@ var in64 = []oneIn64{
 	{scalar.OpAsin, math.Asin}, {scalar.OpAcos, math.Acos}, {scalar.OpAtan, math.Atan},
 	{scalar.OpSinh, math.Sinh}, {scalar.OpCosh, math.Cosh},
 	{scalar.OpAsinh, math.Asinh}, {scalar.OpAcosh, math.Acosh}, {scalar.OpAtanh, math.Atanh},
-	{scalar.OpFloat16, func(x float64) float64 { return float64(tensor.ToF16(x).Float32()) }},
-	{scalar.OpBFloat16, func(x float64) float64 { return float64(tensor.ToBF16(x).Float32()) }},
 	{scalar.OpSign, sign},
 }
 
@@ -127,7 +126,7 @@ var pairs = []struct {
 	op scalar.Op
 	f  func(a, b float64) float64
 }{
-	{scalar.OpMod, math.Mod}, {scalar.OpPow, math.Pow},
+	{scalar.OpMod, math.Mod}, {scalar.OpPow, power},
 	{scalar.OpLess, func(a, b float64) float64 { return truth(a < b) }},
 	{scalar.OpLessEqual, func(a, b float64) float64 { return truth(a <= b) }},
 	{scalar.OpEqual, func(a, b float64) float64 { return truth(a == b) }},
@@ -143,6 +142,8 @@ var pairs = []struct {
 var powers = map[float64]*operation{
 	1:   function(record.NoStep, copied, bound{}),
 	2:   function(kernel.FusedSquare, kernel.Square, bound{0.5, 0}),
+	3:   function(record.NoStep, cube, bound{0.5, 0}),
+	4:   function(record.NoStep, fourthPower, bound{0.5, 0}),
 	0.5: function(record.NoStep, powerOfHalf, bound{0.5, 0}),
 }
 

@@ -54,7 +54,7 @@ func (k *Kinds) Find(s *lowering.Step) {
 		k.Tensor = made(s, r.Tensor.Constant, r.Tensor.Make)
 	}
 	if e := k.Element; e != nil && e.Tensor != nil {
-		k.Tensor = firstOf(k.Tensor, e.Tensor(s))
+		k.Tensor = FirstOf(k.Tensor, e.Tensor(s))
 	}
 }
 

@@ -57,8 +57,8 @@ type Workspace struct {
 
 func (w *Workspace) Stopped() bool { return w.Halted() }
 
-// firstOf makes the first kernel that fits.
-func firstOf(a, b TensorMaker) TensorMaker {
+// FirstOf makes the first kernel that fits.
+func FirstOf(a, b TensorMaker) TensorMaker {
 	switch {
 	case a == nil:
 		return b
@@ -77,7 +77,7 @@ func firstOf(a, b TensorMaker) TensorMaker {
 
 // either makes kernels of two sorts, of which the first that fits runs.
 func Either(a, b func(s *lowering.Step) TensorMaker) func(s *lowering.Step) TensorMaker {
-	return func(s *lowering.Step) TensorMaker { return firstOf(a(s), b(s)) }
+	return func(s *lowering.Step) TensorMaker { return FirstOf(a(s), b(s)) }
 }
 
 // shapedMaker makes the kernel for shapes (in: nil where absent), or gives nil where they do not fit.

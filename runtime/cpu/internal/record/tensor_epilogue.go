@@ -1,7 +1,6 @@
 package record
 
 import (
-	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -78,11 +77,4 @@ func (op *EpilogueOp) join(y, other []float32) {
 	} else {
 		op.F.Rows(y, y, other)
 	}
-}
-
-// EpilogueBlock returns the number of results per channel between two calls of Apply, so that those of all channels
-// stay in the first-level cache. It is a multiple of kernel.PanelWidth.
-func EpilogueBlock(channels int) int {
-	const numbers = 1 << 12
-	return max(1, numbers/max(1, channels)/kernel.PanelWidth) * kernel.PanelWidth
 }

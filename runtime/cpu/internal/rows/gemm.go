@@ -5,13 +5,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() {
-	record.Register(record.Record{Op: "Gemm", Row: record.RowKind{Make: rowGemm, Constant: []int{1, 2}},
-		Flops: ProductFlops, Strict: true})
-}
-
-// rowGemm computes x W or x Wᵀ, plus a constant vector.
-func rowGemm(s *lowering.Step) record.RowMaker {
+// RowGemm computes x W or x Wᵀ, plus a constant vector.
+func RowGemm(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
 	w, c := s.Constant(1), s.Constant(2)
 	if len(s.ConstShape(1)) != 2 || a.Bool("transA", false) {

@@ -14,33 +14,50 @@ func init() {
 	)
 }
 
-// argPass finds the index of the greatest or the least number along the middle one of three axes: the first of equal
+// argPass finds the index of the greatest or the least element along the middle one of three axes: the first of equal
 // ones, or the last, and the first NaN if there is one.
-type argPass struct {
+type argPass[T reduced] struct {
 	n, inner    int
 	least, last bool
-	x           []float32
+	x           []T
 	y           []int64
 }
 
 func argExtremeKernel(least bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
-		if !s.Float32Input(0) {
+		if s.Absent(0) {
 			return nil
 		}
-		return func(d *lowering.Binding) *record.TensorKernel { return newArgExtreme(d, s, least) }
+		return func(d *lowering.Binding) *record.TensorKernel {
+			switch dtype := d.DType(s.In[0]); {
+			case !d.Typed(s, 0, dtype):
+			case dtype == tensor.Float32:
+				return newArgExtreme[float32](d, s, least)
+			case dtype == tensor.Float64:
+				return newArgExtreme[float64](d, s, least)
+			case dtype == tensor.Int32:
+				return newArgExtreme[int32](d, s, least)
+			case dtype == tensor.Int64:
+				return newArgExtreme[int64](d, s, least)
+			case dtype == tensor.Int8:
+				return newArgExtreme[int8](d, s, least)
+			case dtype == tensor.Uint8:
+				return newArgExtreme[uint8](d, s, least)
+			}
+			return nil
+		}
 	}
 }
 
-func newArgExtreme(d *lowering.Binding, s *lowering.Step, least bool) *record.TensorKernel {
+func newArgExtreme[T reduced](d *lowering.Binding, s *lowering.Step, least bool) *record.TensorKernel {
 	shape := d.ShapeOf(s, 0)
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(shape))
 	if shape == nil || err != nil || shape[axis] == 0 || !d.Gives(s, 0, tensor.Int64) {
 		return nil // refused when it is evaluated
 	}
 	outer, inner := lowering.Runs(shape, axis)
-	p := &argPass{n: shape[axis], inner: inner, least: least, last: s.Node.Attrs.Bool("select_last_index", false)}
-	x, y := lowering.Input[float32](d, s, 0), lowering.Output[int64](d, s, 0)
+	p := &argPass[T]{n: shape[axis], inner: inner, least: least, last: s.Node.Attrs.Bool("select_last_index", false)}
+	x, y := lowering.Input[T](d, s, 0), lowering.Output[int64](d, s, 0)
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 		f := e.Frame()
 		p.x, p.y = x.In(f), y.In(f)
@@ -48,18 +65,54 @@ func newArgExtreme(d *lowering.Binding, s *lowering.Step, least bool) *record.Te
 	}}
 }
 
-func (p *argPass) Do(w *record.Workspace, k int) {
-	for i := range p.inner {
-		row, at := p.x[k*p.n*p.inner+i:], 0
-		best := row[0]
+func (p *argPass[T]) Do(w *record.Workspace, k int) {
+	x, y := p.x[k*p.n*p.inner:(k+1)*p.n*p.inner], p.y[k*p.inner:(k+1)*p.inner]
+	if p.inner == 1 {
+		best, at := x[0], 0
 		for lo, hi := range ops.Parts(w.Steps, p.n) { // the first element changes nothing
-			for j := lo; j < hi; j++ {
-				x := row[j*p.inner]
-				if x > best && !p.least || x < best && p.least || p.last && x == best || x != x && best == best {
-					best, at = x, j
+			if p.last || best != best {
+				for j, x := range x[lo:hi] {
+					if p.better(x, best) {
+						best, at = x, lo+j
+					}
+				}
+				continue
+			}
+			if p.least {
+				for j, x := range x[lo:hi] {
+					if x < best || x != x && best == best {
+						best, at = x, lo+j
+					}
+				}
+				continue
+			}
+			for j, x := range x[lo:hi] {
+				if x > best || x != x && best == best {
+					best, at = x, lo+j
 				}
 			}
 		}
-		p.y[k*p.inner+i] = int64(at)
+		y[0] = int64(at)
+		return
 	}
+	var best [reduceWidth]T
+	for lo := 0; lo < p.inner; lo += reduceWidth {
+		y := y[lo:min(lo+reduceWidth, p.inner)]
+		w.Steps.Step(len(y))
+		copy(best[:len(y)], x[lo:])
+		clear(y)
+		for j := 1; j < p.n; j++ {
+			w.Steps.Step(len(y))
+			for i, x := range x[j*p.inner+lo:][:len(y)] {
+				if p.better(x, best[i]) {
+					best[i], y[i] = x, int64(j)
+				}
+			}
+		}
+	}
+}
+
+// better reports whether x replaces what is before it.
+func (p *argPass[T]) better(x, best T) bool {
+	return x > best && !p.least || x < best && p.least || p.last && x == best || x != x && best == best
 }

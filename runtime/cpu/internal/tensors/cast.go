@@ -13,15 +13,36 @@ import (
 
 func init() { record.Register(record.Record{Op: "Cast", Tensor: record.TensorKind{Make: castKernel}}) }
 
-// castKernel casts bools and integers to float32. Other casts have rounding rules that differ from the machine's.
+// castKernel casts numbers of up to 64 bits and bools to each other, as far as models do. Other casts are rare, or have
+// rounding rules that differ from the machine's.
 func castKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
-		if !d.Gives(s, 0, tensor.Float32) || d.ShapeOf(s, 0) == nil ||
-			!slices.Equal(d.ShapeOf(s, 0), d.Shape(s.Out[0])) {
+		if s.Out[0] == nil || d.ShapeOf(s, 0) == nil || !slices.Equal(d.ShapeOf(s, 0), d.Shape(s.Out[0])) {
 			return nil
+		}
+		if d.Typed(s, 0, tensor.Float32) {
+			switch d.DType(s.Out[0]) {
+			case tensor.Float16:
+				return halfKernel(lowering.Input[float32](d, s, 0), lowering.Output[tensor.F16](d, s, 0),
+					func(y []tensor.F16, x []float32) { kernel.NarrowF16(reinterpret[uint16](y), x) })
+			case tensor.BFloat16:
+				return halfKernel(lowering.Input[float32](d, s, 0), lowering.Output[tensor.BF16](d, s, 0),
+					func(y []tensor.BF16, x []float32) { kernel.NarrowBF16(reinterpret[uint16](y), x) })
+			}
+		}
+		if !d.Gives(s, 0, tensor.Float32) {
+			return castNumbers(d, s)
+		}
+		switch d.DType(s.In[0]) {
+		case tensor.Float16:
+			return halfKernel(lowering.Input[tensor.F16](d, s, 0), lowering.Output[float32](d, s, 0),
+				func(y []float32, x []tensor.F16) { kernel.WidenF16(y, reinterpret[uint16](x)) })
+		case tensor.BFloat16:
+			return halfKernel(lowering.Input[tensor.BF16](d, s, 0), lowering.Output[float32](d, s, 0),
+				func(y []float32, x []tensor.BF16) { kernel.WidenBF16(y, reinterpret[uint16](x)) })
 		}
 		in, y := s.In[0], lowering.Output[float32](d, s, 0)
 		var run func(c *ir.EvalCtx, f *lowering.Frame)
@@ -57,11 +78,34 @@ func castKernel(s *lowering.Step) record.TensorMaker {
 				}
 			}
 		default:
-			return nil
+			return castNumbers(d, s)
 		}
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			run(e.Steps(), e.Frame())
 			return nil
 		}}
 	}
+}
+
+// halfPass casts blocks of numbers.
+type halfPass[X, Y tensor.Elem] struct {
+	x   []X
+	y   []Y
+	run func(y []Y, x []X)
+}
+
+func halfKernel[X, Y tensor.Elem](x lowering.Slot[X], y lowering.Slot[Y], run func(y []Y, x []X)) *record.TensorKernel {
+	p := &halfPass[X, Y]{run: run}
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		f := e.Frame()
+		p.x, p.y = x.In(f), y.In(f)
+		return e.Parallel(p, (len(p.x)+itemNumbers-1)/itemNumbers)
+	}}
+}
+
+func (p *halfPass[X, Y]) Do(w *record.Workspace, item int) {
+	lo := item * itemNumbers
+	hi := min(lo+itemNumbers, len(p.x))
+	w.Steps.Step((hi - lo) / 4)
+	p.run(p.y[lo:hi], p.x[lo:hi])
 }

@@ -40,6 +40,12 @@ func newComparison(d *lowering.Binding, s *lowering.Step, want int) *record.Tens
 		return nil
 	}
 	switch dtype {
+	case tensor.Bool: // of which there is Equal alone
+		return elementKernel(d, s, compareRow[uint8](want))
+	case tensor.Int8:
+		return elementKernel(d, s, compareRow[int8](want))
+	case tensor.Uint8:
+		return elementKernel(d, s, compareRow[uint8](want))
 	case tensor.Float32:
 		return elementKernel(d, s, compareRow[float32](want))
 	case tensor.Float64:
@@ -60,6 +66,38 @@ func compareRow[T cmp.Ordered](want int) elementRow {
 		unit := p.b.Unit
 		test := func(a, b T) bool { return lt && a < b || eq && a == b || gt && a > b }
 		switch {
+		case unit[0] && unit[1] && want == below:
+			for i, s := range b[:len(y)] {
+				y[i] = a[i] < s
+			}
+		case unit[0] && unit[1] && want == above:
+			for i, s := range b[:len(y)] {
+				y[i] = a[i] > s
+			}
+		case unit[0] && unit[1] && want == equal:
+			for i, s := range b[:len(y)] {
+				y[i] = a[i] == s
+			}
+		case unit[0] && unit[1] && want == below|equal:
+			for i, s := range b[:len(y)] {
+				y[i] = a[i] <= s
+			}
+		case unit[0] && unit[1] && want == above|equal:
+			for i, s := range b[:len(y)] {
+				y[i] = a[i] >= s
+			}
+		case unit[0] && want == below:
+			for i, s := range a[:len(y)] {
+				y[i] = s < b[0]
+			}
+		case unit[0] && want == above:
+			for i, s := range a[:len(y)] {
+				y[i] = s > b[0]
+			}
+		case unit[0] && want == equal:
+			for i, s := range a[:len(y)] {
+				y[i] = s == b[0]
+			}
 		case unit[0] && unit[1]:
 			for i := range y {
 				y[i] = test(a[i], b[i])

@@ -1,6 +1,7 @@
 package tensors
 
 import (
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -8,7 +9,51 @@ import (
 
 func init() {
 	record.Register(record.Record{Op: "Concat",
-		Tensor: record.TensorKind{Make: record.Shaped(concatKernel), Float32: true}})
+		Tensor: record.TensorKind{Make: record.Either(record.Shaped(concatKernel), concatBytes)}})
+}
+
+// concatBytes concatenates tensors of any type whose elements are whole bytes.
+func concatBytes(s *lowering.Step) record.TensorMaker {
+	at := s.Node.Attrs.Int("axis", 0)
+	return func(d *lowering.Binding) *record.TensorKernel {
+		if s.Out[0] == nil || d.Shape(s.Out[0]) == nil {
+			return nil
+		}
+		out, dtype := d.Shape(s.Out[0]), d.DType(s.Out[0])
+		axis, err := ops.Axis(at, len(out))
+		if err != nil || dtype == tensor.String || dtype == tensor.Invalid || dtype.Bits()%8 != 0 {
+			return nil
+		}
+		var shapes [][]int
+		for i := range s.In {
+			if s.Absent(i) || !d.Typed(s, i, dtype) || d.ShapeOf(s, i) == nil {
+				return nil
+			}
+			shapes = append(shapes, d.ShapeOf(s, i))
+		}
+		if !joins(shapes, out, axis) {
+			return nil // refused when it is evaluated
+		}
+		outer, inner := lowering.Runs(out, axis)
+		var parts []lowering.Bytes
+		for _, v := range s.In {
+			parts = append(parts, lowering.BytesOf(d, v))
+		}
+		size := inner * dtype.Bits() / 8
+		result := lowering.BytesOf(d, s.Out[0])
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			f := e.Frame()
+			y, row := result.In(f), out[axis]*size
+			for i, part := range parts {
+				x, n := part.In(f), shapes[i][axis]*size
+				for r := range outer {
+					ops.Put(e.Steps(), y[r*row:r*row+n], x[r*n:(r+1)*n])
+				}
+				y = y[min(n, len(y)):]
+			}
+			return nil
+		}}
+	}
 }
 
 // concatKernel concatenates tensors along an axis.
@@ -48,8 +93,8 @@ func concatKernel(s *lowering.Step) record.ShapedMaker {
 	}
 }
 
-// joins reports whether tensors of the shapes in make one of the shape out, one after the other along an axis. Types with
-// open dimensions do not tell.
+// joins reports whether tensors of the shapes in make one of the shape out, one after the other along an axis. Types
+// with open dimensions do not tell.
 func joins(in [][]int, out []int, axis int) bool {
 	total := 0
 	for _, shape := range in {

@@ -1,7 +1,6 @@
 package tensors
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -26,8 +25,11 @@ type filters struct {
 	m, cg, kh, kw   int // kh: taps of all axes but the last
 	group           int
 	onceRows, onceP sync.Once
+	onceF, onceT    sync.Once
 	rows            []float32        // (M, K) or, with a bias, (M, K+1)
+	tiles           []float32        // the same, packed per group
 	packed          []*kernel.Packed // per group
+	factors         []float32        // see asFactors
 }
 
 // k returns the number of weights of a filter.
@@ -41,7 +43,7 @@ func (f *filters) width() int {
 	return f.k()
 }
 
-func (f *filters) asRows() []float32 {
+func (f *filters) asRows() {
 	f.onceRows.Do(func() {
 		if f.rows = f.w; f.bias == nil {
 			return
@@ -53,7 +55,26 @@ func (f *filters) asRows() []float32 {
 			f.rows[i*(k+1)+k] = f.bias[i]
 		}
 	})
-	return f.rows
+}
+
+// asTiles packs the rows of each group, a tile at a time, so that there is no second copy of all.
+func (f *filters) asTiles() {
+	f.onceT.Do(func() {
+		k, width, mg := f.k(), f.width(), f.m/f.group
+		f.tiles = make([]float32, f.m*width)
+		rows := make([]float32, tileRows*width)
+		for from := 0; from < f.m; {
+			n := min(tileRows, mg-from%mg)
+			for i := range n {
+				copy(rows[i*width:], f.w[(from+i)*k:(from+i+1)*k])
+				if f.bias != nil {
+					rows[i*width+k] = f.bias[from+i]
+				}
+			}
+			kernel.Tiles(f.tiles[from*width:], rows, width, n, width)
+			from += n
+		}
+	})
 }
 
 func (f *filters) asPacked() []*kernel.Packed {
@@ -107,10 +128,13 @@ func convKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		c := conv2d{filters: f, PlanarWindow: p, in: lowering.Input[float32](d, s, 0)}
-		switch {
-		case f.cg == 1 && f.group > 1:
+		if f.cg == 1 && f.group > 1 {
 			return c.depthwise()
-		case c.framed():
+		}
+		if p := c.newWinograd(); p != nil {
+			return p.kernel()
+		}
+		if c.framed() {
 			return c.frames()
 		}
 		return c.panels()
@@ -119,19 +143,6 @@ func convKernel(s *lowering.Step) record.TensorMaker {
 
 // pads reports whether the input must be copied to a padded one.
 func (c *conv2d) pads() bool { return c.Hp != c.H || c.Wp != c.Wd }
-
-// weightOffsets returns the positions of the inputs of a filter's weights in the padded input of a group.
-func (c *conv2d) weightOffsets() kernel.Offsets {
-	off := make([]int32, 0, c.k())
-	for ch := range c.cg {
-		for i := range c.kh {
-			for j := range c.kw {
-				off = append(off, int32((ch*c.Hp+i*c.Dh)*c.Wp+j*c.Dw))
-			}
-		}
-	}
-	return kernel.NewOffsets(off)
-}
 
 // start sets the buffers of a run, and pads the input if necessary.
 func (c *conv2d) start(e record.Execution, call record.Call) error {
@@ -184,67 +195,6 @@ func (c *conv2d) padBytes() int {
 // convItemFlops is the approximate work of a work item.
 const convItemFlops = 1 << 21
 
-// panels is the form for most shapes: filters times panels of positions.
-func (c conv2d) panels() *record.TensorKernel {
-	c.offsets = c.weightOffsets()
-	all := (c.Oh*c.Ow + kernel.PanelWidth - 1) / kernel.PanelWidth
-	flops := 2 * c.k() * kernel.PanelWidth * (c.m / c.group)
-	per := min(all, max(1, convItemFlops/flops))
-	c.places, c.parts = per*kernel.PanelWidth, (all+per-1)/per
-	run := (*panelPass)(&c)
-	return &record.TensorKernel{Fuses: true, Temp: c.padBytes(), Scratch: kernel.PanelWidth * c.width(),
-		Run: func(e record.Execution, call record.Call) error {
-			if err := c.start(e, call); err != nil {
-				return err
-			}
-			c.asRows()
-			return e.Parallel(run, c.N*c.group*c.parts)
-		}}
-}
-
-// panelPass computes some panels of one sample and group.
-type panelPass conv2d
-
-func (p *panelPass) Do(w *record.Workspace, k int) {
-	part, g, n := k%p.parts, k/p.parts%p.group, k/p.parts/p.group
-	mg, width, size := p.m/p.group, (*conv2d)(p).filters.width(), p.Oh*p.Ow
-	src := p.padded[(n*p.C+g*p.cg)*p.Hp*p.Wp : (n*p.C+(g+1)*p.cg)*p.Hp*p.Wp]
-	rows := p.rows[g*mg*width : (g+1)*mg*width]
-	y := p.y[(n*p.m+g*mg)*size : (n*p.m+(g+1)*mg)*size]
-	panel := w.Scratch[:kernel.PanelWidth*width]
-	if p.bias != nil {
-		ones := panel[kernel.PanelWidth*(width-1):]
-		for i := range ones {
-			ones[i] = 1
-		}
-	}
-	var index [kernel.PanelWidth]int32
-	begin, end, ready := part*p.places, min(size, (part+1)*p.places), record.EpilogueBlock(mg)
-	for from := begin; from < end; from += kernel.PanelWidth {
-		count := min(kernel.PanelWidth, size-from)
-		r, col := from/p.Ow, from%p.Ow
-		contiguous := count == kernel.PanelWidth && p.Sw == 1 &&
-			(col+kernel.PanelWidth <= p.Ow || p.Wp == p.Ow && p.Sh == 1)
-		for j := range index {
-			if j < count {
-				index[j] = int32(r*p.Sh*p.Wp + col*p.Sw)
-			} else {
-				index[j] = index[count-1]
-			}
-			if col++; col == p.Ow {
-				r, col = r+1, 0
-			}
-		}
-		kernel.Panel(panel, src, p.offsets, &index, contiguous)
-		kernel.PanelProduct(y[from:], size, rows, width, mg, width, panel, count)
-		if next := from + count; next == end || next-begin >= ready {
-			p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m+g*mg)*size + begin, Channel: g * mg, Rows: mg,
-				N: next - begin, Stride: size})
-			begin = next
-		}
-	}
-}
-
 // framed reports whether the form frames is faster: if there are few positions, or if the inputs of a position are
 // contiguous.
 func (c *conv2d) framed() bool {
@@ -265,8 +215,14 @@ func (c *conv2d) framed() bool {
 		full += max(rest, latency)
 	}
 	byFrames := (mg+kernel.PanelWidth-1)/kernel.PanelWidth*full + frame*places
-	return places <= 96 && byFrames < byPanels
+	return places <= fewPlaces && byFrames < byPanels
 }
+
+// fewPlaces is the largest number of positions that are few.
+const fewPlaces = 96
+
+// contiguousFrames reports whether the inputs of a position are contiguous.
+func (c *conv2d) contiguousFrames() bool { return c.cg == 1 && c.kh == 1 && c.Dw == 1 && c.Oh == 1 }
 
 // maxFrames is the largest number of positions of a work item.
 const maxFrames = 48
@@ -274,6 +230,9 @@ const maxFrames = 48
 // frames is the form for few positions: each is a row of K numbers, times the packed filters.
 func (c conv2d) frames() *record.TensorKernel {
 	size := c.Oh * c.Ow
+	if size <= fewPlaces && !c.contiguousFrames() {
+		return c.fewFrames()
+	}
 	c.places = min(size, maxFrames)
 	c.parts = (size + c.places - 1) / c.places
 	run := (*framePass)(&c)
@@ -301,12 +260,12 @@ func (p *framePass) Do(w *record.Workspace, k int) {
 		bias = p.bias[g*mg : (g+1)*mg]
 	}
 	x, ldx := w.Scratch[:count*width], width
-	if p.cg == 1 && p.kh == 1 && p.Dw == 1 && p.Oh == 1 {
-		x, ldx = src[from*p.Sw:], p.Sw // frames are contiguous in the input
+	if (*conv2d)(p).contiguousFrames() {
+		x, ldx = src[from*p.Sw:], p.Sw
 	} else {
 		for i := range count {
 			r, col := (from+i)/p.Ow, (from+i)%p.Ow
-			p.frame(x[i*width:(i+1)*width], src[r*p.Sh*p.Wp+col*p.Sw:])
+			(*conv2d)(p).frame(x[i*width:(i+1)*width], src[r*p.Sh*p.Wp+col*p.Sw:], p.cg)
 		}
 	}
 	y := p.y[(n*p.m+g*mg)*size : (n*p.m+(g+1)*mg)*size]
@@ -326,9 +285,9 @@ func (p *framePass) Do(w *record.Workspace, k int) {
 	p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m+g*mg)*size + from, Channel: g * mg, Rows: mg, N: count, Stride: size})
 }
 
-// frame copies the inputs of one position.
-func (p *framePass) frame(dst, src []float32) {
-	for ch := range p.cg {
+// frame copies the inputs of one position, of some channels.
+func (p *conv2d) frame(dst, src []float32, channels int) {
+	for ch := range channels {
 		for i := range p.kh {
 			row := src[(ch*p.Hp+i*p.Dh)*p.Wp:]
 			to := dst[:p.kw]
@@ -344,101 +303,6 @@ func (p *framePass) frame(dst, src []float32) {
 				}
 			default:
 				copy(to, row)
-			}
-		}
-	}
-}
-
-// depthwise is the form for groups of one input channel: each output channel is a sum of shifted copies of an input.
-// The input is separated into the phases of the strides, so that the inputs of a weight are contiguous. Rows are
-// contiguous, too, so that short ones form a long one; the outputs between rows are dropped.
-func (c conv2d) depthwise() *record.TensorKernel {
-	d := &depthPass{conv2d: c}
-	d.pw, d.ph = (c.Wp+c.Sw-1)/c.Sw, (c.Hp+c.Sh-1)/c.Sh
-	d.plane = d.pw * d.ph
-	off := make([]int32, 0, c.k())
-	for i := range c.kh {
-		for j := range c.kw {
-			y, x := i*c.Dh, j*c.Dw
-			off = append(off, int32(((y%c.Sh)*c.Sw+x%c.Sw)*d.plane+y/c.Sh*d.pw+x/c.Sw))
-		}
-	}
-	d.offsets = kernel.NewOffsets(off)
-	const vector = 8
-	d.span = ((c.Oh-1)*d.pw + c.Ow + vector - 1) / vector * vector
-	d.phases = c.Sh*c.Sw*d.plane + 2*vector + d.pw // slack: numbers that are read beyond the last position
-	d.phases = max(d.phases, int(slices.Max(off))+d.span)
-	d.places = max(1, min(c.m, convItemFlops/8/max(1, d.span*c.k())))
-	d.parts = (c.m + d.places - 1) / d.places
-	return &record.TensorKernel{Fuses: true, Scratch: d.phases + d.span,
-		Run: func(e record.Execution, call record.Call) error {
-			f := e.Frame()
-			d.e, d.x, d.y, d.after = e, d.in.In(f), call.Result.In(f), call.Epilogue
-			return e.Parallel(d, d.N*d.parts)
-		}}
-}
-
-type depthPass struct {
-	conv2d
-	pw, ph, plane int // width, height and size of one phase
-	phases        int // size of all phases
-	span          int // size of an output channel, with rows pw apart
-}
-
-func (p *depthPass) Do(w *record.Workspace, k int) {
-	n, from := k/p.parts, k%p.parts*p.places
-	in, out := w.Scratch[:p.phases], w.Scratch[p.phases:p.phases+p.span]
-	taps, mg, size := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow
-	left := 0 // further output channels of the same input channel
-	for m := from; m < min(p.m, from+p.places); m++ {
-		if left == 0 {
-			ch := m / mg
-			left = (ch+1)*mg - m
-			p.split(in, p.x[(n*p.C+ch)*p.H*p.Wd:(n*p.C+ch+1)*p.H*p.Wd])
-		}
-		left--
-		var bias float32
-		if p.bias != nil {
-			bias = p.bias[m]
-		}
-		kernel.Taps(out, in, p.offsets, p.w[m*taps:(m+1)*taps], bias)
-		at := (n*p.m + m) * size
-		y := p.y[at : at+size]
-		for r := 0; len(y) > 0; r += p.pw {
-			y = y[copy(y[:p.Ow], out[r:]):]
-		}
-		if p.after != nil {
-			p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: 1, N: size, Stride: size})
-		}
-	}
-}
-
-// split pads a channel and separates it into its phases.
-func (p *depthPass) split(dst, src []float32) {
-	if p.Sh == 1 && p.Sw == 1 {
-		pad(dst[:p.plane], src, p.H, p.Wd, p.Wp, p.Top, p.Left)
-		clear(dst[p.plane:])
-		return
-	}
-	clear(dst)
-	for r := range p.H {
-		y := r + p.Top
-		row := src[r*p.Wd : (r+1)*p.Wd]
-		if p.Sw == 2 {
-			at := dst[y%p.Sh*2*p.plane+y/p.Sh*p.pw:]
-			even, odd := at[p.Left%2*p.plane+p.Left/2:], at[(p.Left+1)%2*p.plane+(p.Left+1)/2:]
-			kernel.Part(even[:p.Wd/2], odd[:p.Wd/2], row)
-			if p.Wd%2 == 1 {
-				even[p.Wd/2] = row[p.Wd-1]
-			}
-			continue
-		}
-		for phase := range p.Sw {
-			// The first column of this phase, with the pad.
-			first := ((phase-p.Left)%p.Sw + p.Sw) % p.Sw
-			to := dst[((y%p.Sh)*p.Sw+phase)*p.plane+y/p.Sh*p.pw+(first+p.Left)/p.Sw:]
-			for i, j := 0, first; j < len(row); i, j = i+1, j+p.Sw {
-				to[i] = row[j]
 			}
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Products of matrices of bytes: MatMulInteger and QLinearMatMul. Sums are exact, and what follows them is rounded as the
+// Products of matrices of bytes: MatMulInteger, QLinearMatMul and QGemm. Sums are exact, and what follows them is rounded as the
 // operators' bodies round it, so the answers are theirs, bit by bit.
 func init() {
 	record.Register(
 		record.Record{Op: "MatMulInteger", Tensor: record.TensorKind{Make: matMulIntegerKernel}},
 		record.Record{Op: "QLinearMatMul", Tensor: record.TensorKind{Make: qlinearMatMulKernel}},
+		record.Record{Op: "com.microsoft.QGemm", Tensor: record.TensorKind{Make: qgemmKernel}},
 	)
 }
 
@@ -39,9 +40,12 @@ type integerProduct struct {
 	blockA, blockB int          // words of scratch
 }
 
-// requantization turns sums into bytes: as float32 numbers times scales, one or one per column, rounded.
+// requantization turns sums into bytes: with a bias, as float32 numbers times scales, one or one per column, divided by
+// the unit, rounded.
 type requantization struct {
+	bias  []int32 // per column, or nil
 	scale []float32
+	unit  float32
 	zero  int
 }
 
@@ -58,9 +62,35 @@ func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
 		!s.Float32Input(4) || !s.Float32Input(6) || !record.ByteTyped(s, 7) {
 		return nil
 	}
-	r := &requantization{zero: int(zero[0])}
+	r := &requantization{unit: 1, zero: int(zero[0])}
 	for _, v := range b {
 		r.scale = append(r.scale, float32(a[0]*v)/y[0])
+	}
+	return integerProductOf(s, 0, 3, 2, 5, r)
+}
+
+// qgemmKernel serves the form that passes make: no transposes, no factor, and a quantized result.
+func qgemmKernel(s *lowering.Step) record.TensorMaker {
+	if len(s.In) != 9 || s.Absent(8) || ops.Int(s.Node, "transA") != 0 || ops.Int(s.Node, "transB") != 0 ||
+		ops.Float(s.Node, "alpha") != 1 {
+		return nil
+	}
+	a, b, y, zero := s.Constant(1), s.Constant(4), s.Constant(7), s.Constant64(8)
+	if len(a) != 1 || len(b) == 0 || len(y) != 1 || len(zero) != 1 || len(s.ConstShape(1)) > 1 ||
+		len(s.ConstShape(4)) > 1 || len(s.ConstShape(7)) > 1 || len(s.ConstShape(8)) > 1 || !record.ByteTyped(s, 8) ||
+		record.RankOf(s, 0) != 2 || record.RankOf(s, 3) != 2 {
+		return nil
+	}
+	r := &requantization{unit: y[0], zero: int(zero[0])}
+	for _, v := range b {
+		r.scale = append(r.scale, a[0]*v)
+	}
+	if !s.Absent(6) {
+		c := s.In[6].Const
+		if c == nil || c.Rank() != 1 || c.DType() != tensor.Int32 || s.In[3].Const == nil || c.Dim(0) != s.In[3].Const.Dim(1) {
+			return nil
+		}
+		r.bias = tensor.Data[int32](c)
 	}
 	return integerProductOf(s, 0, 3, 2, 5, r)
 }
@@ -216,6 +246,11 @@ func (p *integerProduct) gather(panel []int16, b []byte, from, n int) {
 
 // row makes bytes of sums; the first one is of column left. The sums are overwritten.
 func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
+	if r.bias != nil {
+		for i, b := range r.bias[left : left+len(sums)] {
+			sums[i] += b
+		}
+	}
 	f := float32sOf(sums)
 	kernel.FloatsOfInts(f, sums)
 	if len(r.scale) == 1 {
@@ -223,7 +258,7 @@ func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
 	} else {
 		kernel.Mul(f, f, r.scale[left:left+len(f)])
 	}
-	kernel.QuantizeBytes(y, f, 1, r.zero)
+	kernel.QuantizeBytes(y, f, r.unit, r.zero)
 }
 
 // byteSlot is where a tensor of type int8 or uint8 lies. The zero byteSlot is that of an absent one.

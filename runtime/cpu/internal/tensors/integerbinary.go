@@ -6,21 +6,40 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Arithmetic of integers, which wraps around. Of floating types these operators are elementwise.
+// Arithmetic of integers, which wraps around, and of float64. Of float32 these operators are elementwise.
 func init() {
 	record.Register(
-		record.Record{Op: "Add", Tensor: record.TensorKind{Make: integerBinary(addition[int32], addition[int64])}},
-		record.Record{Op: "Sum", Tensor: record.TensorKind{Make: integerBinary(addition[int32], addition[int64])}},
-		record.Record{Op: "Sub", Tensor: record.TensorKind{Make: integerBinary(func(a, b int32) int32 { return a - b },
-			func(a, b int64) int64 { return a - b })}},
-		record.Record{Op: "Mul", Tensor: record.TensorKind{Make: integerBinary(func(a, b int32) int32 { return a * b },
-			func(a, b int64) int64 { return a * b })}},
+		record.Record{Op: "Add", Tensor: record.TensorKind{Make: arithmeticKernel(adds)}},
+		record.Record{Op: "Sum", Tensor: record.TensorKind{Make: arithmeticKernel(adds)}},
+		record.Record{Op: "Sub", Tensor: record.TensorKind{Make: arithmeticKernel(subtracts)}},
+		record.Record{Op: "Mul", Tensor: record.TensorKind{Make: arithmeticKernel(multiplies)}},
+		record.Record{Op: "Div", Tensor: record.TensorKind{Make: arithmeticKernel(divides)}},
+		record.Record{Op: "Mod", Tensor: record.TensorKind{Make: modKernel}},
+		record.Record{Op: "Min", Tensor: record.TensorKind{Make: arithmeticKernel(least)}},
+		record.Record{Op: "Max", Tensor: record.TensorKind{Make: arithmeticKernel(greatest)}},
+		record.Record{Op: "BitwiseAnd", Tensor: record.TensorKind{Make: arithmeticKernel(ands)}},
+		record.Record{Op: "BitwiseOr", Tensor: record.TensorKind{Make: arithmeticKernel(ors)}},
+		record.Record{Op: "BitwiseXor", Tensor: record.TensorKind{Make: arithmeticKernel(xors)}},
 	)
 }
 
-func addition[T int32 | int64](a, b T) T { return a + b }
+type arithmetic int
 
-func integerBinary(i32 func(a, b int32) int32, i64 func(a, b int64) int64) func(s *lowering.Step) record.TensorMaker {
+const (
+	adds arithmetic = iota
+	subtracts
+	multiplies
+	divides
+	remains   // with the sign of the dividend
+	remainsAs // with the sign of the divisor
+	least
+	greatest
+	ands
+	ors
+	xors
+)
+
+func arithmeticKernel(how arithmetic) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
 			return nil
@@ -30,13 +49,126 @@ func integerBinary(i32 func(a, b int32) int32, i64 func(a, b int64) int64) func(
 			if !d.Typed(s, 0, dtype) || !d.Typed(s, 1, dtype) || !d.Gives(s, 0, dtype) {
 				return nil
 			}
-			switch dtype {
-			case tensor.Int32:
-				return elementKernel(d, s, binaryRow(i32))
-			case tensor.Int64:
-				return elementKernel(d, s, binaryRow(i64))
+			switch {
+			case dtype == tensor.Float64 && how <= divides:
+				return elementKernel(d, s, inRuns(func(y, a, b []float64) { joinFloats(how, y, a, b) }))
+			case how == divides || how == remains || how == remainsAs:
+				return divisionKernel(d, s, how)
+			case dtype == tensor.Int8:
+				return elementKernel(d, s, inRuns(func(y, a, b []int8) { joinInts(how, y, a, b) }))
+			case dtype == tensor.Int32:
+				return elementKernel(d, s, inRuns(func(y, a, b []int32) { joinInts(how, y, a, b) }))
+			case dtype == tensor.Int64:
+				return elementKernel(d, s, inRuns(func(y, a, b []int64) { joinInts(how, y, a, b) }))
+			case dtype == tensor.Uint8:
+				return elementKernel(d, s, inRuns(func(y, a, b []uint8) { joinInts(how, y, a, b) }))
 			}
 			return nil
+		}
+	}
+}
+
+func modKernel(s *lowering.Step) record.TensorMaker {
+	if len(s.In) == 0 || s.Absent(0) || s.Float32Input(0) {
+		return nil
+	}
+	if s.Node.Attrs.Bool("fmod", false) {
+		return arithmeticKernel(remains)(s)
+	}
+	return arithmeticKernel(remainsAs)(s)
+}
+
+// inRuns applies a function of operands as long as the result to a row. An operand that has one element for all is
+// repeated in the result, which then stands for it.
+func inRuns[T any](f func(y, a, b []T)) elementRow {
+	return func(p *elementPass, row rowPart) {
+		y, a, b, unit := result[T](p, row), operand[T](p, 0, row), operand[T](p, 1, row), p.b.Unit
+		repeat := func(x T) []T {
+			for i := range y {
+				y[i] = x
+			}
+			return y
+		}
+		switch {
+		case unit[0] && unit[1]:
+			f(y, a[:len(y)], b[:len(y)])
+		case unit[0]:
+			f(y, a[:len(y)], repeat(b[0]))
+		case unit[1]:
+			f(y, repeat(a[0]), b[:len(y)])
+		case len(y) > 0:
+			f(y[:1], a[:1], b[:1])
+			repeat(y[0])
+		}
+	}
+}
+
+func joinFloats[T float32 | float64](how arithmetic, y, a, b []T) {
+	a, b = a[:len(y)], b[:len(y)]
+	switch how {
+	case adds:
+		for i := range y {
+			y[i] = a[i] + b[i]
+		}
+	case subtracts:
+		for i := range y {
+			y[i] = a[i] - b[i]
+		}
+	case multiplies:
+		for i := range y {
+			y[i] = a[i] * b[i]
+		}
+	case divides:
+		for i := range y {
+			y[i] = a[i] / b[i]
+		}
+	case least:
+		for i := range y {
+			y[i] = min(a[i], b[i])
+		}
+	case greatest:
+		for i := range y {
+			y[i] = max(a[i], b[i])
+		}
+	}
+}
+
+func addition[T integers](a, b T) T { return a + b }
+
+func joinInts[T integers](how arithmetic, y, a, b []T) {
+	a, b = a[:len(y)], b[:len(y)]
+	switch how {
+	case adds:
+		for i := range y {
+			y[i] = addition(a[i], b[i])
+		}
+	case subtracts:
+		for i := range y {
+			y[i] = a[i] - b[i]
+		}
+	case multiplies:
+		for i := range y {
+			y[i] = a[i] * b[i]
+		}
+	case least:
+		for i := range y {
+			y[i] = min(a[i], b[i])
+		}
+	case greatest:
+		for i := range y {
+			y[i] = max(a[i], b[i])
+		}
+	case ands:
+		for i := range y {
+			y[i] = a[i] & b[i]
+		}
+	case ors:
+		for i := range y {
+			y[i] = a[i] | b[i]
+		}
+	case xors:
+		for i := range y {
+			y[i] = a[i] ^ b[i]
 		}
 	}
 }

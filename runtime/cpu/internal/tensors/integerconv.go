@@ -28,6 +28,7 @@ type integerConv struct {
 	kh, kw, cg, m, group int
 	weights              []int16 // per filter: its weights, an even number
 	requantize           *filterScales
+	quads                *quadWeights    // for machines that multiply four bytes at once, or nil
 	zeroIn               *lowering.Value // zero point of the input; nil for 0
 
 	// sizes of a row and a plane of one phase, of a channel, and of an output channel with gaps
@@ -36,6 +37,7 @@ type integerConv struct {
 	offsets                  kernel.Offsets // of their inputs in a group
 	chunk, chunks            int            // positions of a work item, work items per sample and group
 	panelWords, tileWords    int            // sizes in scratch, in float32
+	together                 int            // panels of quads at a time
 
 	// While it runs:
 	in     kernel.Bytes
@@ -123,6 +125,9 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 		}
 		return rows
 	}).([]int16)
+	if r != nil {
+		c.quads = c.quadWeights(s, key)
+	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		in, out := d.ShapeOf(s, x), d.Shape(s.Out[0])
 		if len(in) != len(ws) || len(out) != len(ws) {
@@ -151,7 +156,11 @@ func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Va
 			}
 		}
 	}
-	if len(off)%2 != 0 {
+	even := 2
+	if c.quads != nil {
+		even = 4
+	}
+	for len(off)%even != 0 {
 		off = append(off, off[len(off)-1]) // multiplied by a weight of 0
 	}
 	c.offsets, c.pairs = kernel.NewOffsets(off), len(off)/2
@@ -162,6 +171,10 @@ func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Va
 	per = max(1, (per+1)/2) * 2 // bytes are computed by pairs of panels
 	c.chunk, c.chunks = per*kernel.PanelWidth, (panels+per-1)/per
 	c.panelWords, c.tileWords = kernel.PanelWidth*pairs, mg*c.chunk
+	if c.quads != nil {
+		c.together = max(1, min(per, quadBlock/(kernel.PanelWidth*2*pairs)))
+		c.panelWords = c.together * kernel.PanelWidth * pairs / 2
+	}
 	size := (c.N*c.C-1)*c.channel + max(c.channel, int(slices.Max(off))-(c.cg-1)*c.channel+panels*kernel.PanelWidth)
 	if size > 1<<31-1 {
 		return nil
@@ -220,14 +233,20 @@ func fillBytes(b []byte, v byte) {
 func (c *integerConv) Do(w *record.Workspace, k int) {
 	part, g, n := k%c.chunks, k/c.chunks%c.group, k/c.chunks/c.group
 	mg, pairs := c.m/c.group, c.pairs
-	panel, tile := int16s(w.Scratch[:c.panelWords]), int32s(w.Scratch[c.panelWords:c.panelWords+c.tileWords])
+	tile := int32s(w.Scratch[c.panelWords : c.panelWords+c.tileWords])
 	line := uint8s(w.Scratch[c.panelWords+c.tileWords:])
 	src := kernel.Bytes{Data: c.padded[(n*c.C+g*c.cg)*c.channel:], Signed: c.in.Signed}
 	from := part * c.chunk
 	count := min(c.chunk, c.span-from)
-	for at := 0; at < count; at += kernel.PanelWidth {
-		kernel.PanelInt16(panel, src, c.zero, c.offsets, from+at)
-		kernel.PanelProductInt16(tile[at:], c.chunk, c.weights[g*mg*2*pairs:], 2*pairs, mg, pairs, panel, kernel.PanelWidth)
+	if c.quads != nil {
+		c.quadProducts(tile, w.Scratch[:c.panelWords], src, g, from, count)
+	} else {
+		panel := int16s(w.Scratch[:c.panelWords])
+		for at := 0; at < count; at += kernel.PanelWidth {
+			kernel.PanelInt16(panel, src, c.zero, c.offsets, from+at)
+			kernel.PanelProductInt16(tile[at:], c.chunk, c.weights[g*mg*2*pairs:], 2*pairs, mg, pairs, panel,
+				kernel.PanelWidth)
+		}
 	}
 	for i := range mg {
 		f, sums := g*mg+i, tile[i*c.chunk:i*c.chunk+count]
@@ -239,7 +258,11 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 		}
 		sums = tile[i*c.chunk : (i+1)*c.chunk] // outputs behind the last position are dropped
 		numbers := float32sOf(sums)
-		kernel.ScaleInts(numbers, sums, r.bias[f], r.scale[f])
+		bias := r.bias[f]
+		if c.quads != nil {
+			bias -= float64(c.quads.sum[f] * (c.zero + src.Unsigned()))
+		}
+		kernel.ScaleInts(numbers, sums, bias, r.scale[f])
 		kernel.QuantizeBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, numbers, 1, r.zero)
 		scatter(c.out.Data[at:at+c.Oh*c.Ow], line[:count], from, c.pw, c.Ow)
 	}

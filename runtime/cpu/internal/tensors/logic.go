@@ -1,6 +1,7 @@
 package tensors
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -10,26 +11,42 @@ import (
 
 // Operators that give bools of bools, or of numbers, element by element.
 func init() {
-	and := binaryRow(func(a, b bool) bool { return a && b })
-	or := binaryRow(func(a, b bool) bool { return a || b })
-	xor := binaryRow(func(a, b bool) bool { return a != b })
-	not := predicateRow(func(x bool) bool { return !x })
-	isNaN := predicateRow(func(x float32) bool { return x != x })
+	and := inRuns(func(y, a, b []bool) { joinTruths(ands, y, a, b) })
+	or := inRuns(func(y, a, b []bool) { joinTruths(ors, y, a, b) })
+	xor := inRuns(func(y, a, b []bool) { joinTruths(xors, y, a, b) })
+	not := elementRow(func(p *elementPass, row rowPart) {
+		y, x := result[bool](p, row), operand[bool](p, 0, row)
+		if p.b.Unit[0] {
+			notAll(y, x)
+			return
+		}
+		for i := range y {
+			y[i] = !x[0]
+		}
+	})
 	record.Register(
 		record.Record{Op: "And", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, and)}},
 		record.Record{Op: "Or", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, or)}},
 		record.Record{Op: "Xor", Tensor: record.TensorKind{Make: logicKernel(2, tensor.Bool, xor)}},
 		record.Record{Op: "Not", Tensor: record.TensorKind{Make: logicKernel(1, tensor.Bool, not)}},
-		record.Record{Op: "IsNaN", Tensor: record.TensorKind{Make: logicKernel(1, tensor.Float32, isNaN)}},
+		record.Record{Op: "IsNaN", Tensor: record.TensorKind{Make: record.Either(
+			logicKernel(1, tensor.Float32, nanRow[float32]), logicKernel(1, tensor.Float64, nanRow[float64]))}},
 		record.Record{Op: "IsInf", Tensor: record.TensorKind{Make: isInfKernel}},
 	)
 }
 
 func isInfKernel(s *lowering.Step) record.TensorMaker {
 	above, below := s.Node.Attrs.Bool("detect_positive", true), s.Node.Attrs.Bool("detect_negative", true)
-	return logicKernel(1, tensor.Float32, predicateRow(func(x float32) bool {
-		return above && x > math.MaxFloat32 || below && x < -math.MaxFloat32
-	}))(s)
+	lo, hi := math.Inf(-1), math.Inf(1)
+	lo32, hi32, lo64, hi64 := float32(lo), float32(hi), lo, hi
+	if below {
+		lo32, lo64 = -math.MaxFloat32, -math.MaxFloat64
+	}
+	if above {
+		hi32, hi64 = math.MaxFloat32, math.MaxFloat64
+	}
+	return record.Either(logicKernel(1, tensor.Float32, rangeRow(lo32, hi32)),
+		logicKernel(1, tensor.Float64, rangeRow(lo64, hi64)))(s)
 }
 
 // logicKernel reads one or two inputs of an element type under broadcasting.
@@ -47,22 +64,62 @@ func logicKernel(inputs int, dtype tensor.DType, run elementRow) func(s *lowerin
 	}
 }
 
-// binaryRow joins elements of one type.
-func binaryRow[T bool | int32 | int64](join func(a, b T) T) elementRow {
+// joinTruths joins bools, whose bytes are 0 or 1, eight at a time.
+func joinTruths(how arithmetic, y, a, b []bool) {
+	n := len(y) &^ 7
+	to, x, z := reinterpret[uint8](y), reinterpret[uint8](a[:len(y)]), reinterpret[uint8](b[:len(y)])
+	for i := 0; i < n; i += 8 {
+		v, w := binary.NativeEndian.Uint64(x[i:]), binary.NativeEndian.Uint64(z[i:])
+		switch how {
+		case ands:
+			v &= w
+		case ors:
+			v |= w
+		default:
+			v ^= w
+		}
+		binary.NativeEndian.PutUint64(to[i:], v)
+	}
+	joinInts(how, to[n:], x[n:], z[n:])
+}
+
+// notAll negates bools, eight at a time.
+func notAll(y, x []bool) {
+	to, from, i := reinterpret[uint8](y), reinterpret[uint8](x), 0
+	for ; i+8 <= len(to); i += 8 {
+		binary.NativeEndian.PutUint64(to[i:], binary.NativeEndian.Uint64(from[i:])^0x0101010101010101)
+	}
+	for ; i < len(y); i++ {
+		y[i] = !x[i]
+	}
+}
+
+// rangeRow asks of each element whether it is not among those from least to most.
+func rangeRow[T float32 | float64](least, most T) elementRow {
 	return func(p *elementPass, row rowPart) {
-		y, a, b, step := result[T](p, row), operand[T](p, 0, row), operand[T](p, 1, row), p.steps()
-		for i := range y {
-			y[i] = join(a[i*step[0]], b[i*step[1]])
+		y, x := result[bool](p, row), operand[T](p, 0, row)
+		if !p.b.Unit[0] {
+			for i := range y {
+				y[i] = x[0] < least || x[0] > most
+			}
+			return
+		}
+		for i, v := range x[:len(y)] {
+			y[i] = v < least || v > most
 		}
 	}
 }
 
-// predicateRow asks something of each element.
-func predicateRow[T bool | float32](holds func(x T) bool) elementRow {
-	return func(p *elementPass, row rowPart) {
-		y, x, step := result[bool](p, row), operand[T](p, 0, row), p.steps()
+// nanRow asks of each element whether it is NaN.
+func nanRow[T float32 | float64](p *elementPass, row rowPart) {
+	y, x := result[bool](p, row), operand[T](p, 0, row)
+	if !p.b.Unit[0] {
 		for i := range y {
-			y[i] = holds(x[i*step[0]])
+			y[i] = x[0] != x[0]
 		}
+		return
+	}
+	for i, v := range x[:len(y)] {
+		y[i] = v != v
 	}
 }

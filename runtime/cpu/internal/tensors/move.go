@@ -322,24 +322,29 @@ func move[T any](c *ir.EvalCtx, m *movement, fill T, y, x []T) {
 	last := m.from[rank-1]
 	var index [16]int
 	for len(y) > 0 {
-		c.Step(1)
 		off := 0
 		for a := range rank - 1 {
 			off += m.from[a][index[a]]
 		}
 		row := y[:len(last)]
 		y = y[len(last):]
-		switch {
-		case m.runs && off+last[0] >= 0:
-			ops.Put(c, row, x[off+last[0]:])
-		case off < -far/2:
-			ops.Fill(c, row, fill)
-		default:
-			for i, f := range ops.All(c, last) {
-				if k := off + f; k >= 0 {
-					row[i] = x[k]
-				} else {
-					row[i] = fill
+		for lo := 0; lo < len(row); lo += ir.Pace {
+			part, from := row[lo:min(len(row), lo+ir.Pace)], last[lo:]
+			c.Step(1 + len(part))
+			switch {
+			case m.runs && off+last[0] >= 0:
+				copy(part, x[off+from[0]:])
+			case off < -far/2:
+				for i := range part {
+					part[i] = fill
+				}
+			default:
+				for i := range part {
+					if k := off + from[i]; k >= 0 {
+						part[i] = x[k]
+					} else {
+						part[i] = fill
+					}
 				}
 			}
 		}
@@ -358,13 +363,15 @@ func mover(d *lowering.Binding, s *lowering.Step, m *movement, fill *tensor.Tens
 		return nil
 	}
 	var run func(c *ir.EvalCtx, m *movement, fill, y, x []byte)
-	switch d.DType(s.In[0]) {
-	case tensor.Float32, tensor.Int32:
-		run = moveAs[uint32]
-	case tensor.Float64, tensor.Int64:
-		run = moveAs[uint64]
-	case tensor.Bool, tensor.Uint8:
+	switch d.DType(s.In[0]).Bits() {
+	case 8:
 		run = moveAs[uint8]
+	case 16:
+		run = moveAs[uint16]
+	case 32:
+		run = moveAs[uint32]
+	case 64:
+		run = moveAs[uint64]
 	default:
 		return nil
 	}
@@ -381,7 +388,7 @@ func mover(d *lowering.Binding, s *lowering.Step, m *movement, fill *tensor.Tens
 }
 
 // moveAs moves elements as those of another type of their size; no filling stands for zero.
-func moveAs[T uint8 | uint32 | uint64](c *ir.EvalCtx, m *movement, fill, y, x []byte) {
+func moveAs[T uint8 | uint16 | uint32 | uint64](c *ir.EvalCtx, m *movement, fill, y, x []byte) {
 	var z T
 	if len(fill) > 0 {
 		z = reinterpret[T](fill)[0]

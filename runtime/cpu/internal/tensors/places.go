@@ -38,7 +38,7 @@ const (
 // placesKernel moves elements of any type that is held in whole bytes, to their places or from them.
 func placesKernel(named int, scatters bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
-		if s.Absent(0) || s.Absent(1) || s.Node.Attrs.Str("reduction", "none") != "none" {
+		if s.Absent(0) || s.Absent(1) {
 			return nil
 		}
 		return func(d *lowering.Binding) *record.TensorKernel { return newPlaces(d, s, named, scatters) }
@@ -75,8 +75,18 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 	if n, _ := tensor.Size(d.Shape(moved)); n != len(p.at)*run {
 		return nil
 	}
+	var join joinRuns
+	if how := a.Str("reduction", "none"); how != "none" {
+		if join = joinOf(dtype, how); join == nil {
+			return nil
+		}
+	}
 	from, to, updates := lowering.BytesOf(d, x), lowering.BytesOf(d, y), lowering.BytesOf(d, moved)
-	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+	temp := 0
+	if join != nil && dtype == tensor.Float32 {
+		temp = product(shape)
+	}
+	return &record.TensorKernel{Temp: temp, Run: func(e record.Execution, c record.Call) error {
 		f := e.Frame()
 		wide, short := index.in(f)
 		if !findPlaces(e.Steps(), p, wide) || !findPlaces(e.Steps(), p, short) {
@@ -88,6 +98,10 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 			return nil
 		}
 		ops.Put(e.Steps(), dst, src)
+		if join != nil {
+			join(e.Steps(), dst, updates.In(f), p.at, run, c.Temp)
+			return nil
+		}
 		scatterRuns(e.Steps(), dst, updates.In(f), p.at, run, tensor.ByteSize(dtype, 1))
 		return nil
 	}}

@@ -56,10 +56,14 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 		kh = int(taps[0])
 	}
 	all := average && ops.Int(s.Node, "count_include_pad") != 0
-	if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
+	bytes := !average && record.ByteTyped(s, 0)
+	if !bytes && (!d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32)) {
 		return nil
 	}
 	if len(taps) > 2 {
+		if bytes {
+			return nil
+		}
 		return newPoolND(d, s, average, all)
 	}
 	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
@@ -72,12 +76,45 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 	}
 	p := &poolPass{PlanarWindow: c, kh: kh, kw: kw, average: average, all: all}
 	p.plan(d)
+	scratch := (p.rows + 1) * p.pw * (2*p.Sw + 1)
+	if bytes {
+		return p.ofBytes(d, s, scratch, product(in), product(out))
+	}
 	slots := unaryOf(d, s)
-	return &record.TensorKernel{Scratch: (p.rows + 1) * p.pw * (2*p.Sw + 1),
+	return &record.TensorKernel{Scratch: scratch,
 		Run: func(e record.Execution, _ record.Call) error {
 			p.x, p.y = slots.in(e.Frame())
 			return e.Parallel(p, c.N*c.C)
 		}}
+}
+
+// ofBytes is the kernel for maxima of bytes, which are exact in float32. In windows that hold no element these are the
+// least number.
+func (p *poolPass) ofBytes(d *lowering.Binding, s *lowering.Step, scratch, from, to int) *record.TensorKernel {
+	x, y := byteSlotOf(d, s.In[0]), byteSlotOf(d, s.Out[0])
+	return &record.TensorKernel{Scratch: scratch, Temp: from + to, Run: func(e record.Execution, c record.Call) error {
+		f := e.Frame()
+		in, out := x.in(f), y.in(f)
+		p.x, p.y = c.Temp[:from], c.Temp[from:]
+		least := float32(0)
+		if in.Signed {
+			least = math.MinInt8
+			for i, v := range ops.All(e.Steps(), in.Data) {
+				p.x[i] = float32(int8(v))
+			}
+		} else {
+			for i, v := range ops.All(e.Steps(), in.Data) {
+				p.x[i] = float32(v)
+			}
+		}
+		if err := e.Parallel(p, p.N*p.C); err != nil {
+			return err
+		}
+		for i, v := range ops.All(e.Steps(), p.y) {
+			out.Data[i] = uint8(int32(max(v, least)))
+		}
+		return nil
+	}}
 }
 
 // plan sets the size of blocks, and the number of columns of each window that are in the input.

@@ -22,6 +22,7 @@ func init() {
 		record.Record{Op: "ReduceL1", Tensor: record.TensorKind{Make: reduceKernel(reduceL1, false)}},
 		record.Record{Op: "ReduceL2", Tensor: record.TensorKind{Make: reduceKernel(reduceL2, false)}},
 		record.Record{Op: "ReduceLogSum", Tensor: record.TensorKind{Make: reduceKernel(reduceLogSum, false)}},
+		record.Record{Op: "ReduceLogSumExp", Tensor: record.TensorKind{Make: reduceKernel(reduceLogSumExp, false)}},
 		record.Record{Op: "ReduceSumSquare", Tensor: record.TensorKind{Make: reduceKernel(reduceSquares, false)}},
 		record.Record{Op: "GlobalAveragePool", Tensor: record.TensorKind{Make: reduceKernel(reduceMean, true)}},
 		record.Record{Op: "GlobalMaxPool", Tensor: record.TensorKind{Make: reduceKernel(reduceMax, true)}},
@@ -41,6 +42,7 @@ const (
 	reduceL2
 	reduceLogSum
 	reduceSquares
+	reduceLogSumExp
 )
 
 // reducePass reduces consecutive axes: in each of outer parts, n rows of inner numbers become one.
@@ -62,7 +64,7 @@ func reduceKernel(op reduction, global bool) func(s *lowering.Step) record.Tenso
 
 func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bool) *record.TensorKernel {
 	in := d.ShapeOf(s, 0)
-	if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
+	if in == nil || s.Out[0] == nil {
 		return nil
 	}
 	rank := len(in)
@@ -98,11 +100,15 @@ func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bo
 		}
 	}
 	slices.Sort(axes)
+	consecutive := len(axes) == 0 || axes[len(axes)-1]-axes[0] == len(axes)-1
+	if !d.Typed(s, 0, tensor.Float32) || !consecutive || op == reduceLogSumExp {
+		return reduceNumbersKernel(d, s, op, axes)
+	}
+	if !d.Gives(s, 0, tensor.Float32) {
+		return nil
+	}
 	p := &reducePass{op: op, outer: 1, n: 1, inner: 1}
 	if len(axes) > 0 {
-		if axes[len(axes)-1]-axes[0] != len(axes)-1 {
-			return nil
-		}
 		for a, k := range in {
 			switch {
 			case a < axes[0]:

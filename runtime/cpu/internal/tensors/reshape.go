@@ -11,7 +11,7 @@ import (
 // Operators that change the shape alone.
 func init() {
 	streaming, tensor := record.StreamingKind{Make: streaming.StreamingCopy},
-		record.TensorKind{Make: record.Either(record.Shaped(copyKernel), moveKernel)}
+		record.TensorKind{Make: record.Either(record.Shaped(copyKernel), copyBytesKernel)}
 	record.Register(
 		record.Record{Op: "Reshape", Streaming: streaming, Tensor: tensor},
 		record.Record{Op: "Squeeze", Streaming: streaming, Tensor: tensor},
@@ -34,6 +34,29 @@ func copyKernel(s *lowering.Step) record.ShapedMaker {
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			x, y := slots.in(e.Frame())
 			ops.Put(e.Steps(), y, x)
+			return nil
+		}}
+	}
+}
+
+// copyBytesKernel is copyKernel for elements of all types of whole bytes.
+func copyBytesKernel(s *lowering.Step) record.TensorMaker {
+	if s.Absent(0) {
+		return nil
+	}
+	return func(d *lowering.Binding) *record.TensorKernel {
+		in, out := s.In[0], s.Out[0]
+		if out == nil || d.Shape(in) == nil || d.Shape(out) == nil || d.DType(in) != d.DType(out) ||
+			d.DType(in) == tensor.String || d.DType(in).Bits() < 8 {
+			return nil
+		}
+		n, _ := tensor.Size(d.Shape(in))
+		if m, _ := tensor.Size(d.Shape(out)); m != n {
+			return nil
+		}
+		x, y := lowering.BytesOf(d, in), lowering.BytesOf(d, out)
+		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+			ops.Put(e.Steps(), y.In(e.Frame()), x.In(e.Frame()))
 			return nil
 		}}
 	}

@@ -3,29 +3,27 @@ package tensors
 import (
 	"slices"
 
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	record.Register(record.Record{Op: "Split", Tensor: record.TensorKind{Make: splitKernel, Float32: true}})
+	record.Register(record.Record{Op: "Split", Tensor: record.TensorKind{Make: splitKernel}})
 }
 
-// splitKernel splits a tensor along an axis.
+// splitKernel splits a tensor, of any type that is held in whole bytes, along an axis.
 func splitKernel(s *lowering.Step) record.TensorMaker {
-	if !s.Float32Input(0) || slices.Contains(s.Node.Outputs, nil) {
+	if s.Absent(0) || slices.Contains(s.Node.Outputs, nil) {
 		return nil
 	}
 	at := s.Node.Attrs.Int("axis", 0)
 	wanted := s.Constant64(1)
 	return func(d *lowering.Binding) *record.TensorKernel {
-		in, _, ok := record.TensorShapes(d, s)
-		if !ok {
-			return nil
-		}
-		axis, err := ops.Axis(at, len(in[0]))
-		if err != nil {
+		shape, dtype := d.ShapeOf(s, 0), d.DType(s.In[0])
+		axis, err := ops.Axis(at, len(shape))
+		if err != nil || shape == nil || !cut(dtype) {
 			return nil
 		}
 		if wanted != nil {
@@ -33,20 +31,24 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 			for _, n := range wanted {
 				sum += n
 			}
-			if sum != float64(in[0][axis]) {
+			if sum != float64(shape[axis]) {
 				return nil // refused when it is evaluated
 			}
 		} else if !s.Absent(1) {
 			return nil
 		}
-		outer, inner := lowering.Runs(in[0], axis)
-		whole, parts, sizes := lowering.Input[float32](d, s, 0), []lowering.Slot[float32]{}, []int{}
+		outer, inner := lowering.Runs(shape, axis)
+		inner = tensor.ByteSize(dtype, inner)
+		whole, parts, sizes := lowering.BytesOf(d, s.In[0]), []lowering.Bytes{}, []int{}
 		for i, v := range s.Out {
-			parts, sizes = append(parts, lowering.Output[float32](d, s, i)), append(sizes, d.Shape(v)[axis]*inner)
+			if d.Shape(v) == nil || !d.Gives(s, i, dtype) {
+				return nil
+			}
+			parts, sizes = append(parts, lowering.BytesOf(d, v)), append(sizes, d.Shape(v)[axis]*inner)
 		}
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
-			x, row, from := whole.In(f), in[0][axis]*inner, 0
+			x, row, from := whole.In(f), shape[axis]*inner, 0
 			for i, n := range sizes {
 				y := parts[i].In(f)
 				for r := range outer {

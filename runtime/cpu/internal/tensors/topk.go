@@ -23,7 +23,7 @@ type topKPass[T topKType] struct {
 }
 
 type topKType interface {
-	float32 | int32 | int64
+	float64 | int64
 	tensor.Elem
 }
 
@@ -34,11 +34,17 @@ func topKKernel(s *lowering.Step) record.TensorMaker {
 	return func(d *lowering.Binding) *record.TensorKernel {
 		switch {
 		case d.Typed(s, 0, tensor.Float32):
-			return newTopK[float32](d, s)
+			return newTopKKeys(d, s, floatKey)
 		case d.Typed(s, 0, tensor.Int32):
-			return newTopK[int32](d, s)
+			return newTopKKeys(d, s, integerKey[int32])
+		case d.Typed(s, 0, tensor.Int8):
+			return newTopKKeys(d, s, integerKey[int8])
+		case d.Typed(s, 0, tensor.Uint8):
+			return newTopKKeys(d, s, integerKey[uint8])
 		case d.Typed(s, 0, tensor.Int64):
 			return newTopK[int64](d, s)
+		case d.Typed(s, 0, tensor.Float64):
+			return newTopK[float64](d, s)
 		}
 		return nil
 	}

@@ -20,10 +20,16 @@ func whereKernel(s *lowering.Step) record.TensorMaker {
 		if !d.Typed(s, 0, tensor.Bool) || !d.Typed(s, 1, dtype) || !d.Typed(s, 2, dtype) || !d.Gives(s, 0, dtype) {
 			return nil
 		}
-		switch dtype {
-		case tensor.Float32, tensor.Int32:
+		switch {
+		case !cut(dtype):
+			return nil
+		case tensor.ByteSize(dtype, 1) == 1:
+			return elementKernel(d, s, whereRow[uint8])
+		case tensor.ByteSize(dtype, 1) == 2:
+			return elementKernel(d, s, whereRow[uint16])
+		case tensor.ByteSize(dtype, 1) == 4:
 			return elementKernel(d, s, whereRow[uint32])
-		case tensor.Int64:
+		case tensor.ByteSize(dtype, 1) == 8:
 			return elementKernel(d, s, whereRow[uint64])
 		}
 		return nil
@@ -31,7 +37,7 @@ func whereKernel(s *lowering.Step) record.TensorMaker {
 }
 
 // whereRow picks elements, as those of another type of their size.
-func whereRow[T uint32 | uint64](p *elementPass, row rowPart) {
+func whereRow[T uint8 | uint16 | uint32 | uint64](p *elementPass, row rowPart) {
 	y, c, step := result[T](p, row), operand[bool](p, 0, row), p.steps()
 	a, b := operand[T](p, 1, row), operand[T](p, 2, row)
 	for i := range y {

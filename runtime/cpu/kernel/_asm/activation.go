@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -174,6 +176,73 @@ func activations() {
 			return x.each(func(x, y VecVirtual) { whole(f.how, x, y) })
 		})
 	}
+	unary("float16", "rounds to float16, ties to even.", 2, roundedF16)
+	unary("bfloat16", "rounds to bfloat16, ties to even; NaN stays NaN.", 2, roundedBF16)
+	if !target.masks() {
+		halfConversions()
+	}
+}
+
+// roundedF16 returns x rounded to float16.
+func roundedF16(x vecs) vecs {
+	return x.each(func(x, y VecVirtual) {
+		h := VecVirtual(XMM())
+		if target.masks() {
+			h = YMM()
+		}
+		VCVTPS2PH(Imm(0), x, h)
+		VCVTPH2PS(h, y)
+	})
+}
+
+// roundedBF16 returns x rounded to bfloat16.
+func roundedBF16(x vecs) vecs {
+	one, bias, mask := pattern(1), pattern(0x7fff), pattern(0xffff0000)
+	and := func(a, b, y Op) {
+		if target.masks() {
+			VPANDD(a, b, y)
+		} else {
+			VPAND(a, b, y)
+		}
+	}
+	return x.each(func(x, y VecVirtual) {
+		odd := target.vector()
+		VPSRLD(Imm(16), x, odd)
+		and(one, odd, odd)
+		VPADDD(odd, bias, odd)
+		VPADDD(odd, x, odd)
+		and(mask, odd, odd)
+		pick(compare(unordered, x, x), x, odd, y)
+	})
+}
+
+// halfConversions generates conversions between float16 and float32 in memory, for AVX2.
+func halfConversions() {
+	for _, f := range []struct {
+		name, doc, y, x string
+		size            [2]int // bytes of eight numbers
+	}{{"widenF16AVX2", "widens float16 to float32.", "float32", "uint16", [2]int{32, 16}},
+		{"narrowF16AVX2", "rounds float32 to float16, ties to even.", "uint16", "float32", [2]int{16, 32}}} {
+		TEXT(f.name, NOSPLIT, "func(n int, y *"+f.y+", x *"+f.x+")")
+		Pragma("noescape")
+		describe(f.name + " " + f.doc + " n is a positive multiple of 8.")
+		n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+		Label("next")
+		v := YMM()
+		if f.y == "float32" {
+			VCVTPH2PS(Mem{Base: x}, v)
+			VMOVUPS(v, Mem{Base: y})
+		} else {
+			VMOVUPS(Mem{Base: x}, v)
+			VCVTPS2PH(Imm(0), v, Mem{Base: y})
+		}
+		ADDQ(Imm(uint64(f.size[1])), x)
+		ADDQ(Imm(uint64(f.size[0])), y)
+		SUBQ(Imm(8), n)
+		JNZ(LabelRef("next"))
+		VZEROUPPER()
+		RET()
+	}
 }
 
 // whole generates rounding to integers.
@@ -185,3 +254,6 @@ func whole(how uint64, x, y VecVirtual) {
 		VROUNDPS(Imm(how|quiet), x, y)
 	}
 }
+
+// pattern returns a vector of numbers with the given bits.
+func pattern(bits uint32) VecVirtual { return splat(math.Float32frombits(bits)) }

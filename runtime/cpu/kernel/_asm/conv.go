@@ -28,6 +28,40 @@ func panelAVX2() {
 	RET()
 }
 
+// runPanelAVX2 generates a copy of runs of consecutive numbers.
+func runPanelAVX2() {
+	TEXT("runPanelAVX2", NOSPLIT, "func(n int, dst *float32, ld int, src *float32, off, runs *int32, count int)")
+	Pragma("noescape")
+	describe("runPanelAVX2 copies 16 numbers from src+off[i]+From to dst+ld·i+At, for each Run in their order, for each i " +
+		"< n in their order, n ≥ 1 and count ≥ 1.")
+	n, off, runs := given("n"), given("off"), given("runs")
+	dst, ld := strided("dst", "ld")
+	src := given("src")
+	from, run, left, at := GP64(), GP64(), GP64(), GP64()
+	a, b := YMM(), YMM()
+	Label("next")
+	MOVLQSX(Mem{Base: off}, from)
+	LEAQ(Mem{Base: src, Index: from, Scale: 4}, from)
+	MOVQ(runs, run)
+	MOVQ(argument("count"), left)
+	Label("run")
+	MOVLQSX(Mem{Base: run}, at)
+	VMOVUPS(Mem{Base: from, Index: at, Scale: 4}, a)
+	VMOVUPS(Mem{Base: from, Index: at, Scale: 4, Disp: 32}, b)
+	MOVLQSX(Mem{Base: run, Disp: 4}, at)
+	VMOVUPS(a, Mem{Base: dst, Index: at, Scale: 4})
+	VMOVUPS(b, Mem{Base: dst, Index: at, Scale: 4, Disp: 32})
+	ADDQ(Imm(12), run)
+	DECQ(left)
+	JNZ(LabelRef("run"))
+	ADDQ(Imm(4), off)
+	ADDQ(ld, dst)
+	DECQ(n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
 // gatherPanelAVX2 generates a copy of 16 numbers at any positions.
 func gatherPanelAVX2() {
 	TEXT("gatherPanelAVX2", NOSPLIT, "func(n int, dst, src *float32, off, index *int32)")

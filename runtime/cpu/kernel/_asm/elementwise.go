@@ -410,17 +410,11 @@ func relu(x vecs) vecs {
 }
 
 func leakyRelu(x vecs, alpha VecVirtual) vecs {
-	y := fresh(len(x))
-	for i := range x {
-		VMULPS(alpha, x[i], y[i])
-		var negative Op = x[i] // a blend reads the sign bit
-		if target.masks() {
-			negative = K()
-			VPMOVD2M(x[i], negative)
-		}
-		pick(negative, y[i], x[i], y[i])
-	}
-	return y
+	zero := zeroVector()
+	return x.each(func(x, y VecVirtual) {
+		VMULPS(alpha, x, y)
+		pick(compare(less, zero, x), y, x, y) // -0 stays, also for an alpha that is not finite
+	})
 }
 
 // elementwise generates the group.

@@ -372,6 +372,10 @@ func fused() {
 			return x.each(func(x, y reg.VecVirtual) { whole(f.how, x, y) })
 		})
 	}
+	fusedFunction("Float16", "rounds to float16.", 0, plain(roundedF16))
+	fusedFunction("BFloat16", "rounds to bfloat16.", 0, func(x vecs, _ []reg.VecVirtual) vecs {
+		return inPairs(x, roundedBF16)
+	})
 
 	TEXT("fused"+target.name, NOSPLIT|NOFRAME, "func(program, last *byte, width, rows int)")
 	describe("fused" + target.name + " runs a program, whose last instruction stores, on rows of width bytes. rows " +

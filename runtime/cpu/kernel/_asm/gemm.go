@@ -17,6 +17,9 @@ func gemms() {
 		most, few, width, groups = upTo(12), []int{12, 4, 1}, 32, []int{4, 2}
 	}
 	gemm(width, most)
+	for w := width; w >= 16; w /= 2 {
+		gemmTiles(w, len(most))
+	}
 	for width /= 2; width >= 4; width /= 2 {
 		gemm(width, few)
 	}
@@ -89,6 +92,80 @@ func gemm(width int, sizes []int) {
 			skipRows(first, next.ld, rows)
 			MOVQ(first, argument(next.name))
 		}
+	})
+}
+
+// gemmTiles generates tiles{width}: products as gemm's, of rows that are packed tile by tile.
+func gemmTiles(width, most int) {
+	name, masked := fmt.Sprintf("tiles%d%s", width, target.name), target.masks()
+	parameters, limit := "", fmt.Sprint(width)
+	if masked {
+		parameters, limit = ", m int", fmt.Sprintf("m ≤ %d", width)
+	}
+	TEXT(name, NOSPLIT, "func(rows, blocks, k int, x, w *float32, dw int, y *float32, ldy, dy int"+parameters+")")
+	Pragma("noescape")
+	describe(fmt.Sprintf("%s computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < %s, k ≥ 1 products each, "+
+		"for blocks ≥ 1 blocks. x has tiles of %d rows, the last of fewer, each with the numbers of its rows for each p. "+
+		"Rows of y lie ldy numbers apart, blocks dw and dy; w is one panel, %d numbers for each p. All blocks of some rows "+
+		"come before the next rows.", name, limit, most, width))
+	ldy := given("ldy")
+	SHLQ(Imm(2), ldy)
+	var masks []Op
+	if masked {
+		masks = columns(given("m"), width/16)
+	}
+	tiles(argument("rows"), upTo(most), func(rows int) {
+		label := fmt.Sprint(rows)
+		left, panel, y, x := given("blocks"), given("w"), given("y"), GP64()
+		Label("block" + label)
+		MOVQ(argument("x"), x)
+		t := newTile(rows, width)
+		t.each(func(_, _ int, acc VecVirtual) { VXORPS(acc, acc, acc) })
+		count := GP64()
+		t.w = GP64()
+		MOVQ(panel, t.w)
+		for i := range rows {
+			t.x = append(t.x, Mem{Base: x, Disp: 4 * i})
+		}
+		run := func(steps int) {
+			for p := range steps {
+				w := t.words(p)
+				for i, acc := range t.acc {
+					a := t.vector()
+					VBROADCASTSS(t.x[i].Offset(4*rows*p), a)
+					for v := range acc {
+						VFMADD231PS(a, w[v], acc[v])
+					}
+				}
+			}
+			ADDQ(bytes(4*width*steps), t.w)
+			ADDQ(bytes(4*rows*steps), x)
+			DECQ(count)
+		}
+		MOVQ(argument("k"), count)
+		SHRQ(Imm(2), count)
+		JZ(LabelRef("rest" + label))
+		Label("quad" + label)
+		run(4)
+		JNZ(LabelRef("quad" + label))
+		Label("rest" + label)
+		MOVQ(argument("k"), count)
+		ANDQ(Imm(3), count)
+		JZ(LabelRef("sum" + label))
+		Label("one" + label)
+		run(1)
+		JNZ(LabelRef("one" + label))
+		Label("sum" + label)
+		t.store(y, ldy, masks)
+		dw, dy := given("dw"), given("dy")
+		LEAQ(Mem{Base: panel, Index: dw, Scale: 4}, panel)
+		LEAQ(Mem{Base: y, Index: dy, Scale: 4}, y)
+		DECQ(left)
+		JNZ(LabelRef("block" + label))
+		MOVQ(x, argument("x"))
+		first := given("y")
+		skipRows(first, ldy, rows)
+		MOVQ(first, argument("y"))
 	})
 }
 

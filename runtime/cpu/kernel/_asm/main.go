@@ -41,15 +41,18 @@ var groups = map[string]func(){
 	"conv": func() {
 		panelAVX2()
 		quarterPanelAVX2()
+		runPanelAVX2()
 		gatherPanelAVX2()
 		tapsAVX2()
 		depthwiseAVX2()
 		partAVX2()
 		weaveAVX2()
 	},
-	"fft":    fft,
-	"beside": besides,
-	"norm":   norm,
+	"depth512": avx512.do(depths),
+	"winograd": winograd,
+	"fft":      fft,
+	"beside":   besides,
+	"norm":     norm,
 	"int8": func() {
 		int8AVX2()
 		int8Dot()
@@ -84,6 +87,13 @@ var groups = map[string]func(){
 	"scan512":        avx512.do(func() { scans(4, 2, 1) }),
 	"gemm512":        avx512.do(gemms),
 	"int8512":        avx512.do(int8Dot),
+	"quads512": avx512.do(func() {
+		dots512("quadsAVX512", "int8", "byte", "x[i][p] is four signed bytes and w[p][j] four unsigned ones, multiplied one by one",
+			VPDPBUSD_BCST)
+		dots512("pairsAVX512", "int16", "int16", "x[i][p] and w[p][j] are two numbers of 16 bits each, multiplied one by one",
+			VPDPWSSD_BCST)
+		quadPanelAVX512()
+	}),
 	"bf16512": avx512.do(func() {
 		roundBF16AVX512()
 		bf16Products()

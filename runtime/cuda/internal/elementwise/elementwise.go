@@ -231,7 +231,7 @@ func equal(a, b []int) bool {
 // converts reports whether a kernel converts between the declared types.
 func converts(s *lowering.Step) bool {
 	from, to := declared(s.Node.In(0)), declared(s.Node.Out(0))
-	return ops.Newest(s.Node.Op) && s.Rows == nil && (from == to || kernel.Converts(from, to))
+	return ops.Newest(s.Node.Op) && s.Rows == nil && (from == to || kernel.Converts(from, to) || kernel.Narrows(from, to))
 }
 
 func convert(b *record.Builder, s *lowering.Step) bool {
@@ -244,6 +244,11 @@ func convert(b *record.Builder, s *lowering.Step) bool {
 		return true
 	}
 	calls, ok := kernel.Convert(d.Shape(s.Out[0]), kernel.Dense(b.Buffer(s.Out[0]), to), kernel.Dense(b.Buffer(s.In[0]), from))
+	if kernel.Narrows(from, to) {
+		n, _ := tensor.Size(d.Shape(s.Out[0]))
+		saturate, round := s.Node.Attrs.Int("saturate", 1) != 0, kernel.Rounding(s.Node.Attrs.Str("round_mode", "up"))
+		calls, ok = kernel.Narrow(n, saturate, round, b.Buffer(s.Out[0]), to, b.Buffer(s.In[0]), from)
+	}
 	for _, c := range calls {
 		b.Launch(c)
 	}

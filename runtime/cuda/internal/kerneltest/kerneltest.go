@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/essmc/essmc/internal/race"
 	"github.com/essmc/essmc/runtime/cuda/driver"
 	"github.com/essmc/essmc/runtime/cuda/emu"
 	"github.com/essmc/essmc/runtime/cuda/internal/ptxas"
@@ -41,7 +42,7 @@ type card struct {
 // New returns an empty bench. With the race detector and -short, it skips t.
 func New(t testing.TB) *Bench {
 	t.Helper()
-	if race && testing.Short() {
+	if race.Enabled && testing.Short() {
 		t.Skip("kernels run on one goroutine of the emulator, ten times as long under the race detector")
 	}
 	b := &Bench{t: t}
@@ -134,6 +135,18 @@ func (b *Bench) Set(buf kernel.Buffer, data any) {
 		b.must(c.drv.CopyToDevice(b.address(c, buf), raw, c.stream))
 		b.must(c.drv.Synchronize(c.stream))
 	}
+}
+
+// Address returns the address of a buffer, which is the same on all cards of the bench.
+func (b *Bench) Address(buf kernel.Buffer) uint64 {
+	b.t.Helper()
+	first := b.address(b.cards[0], buf)
+	for _, c := range b.cards[1:] {
+		if b.address(c, buf) != first {
+			b.t.Fatal("a buffer has other addresses on other cards")
+		}
+	}
+	return uint64(first)
 }
 
 func (b *Bench) address(c *card, buf kernel.Buffer) driver.Ptr { return c.ptrs[buf-1] }
@@ -244,17 +257,6 @@ func (b *Bench) Int64s(buf kernel.Buffer) []int64 {
 func (b *Bench) Uint16s(buf kernel.Buffer) []uint16 {
 	b.t.Helper()
 	return read(b, buf, 2, binary.LittleEndian.Uint16)
-}
-
-// Bools returns the content of a buffer. Bytes other than 0 and 1 fail the test.
-func (b *Bench) Bools(buf kernel.Buffer) []bool {
-	b.t.Helper()
-	return read(b, buf, 1, func(x []byte) bool {
-		if x[0] > 1 {
-			b.t.Errorf("a bool of %#x", x[0])
-		}
-		return x[0] == 1
-	})
 }
 
 // Counters returns what kernels did since the last reset, on the card of the first seed.

@@ -5,9 +5,7 @@
 package layers
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/scalar"
@@ -38,19 +36,17 @@ func affine(b *record.Builder, s *lowering.Step) bool {
 	}
 	strides := make([]int, len(shape))
 	strides[len(shape)-1] = 1
-	narrow := func(i int) kernel.Operand {
-		x := b.Weights(s.In[i].Const, "float32", func() []byte {
-			var all []byte
-			for _, v := range s.Constant(i) {
-				all = binary.LittleEndian.AppendUint32(all, math.Float32bits(v))
-			}
-			return all
-		})
-		return kernel.Operand{Buffer: x, Type: tensor.Float32, Strides: strides}
+	operands := []kernel.Operand{kernel.Dense(b.Buffer(s.In[0]), tensor.Float32)}
+	for _, v := range s.In[1:3] {
+		c, ok := b.Float32(v)
+		if !ok {
+			return false
+		}
+		operands = append(operands, kernel.Operand{Buffer: c, Type: tensor.Float32, Strides: strides})
 	}
 	x, scale, shift := scalar.Input(0), scalar.Input(1), scalar.Input(2)
 	calls, ok := kernel.Elementwise(scalar.Add(scalar.Mul(scale, x), shift), shape,
-		kernel.Dense(b.Buffer(s.Out[0]), tensor.Float32), kernel.Dense(b.Buffer(s.In[0]), tensor.Float32), narrow(1), narrow(2))
+		kernel.Dense(b.Buffer(s.Out[0]), tensor.Float32), operands...)
 	for _, c := range calls {
 		b.Launch(c)
 	}
@@ -71,8 +67,8 @@ func embedding(b *record.Builder, s *lowering.Step) bool {
 	count, _ := tensor.Size(d.Shape(s.In[0]))
 	table := d.Shape(s.In[1])
 	c, ok := kernel.Embedding{Y: b.Buffer(s.Out[0]), Tokens: b.Buffer(s.In[0]), Table: b.Buffer(s.In[1]),
-		Fault: b.Fault(fmt.Sprintf("%s: a token is outside of the vocabulary, 0 to %d", s.Node.In(0).Name, table[0]-1)), Count: count, Rows: table[0], Width: table[1],
-		Narrow: d.DType(s.In[0]) == tensor.Int32}.Call()
+		Fault: b.Fault(fmt.Sprintf("%s: a token is outside of the vocabulary, 0 to %d", s.Node.In(0).Name, table[0]-1)),
+		Count: count, Rows: table[0], Width: table[1], Narrow: d.DType(s.In[0]) == tensor.Int32}.Call()
 	if ok {
 		b.Launch(c)
 		b.Work(ir.Work{Bytes: int64(b.Bytes(s.In[0]) + 2*b.Bytes(s.Out[0]))})

@@ -57,7 +57,8 @@ func takesAttention(s *lowering.Step) bool {
 // heads describes a tensor of heads: with four axes, or with three and the heads in the last one.
 func heads(x kernel.Buffer, shape []int, count int) (h kernel.Heads, n, rows, features int) {
 	if len(shape) == 4 {
-		return kernel.Heads{Buffer: x, Sample: volume(shape[1:]), Head: volume(shape[2:]), Row: shape[3]}, shape[1], shape[2], shape[3]
+		h = kernel.Heads{Buffer: x, Sample: volume(shape[1:]), Head: volume(shape[2:]), Row: shape[3]}
+		return h, shape[1], shape[2], shape[3]
 	}
 	features = shape[2] / count
 	return kernel.Heads{Buffer: x, Sample: volume(shape[1:]), Head: features, Row: shape[2]}, count, shape[1], features

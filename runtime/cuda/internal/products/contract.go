@@ -64,6 +64,7 @@ type contraction struct {
 	x, w, y   kernel.Buffer
 	letters   []letter
 	precision kernel.Precision
+	constants [2]*tensor.Tensor // that x and w are; nil for others
 }
 
 // launch adds the work.
@@ -73,7 +74,11 @@ func (c *contraction) launch(b *record.Builder) {
 		flops *= int64(l.size)
 	}
 	b.Work(ir.Work{Flops: flops})
-	if p, ok := c.product(); ok {
+	p, ok := c.product()
+	if ok && c.typ != kernel.SumF32 {
+		p, ok = c.halves(b, p)
+	}
+	if ok {
 		for _, call := range p.Calls(b.Scratch) {
 			b.Launch(call)
 		}
@@ -95,7 +100,7 @@ func (c *contraction) launch(b *record.Builder) {
 
 // product returns the sum as a product of matrices; false if it is none, or too small to be computed as one.
 func (c *contraction) product() (kernel.Product, bool) {
-	if c.typ != kernel.SumF32 || c.w == 0 {
+	if c.typ != kernel.SumF32 && c.typ != kernel.SumF16 && c.typ != kernel.SumBF16 || c.w == 0 {
 		return kernel.Product{}, false
 	}
 	var batch, rows, columns, sums []letter
@@ -181,18 +186,14 @@ func ordered(b *record.Builder, v *lowering.Value, n, k, row, inner int, name st
 		}
 		return out
 	}
-	return kernel.Matrix{Buffer: b.Weights(t, fmt.Sprintf("%srows %dx%d by %d,%d", name, n, k, row, inner), make), Row: wide, Inner: 1}
+	layout := fmt.Sprintf("%srows %dx%d by %d,%d", name, n, k, row, inner)
+	return kernel.Matrix{Buffer: b.Weights(t, layout, make), Row: wide, Inner: 1}
 }
 
 // vector returns input i, a vector, as a matrix of which each row is the vector: of float32 on the device.
 func vector(b *record.Builder, s *lowering.Step, i int) (*kernel.Matrix, bool) {
-	v := s.In[i]
-	if v.Const == nil {
-		return &kernel.Matrix{Buffer: b.Buffer(v), Inner: 1}, b.Binding.IsFloat32(v)
-	}
-	m := weights(b, v, 1, v.Const.Len(), v.Const.Len(), 1)
-	m.Row = 0
-	return &m, true
+	x, ok := b.Float32(s.In[i])
+	return &kernel.Matrix{Buffer: x, Inner: 1}, ok
 }
 
 // constant reports whether input i is a constant of numbers.
@@ -202,14 +203,6 @@ func constant(s *lowering.Step, i int) bool {
 	}
 	t := s.In[i].Const.DType()
 	return t == tensor.Float32 || t == tensor.Float64 || t == tensor.Float16 || t == tensor.BFloat16
-}
-
-// precision is that of a dense product with constant weights, which the option for products may lower.
-func precision(b *record.Builder, n, k int) kernel.Precision {
-	if b.Binding.Program.Config.Products == tensor.BFloat16 && n >= 32 && k >= 32 {
-		return kernel.BF16
-	}
-	return kernel.Float32
 }
 
 func launch(b *record.Builder, p kernel.Product) {

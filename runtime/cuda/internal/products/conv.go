@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
@@ -23,7 +24,7 @@ func all(*lowering.Step) bool { return true }
 // leastFilters is the number of filters of a group from which a convolution is a product of matrices.
 const leastFilters = 8
 
-// windows reads what Conv and ConvTranspose have in common; false for what has no kernel.
+// windows reads the sizes and attributes of a Conv or ConvTranspose; false for those without a kernel.
 func windows(b *record.Builder, s *lowering.Step) (c kernel.Conv, win []ops.Window, ok bool) {
 	d := b.Binding
 	x, w, y := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shape(s.Out[0])
@@ -72,6 +73,14 @@ func conv(b *record.Builder, s *lowering.Step) bool {
 		launch(b, p)
 		return true
 	}
+	if p, ok := convHalves(b, s); ok {
+		p.C.Buffer = b.Buffer(s.Out[0])
+		b.Work(convWork(b, s))
+		for _, call := range p.Calls(b.Scratch) {
+			b.Launch(call)
+		}
+		return true
+	}
 	c, win, ok := windows(b, s)
 	if !ok {
 		return false
@@ -82,8 +91,37 @@ func conv(b *record.Builder, s *lowering.Step) bool {
 	return direct(b, s, c)
 }
 
-// convProduct is a convolution as a product of matrices, for each sample and group: rows are filters.
+// convProduct is a convolution of float32 as a product of matrices.
 func convProduct(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
+	if !b.Binding.Gives(s, 0, tensor.Float32) {
+		return p, false
+	}
+	return convMatrices(b, s)
+}
+
+// mostWindows bounds the memory in which windows of float16 are laid out, in bytes.
+const mostWindows = 256 << 20
+
+// convHalves is a convolution of float16 or bfloat16 as a product of words.
+func convHalves(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
+	typ, ok := numberOf(b.Binding.DType(s.Out[0]))
+	if !ok || typ != kernel.SumF16 && typ != kernel.SumBF16 {
+		return p, false
+	}
+	if p, ok = convMatrices(b, s); !ok || (kernel.Packing{Size: 2, Rows: p.N, K: p.K, Batch: p.Batch, From: p.B}).Bytes() > mostWindows {
+		return p, false
+	}
+	return (&contraction{typ: typ, x: p.A.Buffer, constants: [2]*tensor.Tensor{s.In[1].Const, nil}}).halves(b, p)
+}
+
+// convWork is the work of a convolution.
+func convWork(b *record.Builder, s *lowering.Step) ir.Work {
+	w := b.Binding.ShapeOf(s, 1)
+	return ir.Work{Flops: 2 * int64(volume(b.Binding.Shape(s.Out[0]))) * int64(volume(w[1:]))}
+}
+
+// convMatrices is a convolution as a product of matrices, for each sample and group: rows are filters.
+func convMatrices(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
 	c, win, ok := windows(b, s)
 	if !ok {
 		return p, false
@@ -95,11 +133,12 @@ func convProduct(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool
 		plain = plain && c.Taps[i] == 1 && w.Stride == 1 && w.Begin == 0 && c.In[i] == c.Out[i]
 	}
 	depth, in, out := c.Channels*volume(c.Taps), volume(c.In), volume(c.Out)
-	if c.Type != kernel.SumF32 || c.Filters < leastFilters || depth == 0 || in == 0 || in > math.MaxInt32 || out > math.MaxInt32 {
+	if c.Filters < leastFilters || depth == 0 || in == 0 || in > math.MaxInt32 ||
+		out > math.MaxInt32 {
 		return p, false
 	}
 	of := kernel.Matrix{Buffer: c.W, Row: depth, Inner: 1}
-	if constant(s, 1) {
+	if c.Type == kernel.SumF32 && constant(s, 1) {
 		of = weights(b, s.In[1], c.Groups*c.Filters, depth, depth, 1)
 	}
 	of.Batch = []int{0, c.Filters * of.Row}

@@ -255,7 +255,7 @@ func readingOf(v, shape []int, channels bool) (reading, bool) {
 	return reading{}, false
 }
 
-// epilogue returns what the followers compute of a product, or of the halves of one, of n columns; rows is the number of
+// epilogue returns the computation of the followers on a product, or of the halves of one, of n columns; rows is the number of
 // channels, where these are read.
 func epilogue(all []follower, products []*lowering.Value, rows, n int) *kernel.Epilogue {
 	e := &kernel.Epilogue{Args: []kernel.Arg{kernel.U32(rows), kernel.U32(n)}}

@@ -1,6 +1,7 @@
 package products
 
 import (
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
@@ -18,6 +19,40 @@ func linear(b *record.Builder, s *lowering.Step) bool {
 	if ok {
 		p.C.Buffer = b.Buffer(s.Out[0])
 		launch(b, p)
+		return true
+	}
+	return linearHalves(b, s)
+}
+
+// linearHalves is linear of float16 or bfloat16, as a product of words.
+func linearHalves(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	t := d.DType(s.Out[0])
+	rows, k := lowering.Features(d.ShapeOf(s, 0))
+	w := d.ShapeOf(s, 1)
+	if t != tensor.Float16 && t != tensor.BFloat16 || !d.Typed(s, 0, t) || !d.Typed(s, 1, t) || len(w) != 2 || w[1] != k || k == 0 {
+		return false
+	}
+	n := w[0]
+	if rows == 0 || n == 0 {
+		return true
+	}
+	c := contraction{x: b.Buffer(s.In[0]), w: b.Buffer(s.In[1]), constants: [2]*tensor.Tensor{s.In[0].Const, s.In[1].Const}}
+	c.typ, _ = numberOf(t)
+	p := kernel.Product{M: rows, N: n, K: k, A: kernel.Matrix{Buffer: c.x, Row: k, Inner: 1},
+		B: kernel.Matrix{Buffer: c.w, Row: k, Inner: 1}, C: kernel.Matrix{Buffer: b.Buffer(s.Out[0]), Row: n, Inner: 1}}
+	if !s.Absent(2) {
+		if !d.Typed(s, 2, t) || volume(d.ShapeOf(s, 2)) != n {
+			return false
+		}
+		p.Bias = &kernel.Matrix{Buffer: b.Buffer(s.In[2]), Inner: 1}
+	}
+	p, ok := c.halves(b, p)
+	if ok {
+		b.Work(ir.Work{Flops: 2 * int64(rows) * int64(n) * int64(k)})
+		for _, call := range p.Calls(b.Scratch) {
+			b.Launch(call)
+		}
 	}
 	return ok
 }
@@ -34,7 +69,7 @@ func linearProduct(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bo
 		C: kernel.Matrix{Row: n, Inner: 1}}
 	switch {
 	case constant(s, 1):
-		p.B, p.Precision = weights(b, s.In[1], n, k, k, 1), precision(b, n, k)
+		p.B, p.Precision = weights(b, s.In[1], n, k, k, 1), b.Precision(n, k)
 	case d.Typed(s, 1, tensor.Float32):
 		p.B = kernel.Matrix{Buffer: b.Buffer(s.In[1]), Row: k, Inner: 1}
 	default:
@@ -61,7 +96,7 @@ func oneHead(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
 	}
 	n := w[2]
 	return kernel.Product{M: rows, N: n, K: k, A: kernel.Matrix{Buffer: b.Buffer(s.In[0]), Row: k, Inner: 1},
-		B: weights(b, s.In[1], n, k, k, 1), C: kernel.Matrix{Row: n, Inner: 1}, Precision: precision(b, n, k)}, true
+		B: weights(b, s.In[1], n, k, k, 1), C: kernel.Matrix{Row: n, Inner: 1}, Precision: b.Precision(n, k)}, true
 }
 
 // headLinear computes a block-diagonal product: heads are the batch.

@@ -43,7 +43,8 @@ func matMul(b *record.Builder, s *lowering.Step) bool {
 		launch(b, p)
 		return true
 	}
-	c := contraction{typ: typ, x: b.Buffer(s.In[0]), w: b.Buffer(s.In[1]), y: b.Buffer(s.Out[0])}
+	c := contraction{typ: typ, x: b.Buffer(s.In[0]), w: b.Buffer(s.In[1]), y: b.Buffer(s.Out[0]),
+		constants: [2]*tensor.Tensor{s.In[0].Const, s.In[1].Const}}
 	as, bs := ops.BroadcastStrides(x[:len(x)-2], batch), ops.BroadcastStrides(w[:len(w)-2], batch)
 	for i, stride := range ops.Strides(batch) {
 		c.letters = append(c.letters, letter{size: batch[i], a: as[i] * m * k, b: bs[i] * k * n, c: stride * m * n})
@@ -65,12 +66,13 @@ func matMul(b *record.Builder, s *lowering.Step) bool {
 func denseProduct(b *record.Builder, s *lowering.Step) (kernel.Product, bool) {
 	d := b.Binding
 	x, w := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
-	if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !constant(s, 1) || len(x) == 0 || len(w) != 2 || w[1] < 2 {
+	if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !constant(s, 1) || len(x) == 0 ||
+		len(w) != 2 || w[1] < 2 {
 		return kernel.Product{}, false
 	}
 	rows, k := lowering.Features(x)
 	if n := w[1]; w[0] == k {
-		return kernel.Product{M: rows, N: n, K: k, Precision: precision(b, n, k),
+		return kernel.Product{M: rows, N: n, K: k, Precision: b.Precision(n, k),
 			A: kernel.Matrix{Buffer: b.Buffer(s.In[0]), Row: k, Inner: 1}, B: weights(b, s.In[1], n, k, 1, n),
 			C: kernel.Matrix{Row: n, Inner: 1}}, true
 	}
@@ -107,7 +109,7 @@ func gemmProduct(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool
 		row, inner = k, 1
 	}
 	if constant(s, 1) {
-		p.B, p.Precision = weights(b, s.In[1], n, k, row, inner), precision(b, n, k)
+		p.B, p.Precision = weights(b, s.In[1], n, k, row, inner), b.Precision(n, k)
 	} else {
 		p.B = kernel.Matrix{Buffer: b.Buffer(s.In[1]), Row: row, Inner: inner}
 	}

@@ -3,6 +3,7 @@ package products_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -220,6 +221,107 @@ func TestMatMul(t *testing.T) {
 	}
 }
 
+// Constants of float16 are laid out once; a factor that is turned is packed.
+func TestMatMulOfHalves(t *testing.T) {
+	for _, dtype := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
+		name := strings.ToLower(dtype.String())
+		var bits []string // of the constant
+		for w := range slices.Chunk(random(dtype, 35, 33).Bytes(), 2) {
+			bits = append(bits, fmt.Sprint(binary.LittleEndian.Uint16(w)))
+		}
+		check(t, fmt.Sprintf("g (%s[2,20,35] a) => (y) <%s[35,33] b = {%s}> { y = MatMul (a, b) }", name, name,
+			strings.Join(bits, ", ")), map[string]tensor.Datum{"a": random(dtype, 2, 20, 35)})
+		check(t, fmt.Sprintf(`g (%s[3,40,20] a, %s[3,40,33] b) => (y) { y = Einsum <equation: string = "bki,bkj->bij"> (a, b) }`,
+			name, name), map[string]tensor.Datum{"a": random(dtype, 3, 40, 20), "b": random(dtype, 3, 40, 33)})
+	}
+}
+
+// bytesOf returns random integers of 8 bits.
+func bytesOf(dtype tensor.DType, shape ...int) *tensor.Tensor {
+	x := tensor.New(dtype, shape...)
+	r := rand.New(rand.NewPCG(uint64(x.Len()), 6))
+	for i := range x.Bytes() {
+		x.Bytes()[i] = byte(r.Uint32())
+	}
+	return x
+}
+
+// Products of integers are exact, with each form of zero points and of shapes.
+func TestMatMulInteger(t *testing.T) {
+	for i, c := range []struct{ a, b, za, zb []int }{
+		{[]int{5, 7}, []int{7, 9}, nil, nil}, {[]int{33, 64}, []int{64, 20}, []int{}, []int{}},
+		{[]int{3, 20, 17}, []int{17, 33}, []int{1}, nil}, {[]int{20, 17}, []int{17, 33}, []int{20}, []int{33}},
+		{[]int{2, 1, 9, 6}, []int{3, 6, 10}, []int{9}, []int{10}}, {[]int{7}, []int{7}, []int{}, []int{}},
+		{[]int{7}, []int{7, 5}, nil, []int{5}}, {[]int{2, 4, 7}, []int{7}, []int{4}, nil}, {[]int{4, 0}, []int{0, 5}, []int{}, nil},
+		{[]int{0, 4}, []int{4, 3}, nil, nil}, {[]int{2, 33, 70}, []int{2, 70, 12}, []int{}, []int{}},
+	} {
+		types := [][2]tensor.DType{{tensor.Uint8, tensor.Uint8}, {tensor.Int8, tensor.Uint8}, {tensor.Uint8, tensor.Int8},
+			{tensor.Int8, tensor.Int8}}[i%4]
+		params, args, in := []string{}, []string{}, map[string]tensor.Datum{}
+		for j, shape := range [][]int{c.a, c.b, c.za, c.zb} {
+			name := []string{"a", "b", "za", "zb"}[j]
+			if shape == nil {
+				args = append(args, "")
+				continue
+			}
+			args = append(args, name)
+			dims := ""
+			if len(shape) > 0 {
+				dims = "[" + shapeText(shape) + "]"
+			}
+			params = append(params, fmt.Sprintf("%s%s %s", strings.ToLower(types[j%2].String()), dims, name))
+			in[name] = bytesOf(types[j%2], shape...)
+		}
+		for len(args) > 2 && args[len(args)-1] == "" {
+			args = args[:len(args)-1]
+		}
+		text := fmt.Sprintf("g (%s) => (y) { y = MatMulInteger (%s) }", strings.Join(params, ", "), strings.Join(args, ", "))
+		t.Run(text, func(t *testing.T) { checkGraph(t, parse(t, text), runtime.Config{}, in, ir.Exact) })
+	}
+}
+
+// Requantized products are exact: with ties, with results beyond the range, and with scales of each type and form.
+func TestQLinearMatMul(t *testing.T) {
+	for i, c := range []struct {
+		a, b   []int
+		each   bool
+		za, zb tensor.DType // types of the factors
+		scale  tensor.DType
+		out    tensor.DType
+	}{
+		{[]int{5, 7}, []int{7, 9}, false, tensor.Uint8, tensor.Uint8, tensor.Float32, tensor.Uint8},
+		{[]int{3, 20, 17}, []int{17, 36}, true, tensor.Int8, tensor.Uint8, tensor.Float16, tensor.Int8},
+		{[]int{2, 9, 64}, []int{2, 64, 10}, true, tensor.Uint8, tensor.Int8, tensor.BFloat16, tensor.Int8},
+		{[]int{2, 1, 9, 6}, []int{3, 6, 10}, false, tensor.Int8, tensor.Int8, tensor.Float32, tensor.Uint8},
+		{[]int{7}, []int{7, 5}, false, tensor.Uint8, tensor.Int8, tensor.Float32, tensor.Int8},
+	} {
+		r := rand.New(rand.NewPCG(uint64(i), 8))
+		scale := func(n int) *tensor.Tensor {
+			x := make([]float64, n)
+			for i := range x {
+				x[i] = 0.25 * float64(1+r.IntN(4)) // products and quotients have ties
+			}
+			v, _ := tensor.FromFloat64s(c.scale, x, n)
+			return v
+		}
+		rows, columns := 1, 1
+		if c.each {
+			rows, columns = c.a[len(c.a)-2], c.b[len(c.b)-1]
+		}
+		y, _ := tensor.FromFloat64s(c.scale, []float64{64}, 1)
+		in := map[string]tensor.Datum{"a": bytesOf(c.za, c.a...), "sa": scale(rows), "za": bytesOf(c.za, rows),
+			"b": bytesOf(c.zb, c.b...), "sb": scale(columns), "zb": bytesOf(c.zb, columns), "sy": y, "zy": bytesOf(c.out, 1)}
+		var params []string
+		names := []string{"a", "sa", "za", "b", "sb", "zb", "sy", "zy"}
+		for _, name := range names {
+			x := in[name].(*tensor.Tensor)
+			params = append(params, fmt.Sprintf("%s[%s] %s", strings.ToLower(x.DType().String()), shapeText(x.Shape()), name))
+		}
+		text := fmt.Sprintf("g (%s) => (y) { y = QLinearMatMul (%s) }", strings.Join(params, ", "), strings.Join(names, ", "))
+		t.Run(text, func(t *testing.T) { checkGraph(t, parse(t, text), runtime.Config{}, in, ir.Exact) })
+	}
+}
+
 func TestGemm(t *testing.T) {
 	for _, c := range []string{"[20,9]", "[1,9]", "[9]", "[20,1]", "[1]", ""} {
 		for i := range 4 {
@@ -258,14 +360,16 @@ func TestLinear(t *testing.T) {
 }
 
 // The option for products rounds those of at least 32 × 32 weights, and no others.
-func TestLinearBF16(t *testing.T) {
+func TestLinearLow(t *testing.T) {
 	for _, n := range []int{31, 32} {
 		text := fmt.Sprintf("g (float[20,40] x) => (y) <float[%d,40] w = %s> { y = essm.Linear (x, w) }", n, constantText(n, 40))
 		in := map[string]tensor.Datum{"x": random(tensor.Float32, 20, 40)}
 		plain, _ := steps(t, parse(t, text), runtime.Config{}, in)
-		low, _ := steps(t, parse(t, text), runtime.Config{Products: tensor.BFloat16}, in)
-		if same := string(plain["y"].(*tensor.Tensor).Bytes()) == string(low["y"].(*tensor.Tensor).Bytes()); same != (n < 32) {
-			t.Errorf("%d × 40 weights: equal %v", n, same)
+		for _, c := range []runtime.Config{{Products: tensor.BFloat16}, {TF32: true}} {
+			low, _ := steps(t, parse(t, text), c, in)
+			if same := string(plain["y"].(*tensor.Tensor).Bytes()) == string(low["y"].(*tensor.Tensor).Bytes()); same != (n < 32) {
+				t.Errorf("%d × 40 weights, TF32 %v: equal %v", n, c.TF32, same)
+			}
 		}
 	}
 }
@@ -329,7 +433,7 @@ func TestConvolutions(t *testing.T) {
 		{"ConvTranspose", "auto_pad: string = \"SAME_UPPER\", strides: ints = [3]", []int{1, 2, 5}, []int{2, 3, 4}},
 		{"ConvTranspose", "output_shape: ints = [12], strides: ints = [2], dilations: ints = [2]", []int{1, 2, 5}, []int{2, 3, 3}},
 	} {
-		for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64} {
+		for _, dtype := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {
 			if c.attrs != "" && c.attrs[0] != '<' {
 				c.attrs = "<" + c.attrs + ">"
 			}
@@ -339,7 +443,7 @@ func TestConvolutions(t *testing.T) {
 					bias *= 2
 				}
 			}
-			name := map[tensor.DType]string{tensor.Float32: "float", tensor.Float64: "double"}[dtype]
+			name := strings.ToLower(dtype.String())
 			text := fmt.Sprintf("g (%s[%s] x, %s[%s] w, %s[%d] b) => (y, z) { y = %s %s (x, w, b) z = %s %s (x, w) }", name,
 				shapeText(c.x), name, shapeText(c.w), name, bias, c.op, c.attrs, c.op, c.attrs)
 			t.Run(text, func(t *testing.T) {

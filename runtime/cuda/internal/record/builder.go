@@ -1,7 +1,9 @@
 package record
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -34,7 +36,7 @@ func NewBuilder(d *lowering.Binding) *Builder {
 		views: map[*lowering.Value]*lowering.Value{}}
 }
 
-// Memory is what a Buffer stands for: exactly one of its fields is set.
+// Memory is the meaning of a Buffer: exactly one of its fields is set.
 type Memory struct {
 	// Value lies where the backend puts it: a constant, an input, or a value of the arena.
 	Value *lowering.Value
@@ -64,9 +66,20 @@ type Unit struct {
 	Work []Work
 	// Cost is the sum of Builder.Work.
 	Cost ir.Work
+	// Form is how it computes a recurrence or a convolution; the zero Form for other units.
+	Form Form
+	// Products is how its dense products are computed, where an option asks for a lower precision: for float32 the reason, too.
+	Products Form
 }
 
-// Work is one item: a launch, or what Fill and Copy add.
+// Form is how a unit computes something that there are several ways for.
+type Form struct {
+	Name string // "scan", "fft", "direct"; "tf32", "bf16", "float32"
+	Why  string
+	Not  []Form // the other forms, with the reasons against them
+}
+
+// Work is one item: a launch, a Fill or a Copy.
 type Work struct {
 	Call *kernel.Call // nil: see Kind
 	Kind WorkKind
@@ -114,7 +127,7 @@ func (b *Builder) Drop() {
 	b.Begin(nil)
 }
 
-// Memory returns what a buffer stands for.
+// Memory returns the meaning of a buffer.
 func (b *Builder) Memory(x kernel.Buffer) Memory { return b.buffers[x-1] }
 
 // Buffers returns the number of buffers: they are 1 to Buffers.
@@ -192,6 +205,29 @@ func (b *Builder) Weights(t *tensor.Tensor, layout string, make func() []byte) k
 	return b.keep(Key{t, layout}, make)
 }
 
+// Float32 returns the elements of a value in float32: of a constant of another type, rounded and in the same order. It
+// returns false for other values of another type, and for constants that are no numbers.
+func (b *Builder) Float32(v *lowering.Value) (kernel.Buffer, bool) {
+	if v == nil || b.Binding.Missing(v) || b.Binding.IsFloat32(v) {
+		return b.Buffer(v), true
+	}
+	t := b.Binding.Constant(v)
+	if t == nil {
+		return 0, false
+	}
+	x, err := t.Float64s()
+	if err != nil || len(x) == 0 {
+		return 0, err == nil
+	}
+	return b.Weights(t, "float32", func() []byte {
+		out := make([]byte, 0, 4*len(x))
+		for _, v := range x {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(v)))
+		}
+		return out
+	}), true
+}
+
 func (b *Builder) keep(k Key, make func() []byte) kernel.Buffer {
 	if x, ok := b.keyed[k]; ok {
 		return x
@@ -244,6 +280,34 @@ func (b *Builder) CopyAt(dst kernel.Buffer, dstAt int, src kernel.Buffer, srcAt 
 	if bytes > 0 {
 		b.unit.Work = append(b.unit.Work, Work{Kind: Copy, Dst: dst, DstAt: dstAt, Src: src, SrcAt: srcAt, Bytes: bytes})
 	}
+}
+
+// Form tells how the unit computes a recurrence or a convolution, for people. A fusion tells it of the step that has forms.
+func (b *Builder) Form(f Form) { b.unit.Form = f }
+
+// leastLow is the least size of matrices whose products options may lower.
+const leastLow = 32
+
+// Precision returns how the unit computes a dense product with constant weights of n × k numbers: in that which the options ask
+// for, unless the matrix is small.
+func (b *Builder) Precision(n, k int) kernel.Precision {
+	p, name := kernel.Float32, ""
+	switch c := &b.Binding.Program.Config; {
+	case c.TF32:
+		p, name = kernel.TF32, "tf32"
+	case c.Products == tensor.BFloat16:
+		p, name = kernel.BF16, "bf16"
+	default:
+		return p
+	}
+	if n >= leastLow && k >= leastLow {
+		b.unit.Products = Form{Name: name}
+		return p
+	}
+	if b.unit.Products.Name == "" {
+		b.unit.Products = Form{Name: "float32", Why: fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", n, k, leastLow, leastLow)}
+	}
+	return kernel.Float32
 }
 
 // Work adds to the estimate of the unit's work, for people.

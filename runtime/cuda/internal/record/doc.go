@@ -1,4 +1,4 @@
-// Package record holds what the CUDA backend knows of operators: how a step becomes calls of kernels. Packages beside it
+// Package record holds the knowledge of the CUDA backend about operators: how a step becomes calls of kernels. Packages beside it
 // register records, a package for each kind of operator (elementwise, products, rows, …); the backend looks them up when it
 // lowers a graph, and lets them build when shapes are bound.
 //

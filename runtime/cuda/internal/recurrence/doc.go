@@ -1,6 +1,7 @@
 // Package recurrence holds the records of operators that carry a state from one step of time to the next: diagonal, gated
 // and selective scans, diagonal systems, RNN, GRU and LSTM, and the fusion of a state-space layer into the kernels of
-// kernel.Layer.
+// kernel.Layer. Systems of one input and one output, and those with full matrices, are also convolutions, as LongConv,
+// SoftmaxConv, MatrixConv and ContinuousConv are.
 //
 // Always: states before the first and after the last step are those of the operators, in float64 or in the type of the
 // data; coefficients and powers are made on the host in float64.

@@ -22,6 +22,7 @@ func buildGated(b *record.Builder, s *lowering.Step) bool {
 	scan := kernel.GatedScan{Batch: batch, Length: length, Features: n, State32: single, F: b.Buffer(s.In[0]),
 		V: b.Buffer(s.In[1]), H: b.Buffer(at(s.Out, 0)), First: b.Buffer(first), Last: b.Buffer(last)}
 	scan.Scratch = b.Scratch(scan.ScratchBytes())
+	scanned(b, noOther)
 	for _, c := range scan.Calls() {
 		b.Launch(c)
 	}

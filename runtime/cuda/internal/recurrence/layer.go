@@ -16,7 +16,7 @@ func init() {
 	record.Register(record.Record{Op: "essm.SSM",
 		Takes: func(s *lowering.Step) bool { return takesSystem(s) || takesSiso(s) },
 		Build: func(b *record.Builder, s *lowering.Step) bool {
-			if !takesSystem(s) {
+			if !takesSystem(s) || convolved(b) && takesSiso(s) {
 				return buildSiso(b, s)
 			}
 			l := newLayer(b, s)
@@ -84,7 +84,8 @@ func fuseLayer(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 			return s.Node.Op.FullName() == "essm.SSM" && s.In[0] == before.Out[0]
 		})
 	}
-	if i < 0 || steps[i].Node.Op.FullName() != "essm.SSM" || !takesSystem(steps[i]) {
+	if i < 0 || steps[i].Node.Op.FullName() != "essm.SSM" || !takesSystem(steps[i]) ||
+		convolved(b) && takesSiso(steps[i]) {
 		return nil
 	}
 	l := newLayer(b, steps[i])
@@ -128,7 +129,7 @@ func (l *layer) begin(s *lowering.Step) bool {
 	return l.element(s)
 }
 
-// reads reports whether a step reads what the layer computes.
+// reads reports whether a step reads a result of the layer.
 func (l *layer) reads(s *lowering.Step) bool {
 	return slices.ContainsFunc(append(slices.Clone(s.In), capturedBy(s)...), func(v *lowering.Value) bool {
 		return v != nil && slices.ContainsFunc(l.taken, func(t *lowering.Step) bool { return slices.Contains(t.Out, v) })
@@ -255,6 +256,9 @@ func buildLayer(b *record.Builder, l *layer) bool {
 		}
 		f.Stages = append(f.Stages, kernel.Stage{Product: g.product != nil, Element: e, Numbers: len(g.numbers)})
 	}
+	if slices.ContainsFunc(f.Stages, func(s kernel.Stage) bool { return s.Product }) {
+		f.Precision = b.Precision(f.Features, f.Features)
+	}
 	k := kernel.Layer{LayerForm: f, Batch: shape[0], Length: shape[1]}
 	k.U, k.Y = b.Buffer(l.u), b.Buffer(l.taken[len(l.taken)-1].Out[0])
 	k.First, k.Last = b.Buffer(first), b.Buffer(last)
@@ -271,6 +275,11 @@ func buildLayer(b *record.Builder, l *layer) bool {
 		return kernel.LayerPowers(l.weights(), k.Exponents())
 	})
 	k.Scratch = b.Scratch(k.ScratchBytes())
+	if takesSiso(s) {
+		scanned(b, alone)
+	} else {
+		scanned(b, systems)
+	}
 	for _, c := range k.Calls() {
 		b.Launch(c)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
@@ -46,9 +48,13 @@ func build(b *record.Builder, p *lowering.Program) int {
 	return 0
 }
 
-// run computes a graph by one record or one fusion, on an emulated device, and holds it against the interpreter.
-func run(t *testing.T, g *ir.Graph, in map[string]tensor.Datum) {
+// run computes a graph by one record or one fusion, on an emulated device, and holds it against the interpreter: in the forms
+// that are given, or that which the record chooses.
+func run(t *testing.T, g *ir.Graph, in map[string]tensor.Datum, forms ...string) {
 	t.Helper()
+	if len(forms) == 0 {
+		forms = []string{""}
+	}
 	truth, err := runtime.New(g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +63,14 @@ func run(t *testing.T, g *ir.Graph, in map[string]tensor.Datum) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := lowering.Lower(g, runtime.Config{Threads: 1}, backend{})
+	for _, form := range forms {
+		runForm(t, g, in, want, form)
+	}
+}
+
+func runForm(t *testing.T, g *ir.Graph, in, want map[string]tensor.Datum, form string) {
+	t.Helper()
+	p, err := lowering.Lower(g, runtime.Config{Threads: 1, Kernel: form}, backend{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +112,16 @@ func run(t *testing.T, g *ir.Graph, in map[string]tensor.Datum) {
 		}()
 		return device[x]
 	}
-	for _, w := range builder.Keep().Work {
+	unit := builder.Keep()
+	launches := slices.ContainsFunc(unit.Work, func(w record.Work) bool { return w.Call != nil })
+	if f := unit.Form; launches && form != "" && f.Name != form && !strings.Contains(f.Why, form+" was requested, but ") {
+		t.Errorf("form %q: found %q, for it %s", form, f.Name, f.Why)
+	}
+	for _, w := range unit.Work {
+		if w.Kind == record.Fill && w.Byte == 0 {
+			bench.Set(place(w.Dst), make([]byte, w.Bytes))
+			continue
+		}
 		if w.Call == nil {
 			t.Fatal("the work holds more than launches")
 		}
@@ -116,7 +138,7 @@ func run(t *testing.T, g *ir.Graph, in map[string]tensor.Datum) {
 			copy(x.Bytes(), bench.Bytes(place(at)))
 		}
 		if diff := backendtest.Diff(x, want[g.Outputs[i].Name], ir.Tolerance{Ulps: 64}); diff != "" {
-			t.Errorf("%s: %s", g.Outputs[i].Name, diff)
+			t.Errorf("form %q: %s: %s", form, g.Outputs[i].Name, diff)
 		}
 	}
 }
@@ -171,7 +193,9 @@ func (m *maker) system(heads, n int) []*ir.Value {
 		m.wide(uniform, 1, heads, n), m.wide(uniform, 1, heads, n)}
 }
 
-func (m *maker) finish(t *testing.T, outs ...*ir.Value) {
+func (m *maker) finish(t *testing.T, outs ...*ir.Value) { t.Helper(); m.finishForms(t, nil, outs...) }
+
+func (m *maker) finishForms(t *testing.T, forms []string, outs ...*ir.Value) {
 	t.Helper()
 	for i, v := range outs {
 		if v != nil {
@@ -182,7 +206,7 @@ func (m *maker) finish(t *testing.T, outs ...*ir.Value) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, g, m.in)
+	run(t, g, m.in, forms...)
 }
 
 func TestScan(t *testing.T) {
@@ -234,7 +258,7 @@ func TestSelectiveScan(t *testing.T) {
 // Systems of one input and one output, as S4D has them, with channels that share inputs, and of low rank, as S4 has them.
 func TestSiso(t *testing.T) {
 	for i, direction := range []string{essm.Forward, essm.Backward, essm.Bidirectional} {
-		for _, length := range []int{7, 150} {
+		for _, length := range []int{7, 31, 150} {
 			m := newMaker(i)
 			in := []*ir.Value{m.input("u", m.numbers(1, 2, length, 3))}
 			for range 2 { // coefficients of two channels
@@ -261,15 +285,16 @@ func TestSiso(t *testing.T) {
 				}
 			}
 			in = append(in, nil, nil, nil)
+			window := []int{0, 9}[length%2]
 			switch direction {
 			case essm.Backward:
 				continue
 			case essm.Forward:
-				in[13] = m.input("state", m.numbers(1, 2, 30))
+				in[13] = m.input("state", m.numbers(1, 2, 30+3*window))
 			default:
 				in[11], in[12] = m.wide(half, 3, 5), m.wide(half, 3, 5)
 			}
-			m.finish(t, m.Ops("essm", "DPLRScan", outs, in, ir.A("direction", direction))...)
+			m.finish(t, m.Ops("essm", "DPLRScan", outs, in, ir.A("direction", direction), ir.A("window", int64(window)))...)
 		}
 	}
 }
@@ -368,5 +393,136 @@ func TestCells(t *testing.T) {
 			}
 			m.finish(t, m.Ops("", c.op, outs, in, attrs...)...)
 		})
+	}
+}
+
+// Systems of one input and one output without states are convolutions, where that is faster or asked for; windows are their
+// taps. Heads of real factors are layers otherwise.
+func TestSisoForms(t *testing.T) {
+	forms := []string{"", essm.FormScan, essm.FormFFT, essm.FormDirect}
+	for i, c := range []struct {
+		direction            string
+		length, states, rank int
+		window               int
+		direct               bool
+	}{
+		{essm.Forward, 70, 5, 0, 0, true}, {essm.Backward, 70, 5, 0, 0, true}, {essm.Backward, 33, 5, 0, 9, false},
+		{essm.Bidirectional, 150, 20, 0, 0, false}, {essm.Forward, 100, 3, 0, 30, true}, {essm.Bidirectional, 20, 3, 0, 30, true},
+		{essm.Forward, 130, 5, 2, 0, false}, {essm.Forward, 130, 5, 1, 41, false}, {essm.Bidirectional, 61, 4, 1, 17, false},
+		{essm.Bidirectional, 31, 4, 1, 0, false},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			m := newMaker(i)
+			attrs := []ir.Attr{ir.A("direction", c.direction), ir.A("window", int64(c.window))}
+			in := []*ir.Value{m.input("u", m.numbers(1, 2, c.length, 3))}
+			if c.rank == 0 {
+				decay := func() float64 { return -math.Exp(-6 * m.r.Float64()) }
+				in = append(in, m.wide(decay, 2, 3, c.states), m.wide(m.r.Float64, 2, 3, c.states), m.wide(m.r.Float64, 2, 3, c.states),
+					m.wide(m.r.Float64, 2, 3, c.states), m.constant(1, 2, 3, c.states, 1), m.constant(1, 2, 3, 1, c.states),
+					m.constant(1, 2, 3, c.states, 1), m.constant(1, 2, 3, 1, c.states), nil, nil)
+				if c.direct {
+					in[9] = m.constant(1, 2, 3, 1)
+				}
+				m.finishForms(t, forms, m.Ops("essm", "SSM", 1, in, attrs...)...)
+				return
+			}
+			half := func() float64 { return m.r.Float64() - 0.5 }
+			for i, rank := range []int{0, c.rank, c.rank, 0, 0, 0} {
+				for range 2 {
+					switch {
+					case i == 5 && c.direction == essm.Forward:
+						in = append(in, nil)
+					case rank > 0:
+						in = append(in, m.wide(func() float64 { return half() / 4 }, 3, rank, c.states))
+					default:
+						in = append(in, m.wide(half, 3, c.states))
+					}
+				}
+			}
+			m.finishForms(t, forms, m.Ops("essm", "DPLRScan", 1, append(in, nil), attrs...)...)
+		})
+	}
+	m := newMaker(20)
+	in := append(append([]*ir.Value{m.input("u", m.numbers(1, 2, 90, 4))}, m.system(4, 6)...), m.constant(1, 1, 4, 6, 1),
+		m.constant(0.5, 1, 4, 1, 6), nil, nil, m.constant(1, 1, 4, 1), nil)
+	m.finishForms(t, forms, m.Ops("essm", "SSM", 1, in)...)
+}
+
+// Long convolutions of all directions, with kernels longer and shorter than sequences, and those of DSS.
+func TestConvolutions(t *testing.T) {
+	forms := []string{"", essm.FormFFT, essm.FormDirect}
+	for i, c := range []struct {
+		length, taps int
+		direction    string
+	}{{1, 1, essm.Forward}, {40, 9, essm.Backward}, {40, 50, essm.Bidirectional}, {90, 90, essm.Forward}, {1500, 1200, essm.Forward},
+		{50, 60, essm.Backward},
+		{40, 0, essm.Backward}} {
+		m := newMaker(i)
+		m.finishForms(t, forms, m.Op("essm", "LongConv", []*ir.Value{m.input("v", m.numbers(1, 2, c.length, 5)),
+			m.constant(1, 5, c.taps)}, ir.A("direction", c.direction)))
+		if c.direction == essm.Backward || c.length > 100 {
+			continue
+		}
+		m = newMaker(i)
+		in := []*ir.Value{m.input("u", m.numbers(1, 2, c.length, 5))}
+		for j := range 8 {
+			switch {
+			case j >= 6 && c.direction == essm.Forward:
+				in = append(in, nil)
+			case j%2 == 0 && j < 4: // some of them grow
+				in = append(in, m.wide(func() float64 { return (m.r.Float64() - 0.8) / 4 }, 5, 3))
+			default:
+				in = append(in, m.wide(m.r.Float64, 5, 3))
+			}
+		}
+		m.finishForms(t, forms, m.Op("essm", "SoftmaxConv", in, ir.A("direction", c.direction), ir.A("window", int64(c.taps))))
+	}
+}
+
+// Systems with full matrices, in all directions, with windows and states.
+func TestDense(t *testing.T) {
+	for i, c := range []struct {
+		length, n, window int
+		direction         string
+		state             bool
+	}{
+		{1, 1, 0, essm.Forward, true}, {20, 5, 0, essm.Forward, true}, {20, 5, 0, essm.Bidirectional, false},
+		{15, 6, 4, essm.Forward, true}, {3, 3, 7, essm.Forward, true}, {21, 4, 5, essm.Backward, false},
+		{21, 7, 6, essm.Bidirectional, false}, {9, 4, 20, essm.Forward, false}, {2, 70, 0, essm.Forward, true}, {2, 70, 0, essm.Forward, false},
+		{150, 5, 0, essm.Forward, false}, {2, 5, 1, essm.Bidirectional, false},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			m := newMaker(i)
+			entry := func() float64 { return 2 * (m.r.Float64() - 0.5) / math.Sqrt(float64(c.n)) }
+			all, outs := 6*c.n, 1
+			in := []*ir.Value{m.input("v", m.numbers(1, 3, c.length, all)), m.wide(entry, 2, 3, c.n, c.n), m.wide(entry, 2, 3, c.n, c.n), nil}
+			if c.state {
+				in[3], outs = m.input("state", m.numbers(1, 3, all*(1+c.window))), 2
+			}
+			forms := []string{"", essm.FormScan, essm.FormChunked, essm.FormFFT, essm.FormDirect}
+			m.finishForms(t, forms, m.Ops("essm", "DenseScan", outs, in, ir.A("direction", c.direction),
+				ir.A("window", int64(c.window)))...)
+		})
+	}
+}
+
+// Convolutions with matrices of kernels, from constants and from networks.
+func TestMatrixConvolutions(t *testing.T) {
+	forms := []string{"", essm.FormScan, essm.FormFFT, essm.FormDirect}
+	for i, c := range []struct{ length, taps int }{{1, 40}, {100, 33}, {40, 60}, {150, 150}} {
+		m := newMaker(i)
+		m.finishForms(t, forms, m.Op("essm", "MatrixConv", []*ir.Value{m.input("v", m.numbers(1, 3, c.length, 5)),
+			m.constant(1, 7, 5, c.taps)}))
+		for _, activation := range []string{"sine", "leaky_relu"} {
+			m = newMaker(i)
+			uniform := func() float64 { return 2*m.r.Float64() - 1 }
+			in := []*ir.Value{m.input("v", m.numbers(1, 3, c.length, 5)), m.wide(uniform, 6), m.wide(uniform, 6), m.wide(uniform, 4, 6),
+				m.wide(uniform, 4), m.wide(uniform, 15, 4), m.wide(uniform, 15), nil, nil}
+			if i%2 == 1 {
+				in[7], in[8] = m.wide(uniform, 2, 6), m.wide(uniform, 2, 4)
+			}
+			m.finishForms(t, forms, m.Op("essm", "ContinuousConv", in, ir.A("activation", activation),
+				ir.A("train_length", int64(30*i))))
+		}
 	}
 }

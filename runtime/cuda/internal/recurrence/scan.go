@@ -48,6 +48,7 @@ func buildScan(b *record.Builder, s *lowering.Step) bool {
 		scan.Powers = b.Constant(fmt.Sprint("powers ", exponents), func() []byte { return kernel.ScanPowers(a, exponents) })
 	}
 	scan.Scratch = b.Scratch(scan.ScratchBytes())
+	scanned(b, noOther)
 	for _, c := range scan.Calls() {
 		b.Launch(c)
 	}

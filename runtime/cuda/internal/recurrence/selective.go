@@ -1,9 +1,6 @@
 package recurrence
 
 import (
-	"encoding/binary"
-	"math"
-
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -15,20 +12,6 @@ func init() {
 
 func takesSelective(s *lowering.Step) bool {
 	return singles(s, 0, 1, 3, 4) && (singles(s, 2) || constants(s, 2)) && (singles(s, 5) || constants(s, 5))
-}
-
-// inSingle returns the buffer of an input in float32: a constant of another type is rounded.
-func inSingle(b *record.Builder, s *lowering.Step, i int) kernel.Buffer {
-	if s.Absent(i) || s.Float32Input(i) {
-		return b.Buffer(at(s.In, i))
-	}
-	return b.Weights(s.In[i].Const, "float32", func() []byte {
-		var out []byte
-		for _, x := range s.Constant64(i) {
-			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(x)))
-		}
-		return out
-	})
 }
 
 func buildSelective(b *record.Builder, s *lowering.Step) bool {
@@ -47,10 +30,16 @@ func buildSelective(b *record.Builder, s *lowering.Step) bool {
 	if !small(scan.Batch, 32*scan.Features*(scan.Length/32+2), scan.Features*states, give[2]) {
 		return false
 	}
-	scan.X, scan.Delta, scan.A = b.Buffer(s.In[0]), b.Buffer(s.In[1]), inSingle(b, s, 2)
-	scan.B, scan.C, scan.D = b.Buffer(s.In[3]), b.Buffer(s.In[4]), inSingle(b, s, 5)
+	scan.X, scan.Delta, scan.B, scan.C = b.Buffer(s.In[0]), b.Buffer(s.In[1]), b.Buffer(s.In[3]), b.Buffer(s.In[4])
+	var rates, direct bool
+	scan.A, rates = b.Float32(s.In[2])
+	scan.D, direct = b.Float32(at(s.In, 5))
+	if !rates || !direct {
+		return false
+	}
 	scan.Y, scan.First, scan.Last = b.Buffer(s.Out[0]), b.Buffer(first), b.Buffer(last)
 	scan.Scratch = b.Scratch(scan.ScratchBytes())
+	scanned(b, noOther)
 	for _, c := range scan.Calls() {
 		b.Launch(c)
 	}

@@ -2,7 +2,12 @@ package recurrence
 
 import (
 	"fmt"
+	"math"
+	"math/cmplx"
+	"slices"
+	"sync"
 
+	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -12,10 +17,11 @@ func init() {
 	record.Register(record.Record{Op: "essm.DPLRScan", Takes: takesDPLR, Build: buildDPLR})
 }
 
-// takesSiso reports whether kernel.SisoScan computes a system: each head has one input and one output, and there is no
-// window.
+// takesSiso reports whether kernel.SisoScan or a convolution computes a system: each head has one input and one output, and
+// there is no state with a window, which would hold the inputs of each head.
 func takesSiso(s *lowering.Step) bool {
-	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9) || !singles(s, 0) || s.Node.Attrs.Int("window", 0) != 0 {
+	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9) || !singles(s, 0) ||
+		s.Node.Attrs.Int("window", 0) != 0 && (at(s.In, 10) != nil || at(s.Out, 1) != nil) {
 		return false
 	}
 	in, out := s.ConstShape(5), s.ConstShape(6) // (C, S, n, h) and (C, S, m, n)
@@ -33,25 +39,28 @@ func optional(s *lowering.Step, i, n int) []float64 {
 // buildSiso adds the work of a system that takesSiso takes.
 func buildSiso(b *record.Builder, s *lowering.Step) bool {
 	in := s.ConstShape(5)
-	forward, backward := directions(s)
-	return siso{b: b, s: s, inputs: in[1], heads: in[0] * in[1], states: in[2], forward: forward, backward: backward,
-		first: at(s.In, 10), last: at(s.Out, 1), direct: !s.Absent(9),
-		system: func(bool) kernel.SisoSystem {
-			n := len(s.Constant64(1))
-			sys := kernel.SisoSystem{A: pairs(s.Constant64(1), s.Constant64(2)), B: pairs(s.Constant64(3), s.Constant64(4)),
-				C: pairs(s.Constant64(6), optional(s, 8, n))}
-			for i, x := range pairs(s.Constant64(5), optional(s, 7, n)) {
-				sys.B[i] *= x
-			}
-			if !s.Absent(9) {
-				sys.D = s.Constant64(9)
-			}
-			return sys
-		}}.build()
+	q := siso{b: b, s: s, inputs: in[1], heads: in[0] * in[1], states: in[2], first: at(s.In, 10), last: at(s.Out, 1),
+		direct: !s.Absent(9)}
+	q.forward, q.backward = directions(s)
+	q.lags = q.window()
+	q.system = func(bool) kernel.SisoSystem {
+		n := len(s.Constant64(1))
+		sys := kernel.SisoSystem{A: pairs(s.Constant64(1), s.Constant64(2)), B: pairs(s.Constant64(3), s.Constant64(4)),
+			C: pairs(s.Constant64(6), optional(s, 8, n)), Lags: q.lags, Heads: q.heads}
+		for i, x := range pairs(s.Constant64(5), optional(s, 7, n)) {
+			sys.B[i] *= x
+		}
+		if q.direct {
+			sys.D = s.Constant64(9)
+		}
+		return sys
+	}
+	q.unstable = slices.ContainsFunc(pairs(s.Constant64(1), s.Constant64(2)), essm.Unstable)
+	return q.build()
 }
 
 func takesDPLR(s *lowering.Step) bool {
-	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) || !singles(s, 0) || s.Node.Attrs.Int("window", 0) != 0 {
+	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) || !singles(s, 0) {
 		return false
 	}
 	g := s.ConstShape(3) // (N, R, n)
@@ -61,15 +70,19 @@ func takesDPLR(s *lowering.Step) bool {
 func buildDPLR(b *record.Builder, s *lowering.Step) bool {
 	g := s.ConstShape(3)
 	two := func(i int) []complex128 { return pairs(s.Constant64(i), s.Constant64(i+1)) }
-	return siso{b: b, s: s, inputs: g[0], heads: g[0], states: g[2], rank: g[1], forward: true, backward: !s.Absent(11),
-		first: at(s.In, 13), last: at(s.Out, 1),
-		system: func(backward bool) kernel.SisoSystem {
-			sys := kernel.SisoSystem{F: two(1), G: two(3), H: two(5), B: two(7), C: two(9)}
-			if backward {
-				sys.C = two(11)
-			}
-			return sys
-		}}.build()
+	q := siso{b: b, s: s, inputs: g[0], heads: g[0], states: g[2], rank: g[1], forward: true, backward: !s.Absent(11),
+		first: at(s.In, 13), last: at(s.Out, 1)}
+	q.lags = q.window()
+	q.system = func(backward bool) kernel.SisoSystem {
+		sys := kernel.SisoSystem{F: two(1), G: two(3), H: two(5), B: two(7), C: two(9), Lags: q.lags, Heads: g[0]}
+		if backward {
+			sys.C = two(11)
+		}
+		return sys
+	}
+	// The low-rank part only damps.
+	q.unstable = slices.ContainsFunc(two(1), func(f complex128) bool { return cmplx.Abs(f) > 1+1e-12 })
+	return q.build()
 }
 
 // siso is a system of one input and one output for each head.
@@ -77,17 +90,36 @@ type siso struct {
 	b                           *record.Builder
 	s                           *lowering.Step
 	inputs, heads, states, rank int
+	lags                        int // of the window
 	forward, backward, direct   bool
+	unstable                    bool // powers grow without bound: a convolution with more than a window is of no use
 	first, last                 *lowering.Value
 	system                      func(backward bool) kernel.SisoSystem
 }
 
-// build adds a scan for each direction; the second adds its outputs to those of the first.
+// window returns the lags of the window; 0 if no input leaves it.
+func (q siso) window() int {
+	window := int(q.s.Node.Attrs.Int("window", 0))
+	if q.first == nil && q.last == nil && window >= q.b.Binding.ShapeOf(q.s, 0)[1] {
+		return 0
+	}
+	return window
+}
+
+// build adds a convolution, or a scan for each direction; the second adds its outputs to those of the first.
 func (q siso) build() bool {
 	b := q.b
 	shape := b.Binding.ShapeOf(q.s, 0)
+	switch scanned(b, noOther); {
+	case q.first != nil || q.last != nil:
+		scanned(b, carries)
+	case q.unstable && q.lags == 0:
+		scanned(b, unstable)
+	case shape[2] == q.inputs && q.convolve(shape[0], shape[1]):
+		return true
+	}
 	single, ok := stateType(b, q.first, q.last)
-	if !ok || shape[2] != q.inputs || !small(shape[0], shape[1], 32*q.heads*(shape[1]/64+2), 2*q.heads*q.states*(2+2*q.rank)) {
+	if !ok || shape[2] != q.inputs || !small(shape[0], shape[1], 32*q.heads*(shape[1]/64+2), 2*q.heads*q.states*(2+2*q.rank), q.lags*q.inputs) {
 		return false
 	}
 	for _, backward := range []bool{false, true} {
@@ -95,12 +127,12 @@ func (q siso) build() bool {
 			continue
 		}
 		k := kernel.SisoScan{Batch: shape[0], Length: shape[1], Inputs: q.inputs, Heads: q.heads, States: q.states, Rank: q.rank,
-			Backward: backward, Add: backward && q.forward, State32: single, U: b.Buffer(q.s.In[0]), Y: b.Buffer(q.s.Out[0])}
+			Lags: q.lags, Backward: backward, Add: backward && q.forward, State32: single, U: b.Buffer(q.s.In[0]), Y: b.Buffer(q.s.Out[0])}
 		if !backward {
 			k.First, k.Last = b.Buffer(q.first), b.Buffer(q.last)
 		}
 		direct := q.direct && !k.Add
-		k.Tables = b.Constant(fmt.Sprint("system ", backward), func() []byte { return kernel.SisoTables(q.system(backward)) })
+		k.Tables = b.Constant(fmt.Sprint("system ", backward, " ", q.lags), func() []byte { return kernel.SisoTables(q.system(backward)) })
 		if k.Tiled() {
 			exponents := kernel.ScanExponents(k.Tile(), k.Length)
 			k.Powers = b.Constant(fmt.Sprint("powers ", exponents), func() []byte {
@@ -113,4 +145,44 @@ func (q siso) build() bool {
 		}
 	}
 	return true
+}
+
+// convolve adds a convolution with the responses of the system to an input, if that is asked for or is faster than a scan.
+func (q siso) convolve(batch, length int) bool {
+	taps := length
+	if q.lags > 0 {
+		taps = q.lags
+	}
+	h := halves{channels: q.heads, inputs: q.inputs, sides: sides{taps, taps}}
+	switch {
+	case !q.backward:
+		h.back = 0
+	case !q.forward:
+		h.fore = min(taps, 1) // the direct term
+	}
+	scan := kernel.ScanTime(q.states)
+	if q.rank > 0 || q.lags > 0 { // step by step, one after the other
+		if scan = 0; length > kernel.ShortScan {
+			scan = math.MaxFloat64
+		}
+	}
+	if q.forward && q.backward {
+		scan *= 2
+	}
+	systems := sync.OnceValue(func() [2]kernel.SisoSystem {
+		return [2]kernel.SisoSystem{q.system(false), q.system(q.backward)}
+	})
+	h.taps = func(head int, fore, back []float64) {
+		sys := systems()
+		if q.forward {
+			sys[0].Response(head, fore)
+		}
+		if q.backward {
+			sys[1].Response(head, back)
+		}
+		if sys[0].D != nil {
+			fore[0] += sys[0].D[head]
+		}
+	}
+	return h.build(q.b, q.s, batch, length, scan)
 }

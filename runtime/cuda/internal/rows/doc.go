@@ -9,13 +9,8 @@
 package rows
 
 import (
-	"encoding/binary"
-	"math"
-
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
-	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -29,28 +24,6 @@ func float32s(inputs int) func(s *lowering.Step) bool {
 		}
 		return ops.Newest(s.Node.Op)
 	}
-}
-
-// numbers is a tensor in float32: a value of that type, or a constant of any.
-func numbers(b *record.Builder, v *lowering.Value) (kernel.Buffer, bool) {
-	t := b.Binding.Constant(v)
-	switch {
-	case b.Binding.IsFloat32(v):
-		return b.Buffer(v), true
-	case t == nil:
-		return 0, false
-	}
-	x, err := t.Float64s()
-	if err != nil {
-		return 0, false
-	}
-	return b.Weights(t, "float32", func() []byte {
-		var out []byte
-		for _, v := range x {
-			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(v)))
-		}
-		return out
-	}), true
 }
 
 // given reports whether output i of a step is asked for.

@@ -52,7 +52,7 @@ func last(b *record.Builder, s *lowering.Step, centered bool) bool {
 		if s.Absent(i + 1) {
 			continue
 		}
-		x, ok := numbers(b, s.In[i+1])
+		x, ok := b.Float32(s.In[i+1])
 		if !ok {
 			return false
 		}

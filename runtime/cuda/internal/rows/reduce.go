@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
@@ -12,12 +14,18 @@ func init() {
 		"ReduceSumSquare": kernel.ReduceSumSquare, "ReduceL1": kernel.ReduceL1, "ReduceL2": kernel.ReduceL2,
 		"ReduceLogSum": kernel.ReduceLogSum, "ReduceLogSumExp": kernel.ReduceLogSumExp, "ReduceMax": kernel.ReduceMax,
 		"ReduceMin": kernel.ReduceMin, "ReduceProd": kernel.ReduceProd} {
-		record.Register(record.Record{Op: op, Takes: float32s(1), Build: reduce(r)})
+		record.Register(record.Record{Op: op, Takes: reduces, Build: reduce(r)})
 	}
 	for op, r := range map[string]kernel.Reduction{"GlobalAveragePool": kernel.ReduceMean, "GlobalMaxPool": kernel.ReduceMax} {
 		record.Register(record.Record{Op: op, Takes: float32s(1), Build: global(r)})
 	}
 	record.Register(record.Record{Op: "GlobalLpPool", Takes: takesLp, Build: globalLp})
+}
+
+// reduces takes all types with arithmetic.
+func reduces(s *lowering.Step) bool {
+	t, ok := ir.AsTensor(s.Node.In(0).Type)
+	return ok && ops.Newest(s.Node.Op) && kernel.Converts(t.Elem, t.Elem)
 }
 
 func reduce(r kernel.Reduction) func(b *record.Builder, s *lowering.Step) bool {
@@ -72,6 +80,11 @@ func globalLp(b *record.Builder, s *lowering.Step) bool {
 func join(b *record.Builder, s *lowering.Step, r kernel.Reduction, along []bool) bool {
 	if b.Bytes(s.Out[0]) == 0 {
 		return true
+	}
+	if t := b.Binding.DType(s.In[0]); t != tensor.Float32 {
+		call, ok := kernel.ReduceTyped(r, b.Buffer(s.Out[0]), b.Buffer(s.In[0]), t, b.Binding.ShapeOf(s, 0), along)
+		b.Launch(call)
+		return ok
 	}
 	calls, ok := kernel.Reduce(r, b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Binding.ShapeOf(s, 0), along, b.Scratch)
 	for _, c := range calls {

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -11,7 +12,7 @@ func init() {
 	record.Register(record.Record{Op: "Resize", Takes: takesResize, Build: resize})
 }
 
-// takesResize takes what gives each element of the result an element of the input.
+// takesResize takes the forms that only choose elements of the input.
 func takesResize(s *lowering.Step) bool {
 	a := s.Node.Attrs
 	return float32s(1)(s) && a.Str("mode", "nearest") == "nearest" &&
@@ -40,20 +41,20 @@ func resize(b *record.Builder, s *lowering.Step) bool {
 	}
 	axes := make([][]int, len(in))
 	for a := range in { // the operator tells where the elements of each axis come from
-		line, shape := tensor.New(tensor.Float32, in[a]), make([]int, len(in))
 		if in[a] > 1<<24 {
 			return false
 		}
-		for i := range shape {
-			shape[i] = 1
+		shape, inner := make([]int, len(in)), 1
+		for i := range shape { // few along the other axes, of which at least one is left
+			shape[i] = (in[i] + out[i] - 1) / out[i]
 		}
 		shape[a] = in[a]
-		for i := range in[a] {
-			tensor.Data[float32](line)[i] = float32(i)
+		for _, k := range shape[a+1:] {
+			inner *= k
 		}
-		x, err := line.Reshape(shape...)
-		if err != nil {
-			return false
+		x := tensor.NewParts(d.Steps().Pause, tensor.Float32, shape...)
+		for i := range ops.Each(d.Steps(), x.Len()) {
+			tensor.Data[float32](x)[i] = float32(i / inner % in[a])
 		}
 		args[0] = x
 		y, err := d.Evaluate(d.Concrete(s), args)
@@ -61,16 +62,13 @@ func resize(b *record.Builder, s *lowering.Step) bool {
 			return false
 		}
 		result := y[0].(*tensor.Tensor)
-		_, n, inner := around(result.Shape(), a)
-		if n != out[a] {
-			return false
-		}
+		_, n, step := around(result.Shape(), a)
 		v := tensor.Data[float32](result)
-		if len(v) < n*inner {
+		if n != out[a] || step == 0 || len(v) < n*step {
 			return false
 		}
 		for i := range n {
-			axes[a] = append(axes[a], int(v[i*inner]))
+			axes[a] = append(axes[a], int(v[i*step]))
 		}
 	}
 	call, ok := kernel.Places(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), in, axes, b.Constant)

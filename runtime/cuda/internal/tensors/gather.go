@@ -17,15 +17,16 @@ import (
 func init() {
 	record.Register(
 		record.Record{Op: "Gather", Takes: takes(gathered), Build: gather},
+		record.Record{Op: "ai.onnx.ml.ArrayFeatureExtractor", Takes: takes(gathered), Build: arrayFeatures},
 		record.Record{Op: "GatherElements", Takes: takes(gathered), Build: gatherElements},
 		record.Record{Op: "GatherND", Takes: takes(gathered), Build: gatherND},
 		record.Record{Op: "ScatterElements", Takes: scatters, Build: scatterElements},
 		record.Record{Op: "ScatterND", Takes: scatters, Build: scatterND},
 		record.Record{Op: "OneHot", Build: oneHot, Takes: func(s *lowering.Step) bool {
 			t, ok := ir.AsTensor(s.Node.In(0).Type)
-			return ok && (t.Elem == tensor.Int64 || t.Elem == tensor.Int32) && takes(computed, 1)(s)
+			return ok && t.Elem != tensor.Uint64 && computed(t.Elem) && takes(computed)(s)
 		}},
-		record.Record{Op: "CumSum", Takes: takes(computed, 1), Build: cumSum})
+		record.Record{Op: "CumSum", Takes: takes(computed), Build: cumSum})
 }
 
 // scatters reports whether kernels combine elements as a Scatter operator does, or replace them.
@@ -64,6 +65,24 @@ func gather(b *record.Builder, s *lowering.Step) bool {
 	index.Strides = []int{0, 1, 0}
 	return selected(b, s, []int{outer, n, inner}, kernel.Dense(b.Buffer(s.Out[0]), x.Type), x,
 		kernel.Index{Operand: index, Dim: in[a], Along: inner})
+}
+
+// arrayFeatures gathers along the last axis, by indices that are known.
+func arrayFeatures(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, known := d.Shape(s.In[0]), d.Constant(s.In[1])
+	if len(in) == 0 || known == nil {
+		return false
+	}
+	n := in[len(in)-1]
+	list, err := known.Int64s()
+	if err != nil || slices.ContainsFunc(list, func(k int64) bool { return k < 0 || k >= int64(n) }) {
+		return false
+	}
+	x, index := operand(b, s.In[0]), operand(b, s.In[1])
+	x.Strides, index.Strides = []int{n, 0}, []int{0, 1}
+	return selected(b, s, []int{size(in[:len(in)-1]), len(list)}, kernel.Dense(b.Buffer(s.Out[0]), x.Type), x,
+		kernel.Index{Operand: index, Dim: n, Along: 1})
 }
 
 // outside reports whether a constant has an index beyond a dimension of n.
@@ -209,13 +228,19 @@ func oneHot(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, shape, t := d.Shape(s.In[0]), d.Shape(s.Out[0]), d.DType(s.In[0])
 	a, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(in)+1)
-	if err != nil || t != tensor.Int64 && t != tensor.Int32 || len(shape) != len(in)+1 {
+	if err != nil || len(shape) != len(in)+1 {
 		return false
 	}
 	if size(shape) == 0 {
 		return true
 	}
 	depth := shape[a]
+	index := operand(b, s.In[0])
+	if t != tensor.Int64 && t != tensor.Int32 {
+		if index, t = wholeIndices(b, in, depth, index); index.Buffer == 0 {
+			return false
+		}
+	}
 	places := b.Constant(key("places", depth, t), func() []byte {
 		var m []byte
 		for i := range depth {
@@ -227,7 +252,7 @@ func oneHot(b *record.Builder, s *lowering.Step) bool {
 		}
 		return m
 	})
-	index, place := operand(b, s.In[0]), kernel.Operand{Buffer: places, Type: t, Strides: make([]int, len(shape))}
+	place := kernel.Operand{Buffer: places, Type: t, Strides: make([]int, len(shape))}
 	strides := append([]int{}, index.Strides[:a]...)
 	index.Strides = append(append(strides, 0), index.Strides[a:]...)
 	place.Strides[a] = 1
@@ -240,6 +265,27 @@ func oneHot(b *record.Builder, s *lowering.Step) bool {
 	on.Offset, on.Strides, off.Strides = 1, make([]int, len(shape)), make([]int, len(shape))
 	calls, okay := kernel.Elementwise(scalar.Select(x[0], x[1], x[2]), shape, operand(b, s.Out[0]), mask, on, off)
 	return launch(b, calls) && ok && okay && moved(b, s)
+}
+
+// wholeIndices cuts indices of other types off to int64. Those below -depth stay below it.
+func wholeIndices(b *record.Builder, shape []int, depth int, in kernel.Operand) (kernel.Operand, tensor.DType) {
+	if in.Type.IsFloat() {
+		x, to := scalar.Input(0), kernel.Operand{Buffer: b.Scratch(size(shape) * in.Type.Bits() / 8), Type: in.Type}
+		least := scalar.Const(-float64(depth))
+		calls, ok := kernel.Elementwise(scalar.Select(scalar.LessEqual(least, x), x, scalar.Const(-60000)), shape, to, in)
+		if depth >= 60000 || !launch(b, calls) || !ok {
+			return kernel.Operand{}, 0
+		}
+		in = to
+		in.Strides = nil
+	}
+	out := kernel.Dense(b.Scratch(8*size(shape)), tensor.Int64)
+	calls, ok := kernel.Convert(shape, out, in)
+	if !launch(b, calls) || !ok {
+		return kernel.Operand{}, 0
+	}
+	out.Strides = ops.Strides(shape)
+	return out, tensor.Int64
 }
 
 func cumSum(b *record.Builder, s *lowering.Step) bool {

@@ -21,12 +21,14 @@ func init() {
 	}})
 	record.Register(
 		record.Record{Op: "Slice", Takes: takes(whole), Build: slice},
-		record.Record{Op: "Pad", Takes: takes(whole, 2), Build: pad},
+		record.Record{Op: "Pad", Takes: takes(whole), Build: pad},
+		record.Record{Op: "CenterCropPad", Takes: takes(whole), Build: centerCropPad},
 		record.Record{Op: "Expand", Takes: takes(whole), Build: expand},
 		record.Record{Op: "Tile", Takes: takes(whole), Build: tile},
 		record.Record{Op: "DepthToSpace", Takes: takes(whole), Build: depthToSpace},
 		record.Record{Op: "SpaceToDepth", Takes: takes(whole), Build: spaceToDepth},
-		record.Record{Op: "Trilu", Takes: takes(computed, 1), Build: trilu})
+		record.Record{Op: "ConstantOfShape", Takes: takes(whole), Build: constantOfShape},
+		record.Record{Op: "Trilu", Takes: takes(computed), Build: trilu})
 }
 
 // takes returns Record.Takes for operators whose outputs are of types that fit, and some of whose inputs must be constant
@@ -254,6 +256,36 @@ func slice(b *record.Builder, s *lowering.Step) bool {
 	return copyRuns(b, s, axes)
 }
 
+// centerCropPad copies the middle of each axis to the middle of the result's, between zeros.
+func centerCropPad(b *record.Builder, s *lowering.Step) bool {
+	d := b.Binding
+	in, out := d.Shape(s.In[0]), d.Shape(s.Out[0])
+	want, ok := d.Ints(s, 1)
+	list := s.Node.Attrs.Ints("axes", nil)
+	if list == nil {
+		for a := range in {
+			list = append(list, int64(a))
+		}
+	}
+	if !ok || len(want) != len(list) || len(in) != len(out) {
+		return false
+	}
+	axes := make([][]run, len(in))
+	less := false
+	for a, n := range in {
+		kept := min(n, out[a])
+		axes[a] = []run{{out: (out[a] - kept) / 2, n: kept, in: (n - kept) / 2, step: 1}}
+		less = less || kept < out[a]
+	}
+	if less {
+		b.Fill(b.Buffer(s.Out[0]), 0, b.Bytes(s.Out[0]))
+	}
+	if size(out) == 0 || size(in) == 0 {
+		return true
+	}
+	return copyRuns(b, s, axes)
+}
+
 func pad(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, out := d.Shape(s.In[0]), d.Shape(s.Out[0])
@@ -344,6 +376,25 @@ func expand(b *record.Builder, s *lowering.Step) bool {
 	}
 	in.Strides = ops.BroadcastStrides(b.Binding.Shape(s.In[0]), shape)
 	return move(b, shape, out, in) && moved(b, s)
+}
+
+// constantOfShape repeats the value, whose bytes may all be the same.
+func constantOfShape(b *record.Builder, s *lowering.Step) bool {
+	shape, t := b.Binding.Shape(s.Out[0]), b.Binding.DType(s.Out[0])
+	value := tensor.New(t, 1)
+	if v := s.Node.Attrs.Tensor("value"); v != nil {
+		value = v
+	}
+	if value.DType() != t || value.Len() != 1 {
+		return false
+	}
+	bytes, y := value.Bytes(), operand(b, s.Out[0])
+	if !slices.ContainsFunc(bytes, func(x byte) bool { return x != bytes[0] }) {
+		b.Fill(y.Buffer, bytes[0], b.Bytes(s.Out[0]))
+		return moved(b, s)
+	}
+	x := kernel.Operand{Buffer: b.Constant("value", value.Bytes), Type: t, Strides: make([]int, len(shape))}
+	return move(b, shape, y, x) && moved(b, s)
 }
 
 func tile(b *record.Builder, s *lowering.Step) bool {

@@ -92,10 +92,7 @@ func copying(d *lowering.Binding, s *lowering.Step) kernel {
 func transpose(d *lowering.Binding, s *lowering.Step) kernel {
 	in, shape := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	strides, permuted := ops.Strides(in), make([]int, len(in))
-	for i := range in {
-		permuted[i] = strides[len(in)-1-i]
-	}
-	for i, axis := range s.Node.Attrs.Ints("perm", nil) {
+	for i, axis := range ops.Permutation(s.Node) {
 		permuted[i] = strides[axis]
 	}
 	at := lowering.Offsets[int](d, shape, permuted, 0)

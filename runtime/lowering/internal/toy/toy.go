@@ -34,6 +34,9 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 	if c.Wide || c.Products != tensor.Invalid && c.Products != tensor.Float32 {
 		return nil, &runtime.OptionError{Option: "Precision", Msg: "the toy backend computes in float32"}
 	}
+	if c.TF32 {
+		return nil, &runtime.OptionError{Option: "TF32", Msg: "the toy backend computes in float32"}
+	}
 	if c.Observe != nil {
 		return nil, &runtime.OptionError{Option: "Observe",
 			Msg: "the toy backend replaces operators by their bodies and cannot show all values"}

@@ -1,0 +1,318 @@
+package raise
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/passes"
+)
+
+// parallel is a part of a graph in which steps of one axis meet: by running sums, or by slices, pads and joints of that
+// axis. Associative scans and sums in the space of logarithms have that form. Its operators have derivatives of any order
+// almost everywhere, so an equation that holds at random numbers holds for all.
+type parallel struct {
+	run    *passes.Context
+	axis   int // of time, in its sequences
+	steps  ir.Dim
+	fixed  func(v *ir.Value) bool
+	nodes  []*ir.Node  // the part, and what it needs of constants and shapes, in the order of the graph
+	late   []*ir.Value // values of the part, in that order
+	leaves []*ir.Value // values that enter it
+	sums   int         // the number of its running sums
+	moves  int         // the number of its slices, pads and joints along time
+	mixes  int         // the number of its products, sums and exponentials
+	scaled int         // the number of its products with constants
+	gated  int         // the number of its products of varying numbers, and exponentials
+}
+
+// The bounds of a part.
+const (
+	maxLeaves   = 16
+	minParallel = 4 // steps
+)
+
+// blend lists the operators of a part by full name, and whether they compute new numbers.
+var blend = map[string]bool{
+	"Identity": false, "Transpose": false, "Reshape": false, "Squeeze": false, "Unsqueeze": false, "Flatten": false,
+	"Slice": false, "Gather": false, "Expand": false, "Tile": false, "Split": false, "Pad": false, "Concat": false,
+	"Cast": false, "ScatterND": false, "Where": false,
+	"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Sum": true, "Exp": true, "Log": true, "CumSum": true,
+	"ReduceSum": true, "ReduceMax": true, "ReduceLogSumExp": true, "Reciprocal": true,
+}
+
+// dataOf returns the inputs of a blending operator that vary. It returns false for another operator, and where a choice or an
+// index varies.
+func (s *surroundings) dataOf(n *ir.Node) (in []*ir.Value, ok bool) {
+	name := n.Op.FullName()
+	if _, ok := blend[name]; !ok {
+		return nil, false
+	}
+	for i, v := range n.Inputs {
+		if v == nil || s.isFixed(v) {
+			continue
+		}
+		data := i == 0
+		switch name {
+		case "Concat", "Add", "Sub", "Mul", "Div", "Sum":
+			data = true
+		case "Where":
+			data = i > 0
+		case "ScatterND":
+			data = i != 1
+		}
+		if !data || !isReal(v.Elem()) {
+			return nil, false
+		}
+		in = append(in, v)
+	}
+	if name == "Pad" && n.Attrs.Str("mode", "constant") != "constant" || name == "ScatterND" &&
+		n.Attrs.Str("reduction", "none") != "none" {
+		return nil, false
+	}
+	return in, len(in) > 0
+}
+
+// meets reports whether a node joins or chooses steps of an axis, or sums over them.
+func meets(n *ir.Node, axis int, steps ir.Dim) bool {
+	has := func(v *ir.Value) bool { s := v.Shape(); return axis < len(s) && s[axis].Equal(steps) }
+	is := func(v *ir.Value, a int64) bool {
+		got, err := ops.Axis(a, len(v.Shape()))
+		return err == nil && got == axis
+	}
+	switch n.Op.FullName() {
+	case "CumSum":
+		a, ok := ops.ConstInts(n.In(1))
+		return ok && len(a) == 1 && has(n.In(0)) && is(n.In(0), a[0])
+	case "Slice":
+		if s, ok := sliceOf(n); ok {
+			in := n.In(0).Shape()
+			if s.axis != axis || axis >= len(in) {
+				return false
+			}
+			return s.step < 0 || !n.Outputs[0].Shape()[axis].Equal(in[axis])
+		}
+		return false
+	case "Gather", "Split":
+		return is(n.In(0), n.Attrs.Int("axis", 0))
+	case "Concat":
+		return is(n.Outputs[0], n.Attrs.Int("axis", 0))
+	case "Pad":
+		in, out := n.In(0).Shape(), n.Outputs[0].Shape()
+		return axis < len(in) && axis < len(out) && !in[axis].Equal(out[axis])
+	case "ScatterND":
+		return has(n.In(0))
+	}
+	return false
+}
+
+// key is an axis that may be that of time, with its size.
+type key struct {
+	axis  int
+	steps ir.Dim
+	count int // of the nodes along it
+}
+
+// keys lists the axes along which running sums, or several slices, are taken.
+func (s *surroundings) keys() []key {
+	var out []key
+	note := func(axis int, steps ir.Dim, weight int) {
+		if n, ok := steps.Known(); steps.IsUnknown() || ok && n < minParallel {
+			return
+		}
+		for i := range out {
+			if out[i].axis == axis && out[i].steps.Equal(steps) {
+				out[i].count += weight
+				return
+			}
+		}
+		out = append(out, key{axis, steps, weight})
+	}
+	for _, n := range s.g.Nodes {
+		if len(n.Outputs) == 0 || s.isFixed(n.Outputs[0]) {
+			continue
+		}
+		switch n.Op.FullName() {
+		case "CumSum":
+			shape := n.In(0).Shape()
+			if a, ok := ops.ConstInts(n.In(1)); ok && len(a) == 1 {
+				if axis, err := ops.Axis(a[0], len(shape)); err == nil {
+					note(axis, shape[axis], 2)
+				}
+			}
+		case "Slice":
+			if sl, ok := sliceOf(n); ok {
+				note(sl.axis, n.In(0).Shape()[sl.axis], 1)
+			}
+		}
+	}
+	out = slices.DeleteFunc(out, func(k key) bool { return k.count < 2 })
+	slices.SortStableFunc(out, func(a, b key) int { return b.count - a.count })
+	return out
+}
+
+// parallels lists the parts of a graph along one axis.
+func (s *surroundings) parallels(k key) []*parallel {
+	group := map[*ir.Value]*ir.Value{} // late values, joined to sets
+	find := func(v *ir.Value) *ir.Value {
+		for group[v] != v {
+			group[v] = group[group[v]]
+			v = group[v]
+		}
+		return v
+	}
+	var late []*ir.Node
+	for _, n := range s.g.Nodes {
+		if len(n.Outputs) == 0 || n.Outputs[0] == nil || s.isFixed(n.Outputs[0]) {
+			continue
+		}
+		in, ok := s.dataOf(n)
+		if !ok {
+			continue
+		}
+		var before []*ir.Value
+		for _, v := range in {
+			if group[v] != nil {
+				before = append(before, v)
+			}
+		}
+		if len(before) == 0 && !meets(n, k.axis, k.steps) {
+			continue
+		}
+		late = append(late, n)
+		for _, o := range n.Outputs {
+			if o == nil {
+				continue
+			}
+			group[o] = o
+			for _, v := range before {
+				group[find(v)] = o
+			}
+		}
+		for _, o := range n.Outputs[1:] {
+			if o != nil {
+				group[find(o)] = find(n.Outputs[0])
+			}
+		}
+	}
+	sets := map[*ir.Value]*parallel{}
+	var out []*parallel
+	for _, n := range late {
+		root := find(n.Outputs[0])
+		p := sets[root]
+		if p == nil {
+			p = &parallel{run: s.run, axis: k.axis, steps: k.steps, fixed: s.isFixed}
+			sets[root] = p
+			out = append(out, p)
+		}
+		p.nodes = append(p.nodes, n)
+		for _, o := range n.Outputs {
+			if o != nil {
+				p.late = append(p.late, o)
+			}
+		}
+		switch in, _ := s.dataOf(n); n.Op.FullName() {
+		case "Mul", "Div":
+			if len(in) == 1 {
+				p.scaled++
+			} else {
+				p.gated++
+			}
+		case "Exp", "ReduceLogSumExp":
+			p.gated++
+		}
+		switch {
+		case n.Op.FullName() == "CumSum":
+			p.sums++
+		case meets(n, k.axis, k.steps):
+			p.moves++
+		case blend[n.Op.FullName()]:
+			p.mixes++
+		}
+	}
+	out = slices.DeleteFunc(out, func(p *parallel) bool { return !p.plausible() })
+	for _, p := range out {
+		p.enter(s, group)
+	}
+	return out
+}
+
+// plausible reports whether a part has enough operators for a recurrence over all its steps.
+func (p *parallel) plausible() bool {
+	if p.sums > 0 {
+		return p.mixes > 0
+	}
+	n, ok := p.steps.Known()
+	rounds := bits.Len64(uint64(n) - 1)
+	return ok && p.moves >= rounds && p.mixes >= 2*rounds-1
+}
+
+// mayBeSystem reports whether a part has the products of a system with constants.
+func (p *parallel) mayBeSystem() bool {
+	n, ok := p.steps.Known()
+	return ok && p.scaled >= bits.Len64(uint64(n)-1) && p.scaled >= p.gated
+}
+
+// enter finds a part's leaves and the constants that it needs.
+func (p *parallel) enter(s *surroundings, late map[*ir.Value]*ir.Value) {
+	inside := map[*ir.Node]bool{}
+	for _, n := range p.nodes {
+		inside[n] = true
+	}
+	var need func(v *ir.Value)
+	need = func(v *ir.Value) {
+		if v == nil || v.Const != nil || v.Def == nil || inside[v.Def] {
+			return
+		}
+		inside[v.Def] = true
+		if n := v.Def; n.Op.Domain != "" || n.Op.Name != "Shape" && n.Op.Name != "Size" {
+			for _, w := range n.Inputs {
+				need(w)
+			}
+		}
+	}
+	leaf := map[*ir.Value]bool{}
+	for _, n := range p.nodes {
+		for _, v := range n.Inputs {
+			if v == nil || late[v] != nil {
+				continue
+			}
+			if s.isFixed(v) {
+				need(v)
+				continue
+			}
+			for !leaf[v] && v.Def != nil && slices.Contains([]string{"Unsqueeze", "Identity", "Expand"}, v.Def.Op.FullName()) &&
+				!s.isFixed(v.Def.In(0)) { // the sequence itself, not the same with another axis
+				inside[v.Def] = true
+				need(v.Def.In(1))
+				v = v.Def.In(0)
+			}
+			if !leaf[v] {
+				leaf[v] = true
+				p.leaves = append(p.leaves, v)
+			}
+		}
+	}
+	p.nodes = p.nodes[:0:0]
+	for _, n := range s.g.Nodes {
+		if inside[n] {
+			p.nodes = append(p.nodes, n)
+		}
+	}
+}
+
+// last returns the last node of a part.
+func (p *parallel) last() *ir.Node { return p.late[len(p.late)-1].Def }
+
+// tooLarge returns why a part is not looked at, or "".
+func (p *parallel) tooLarge() string {
+	switch {
+	case len(p.nodes) > maxRegion:
+		return fmt.Sprintf("%d operators compute it, more than are tried (%d)", len(p.nodes), maxRegion)
+	case len(p.leaves) > maxLeaves:
+		return fmt.Sprintf("it is computed from %d values, more than are tried (%d)", len(p.leaves), maxLeaves)
+	}
+	return ""
+}

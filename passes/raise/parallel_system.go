@@ -1,0 +1,394 @@
+package raise
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/cmplx"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/passes"
+)
+
+// RaiseParallelSystem recognizes diagonal systems whose states are computed for all steps at once.
+var RaiseParallelSystem = &passes.Pass{
+	Name: "raise-parallel-system",
+	Doc: "Scans by rounds or by halves (associative scans) that compute z[t] = a·z[t-1] + v[t] with constants a, real or as real " +
+		"and imaginary parts → essm.Scan with projections. They are recognized by their numbers, whatever their operators.",
+	After: []passes.Reason{
+		afterUpgrade,
+		afterShapes,
+	},
+	Before: []passes.Reason{
+		beforeFoldRecurrences,
+		beforeFuse,
+		{Pass: "raise-parallel", Why: "a recurrence with constants is a system"},
+	},
+	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
+		return raiseParallel(c, g, "system in parallel", (*parallel).raiseSystem)
+	},
+}
+
+// states are values of a part that are the states of a system: its real parts, and its imaginary parts if it has some.
+type states struct {
+	h, leaf  [2]*ir.Value // im is nil if the system is real
+	at       [2]int       // of the leaves
+	backward bool
+	axis     int
+	shape    []int // of h, in the trial
+	bind     map[string]int64
+	factors  []complex128 // for each row
+}
+
+// tried is a value of a trial that begins as a leaf does.
+type tried struct {
+	v        *ir.Value
+	leaf     int
+	backward bool
+	shape    []int
+	rows     *rows
+}
+
+// raiseSystem replaces the last values of a part that are states of a system with two of its leaves, or one, as inputs.
+func (p *parallel) raiseSystem(g *ir.Graph, s *surroundings) (string, error) {
+	if !p.mayBeSystem() {
+		return "", nil
+	}
+	binds := p.binds(s)
+	st, err := p.findSystem(binds[0])
+	if st == nil || err != nil {
+		return "", err
+	}
+	for _, bind := range binds {
+		if err := p.confirmSystem(st, bind); err != nil {
+			return "", err
+		}
+	}
+	return p.emitSystem(g, st)
+}
+
+// findSystem looks for values of a part that begin as its leaves do, and go on as a system.
+func (p *parallel) findSystem(bind map[string]int64) (*states, error) {
+	var found []tried
+	var in *sequences
+	err := p.first(bind, func(h *ir.Value, x []float64, shape []int, axis int, sq *sequences) bool {
+		in = sq
+		hs := rowsAlong(x, shape, axis)
+		if len(hs.base) == 0 || hs.steps < minParallel {
+			return true
+		}
+		for i := range p.leaves {
+			if !slices.Equal(in.shape[i], shape) {
+				continue
+			}
+			leaf := rowsAlong(in.x[i], shape, axis)
+			for _, back := range []bool{false, true} {
+				at := 0
+				if back {
+					at = hs.steps - 1
+				}
+				same := true
+				for r := range hs.base {
+					a, b := hs.at(r, at), leaf.at(r, at)
+					same = same && math.Abs(a-b) <= exactTol*math.Abs(b)
+				}
+				if same {
+					found = append(found, tried{h, i, back, shape, hs})
+				}
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be evaluated: %w", err)
+	}
+	slices.Reverse(found)
+	var near error
+	steps := 1
+	try := func(re tried, im *tried) *states {
+		st, bad := p.system(re, im, in)
+		if bad > steps {
+			steps = bad
+			near = fmt.Errorf("%s is z[t] = a·z[t-1] + %s[t] with a constant a up to step %d only", re.v.Name, p.leaves[re.leaf].Name,
+				bad-1)
+		}
+		return st
+	}
+	for _, re := range found {
+		if st := try(re, nil); st != nil {
+			return st, nil
+		}
+		for _, im := range found {
+			if im.leaf <= re.leaf || im.backward != re.backward || !slices.Equal(re.shape, im.shape) {
+				continue
+			}
+			if st := try(re, &im); st != nil {
+				return st, nil
+			}
+		}
+	}
+	if near == nil && p.gated == 0 { // otherwise raise-parallel states why
+		near = errors.New("no value behind it begins as one of its inputs, and goes on as z[t] = a·z[t-1] + v[t]")
+	}
+	return nil, near
+}
+
+// complexAt returns a state or an input as a complex number.
+func complexAt(re, im *rows, row, step int) complex128 {
+	if im == nil {
+		return complex(re.at(row, step), 0)
+	}
+	return complex(re.at(row, step), im.at(row, step))
+}
+
+// system returns the system of which re and im are the states. Its factors are those of the first steps. If they do not hold
+// for all, it returns the first step where one fails.
+func (p *parallel) system(re tried, im *tried, in *sequences) (_ *states, bad int) {
+	st := &states{h: [2]*ir.Value{re.v}, leaf: [2]*ir.Value{p.leaves[re.leaf]}, at: [2]int{re.leaf, -1}, backward: re.backward,
+		axis: p.axis, shape: re.shape}
+	vr := rowsAlong(in.x[re.leaf], re.shape, p.axis)
+	var vi, hi *rows
+	if im != nil {
+		vi, hi = rowsAlong(in.x[im.leaf], re.shape, p.axis), im.rows
+		st.h[1], st.leaf[1], st.at[1] = im.v, p.leaves[im.leaf], im.leaf
+	}
+	some := false
+	for r := range re.rows.base {
+		step := func(t int) int {
+			if re.backward {
+				return re.rows.steps - 1 - t
+			}
+			return t
+		}
+		z := func(t int) complex128 { return complexAt(re.rows, hi, r, step(t)) }
+		v := func(t int) complex128 { return complexAt(vr, vi, r, step(t)) }
+		a := (z(1) - v(1)) / z(0)
+		for t := 2; t < re.rows.steps; t++ {
+			if want := a*z(t-1) + v(t); !(cmplx.Abs(z(t)-want) <= sameTol*(cmplx.Abs(z(t))+cmplx.Abs(v(t)))) {
+				return nil, t
+			}
+		}
+		some = some || cmplx.Abs(a) > 1e-6
+		st.factors = append(st.factors, a)
+	}
+	if !some {
+		return nil, 0
+	}
+	return st, 0
+}
+
+// confirmSystem reads a system's factors from impulses, and holds all steps of random inputs against them.
+func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
+	numbers := func(random bool) (x [2][]float64, h [2]*rows, shape []int, err error) {
+		var bad error
+		err = p.trial(constants(p.run, bind), func(i int, shape []int) []float64 {
+			n, _ := tensor.Size(shape)
+			k := slices.Index(st.at[:], i)
+			switch {
+			case k < 0:
+				return make([]float64, n)
+			case random:
+				x[k] = drawn(uint64(200+i), shape, -1, 1)
+			default:
+				x[k] = make([]float64, n)
+				if r := rowsAlong(x[k], shape, st.axis); k == 0 && r.steps > 0 {
+					for _, at := range r.base {
+						if st.backward {
+							at += (r.steps - 1) * r.stride
+						}
+						x[k][at] = 1
+					}
+				}
+			}
+			return x[k]
+		}, func(v *ir.Value, t *tensor.Tensor) bool {
+			for k := range h {
+				if v == st.h[k] {
+					y, err := t.Float64s()
+					if err != nil || len(y) != len(x[0]) || st.axis >= t.Rank() {
+						bad = errors.Join(err, fmt.Errorf("%s has another shape than its input", v.Name))
+						return false
+					}
+					h[k], shape = rowsAlong(y, t.Shape(), st.axis), t.Shape()
+				}
+			}
+			return h[0] == nil || st.h[1] != nil && h[1] == nil
+		})
+		if err == nil {
+			err = bad
+		}
+		if err == nil && (h[0] == nil || st.h[1] != nil && h[1] == nil || h[0].steps < 2) {
+			err = errors.New("it has too few steps")
+		}
+		return x, h, shape, err
+	}
+	_, h, shape, err := numbers(false)
+	if err != nil {
+		return err
+	}
+	at := 1
+	if st.backward {
+		at = h[0].steps - 2
+	}
+	factors := make([]complex128, len(h[0].base))
+	for r := range factors {
+		factors[r] = complexAt(h[0], h[1], r, at)
+	}
+	if st.bind == nil {
+		st.bind, st.shape, st.factors = bind, shape, factors
+	} else if !slices.Equal(factors, st.factors) {
+		return errors.New("its factors depend on the number of steps")
+	}
+	x, h, shape, err := numbers(true)
+	if err != nil {
+		return err
+	}
+	vr := rowsAlong(x[0], shape, st.axis)
+	var vi *rows
+	if st.h[1] != nil {
+		vi = rowsAlong(x[1], shape, st.axis)
+	}
+	for r, a := range factors {
+		peak := 0.0
+		for t := range vr.steps {
+			peak = max(peak, cmplx.Abs(complexAt(h[0], h[1], r, t)))
+		}
+		z := complex128(0)
+		for t := range vr.steps {
+			if st.backward {
+				t = vr.steps - 1 - t
+			}
+			z = a*z + complexAt(vr, vi, r, t)
+			if got := complexAt(h[0], h[1], r, t); !(cmplx.Abs(got-z) <= sameTol*peak) {
+				return fmt.Errorf("%s is z[t] = a·z[t-1] + %s[t] up to step %d, where it is %.6g, expected %.6g", st.h[0].Name,
+					st.leaf[0].Name, t, got, z)
+			}
+		}
+	}
+	return nil
+}
+
+// emitSystem replaces states by a scan.
+func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
+	if r := st.h[0].Def; r.Op.FullName() == "CumSum" && !slices.ContainsFunc(st.factors, func(a complex128) bool { return a != 1 }) {
+		return "", nil // a running sum
+	}
+	shape := st.h[0].Shape()
+	for k, h := range st.h {
+		if h != nil && (len(h.Shape()) != len(st.shape) || len(st.leaf[k].Shape()) != len(st.shape)) {
+			return "", fmt.Errorf("the shape of %s is not known", h.Name)
+		}
+	}
+	batch := -1
+	for i, d := range shape {
+		if _, known := d.Known(); known || i == st.axis {
+			continue
+		}
+		if batch >= 0 {
+			return "", fmt.Errorf("the shape %v of %s has two open dimensions besides that of time", shape, st.h[0].Name)
+		}
+		batch = i
+	}
+	factors := func(batch int) []complex128 { // of the features; nil if they differ between samples
+		step := slices.Delete(slices.Clone(st.shape), st.axis, st.axis+1)
+		if batch > st.axis {
+			batch--
+		}
+		var out []complex128
+		same := true
+		eachSample(p.run, step, batch, func(i, sample, feature int) {
+			if sample == 0 {
+				out = append(out, st.factors[i])
+			}
+			same = same && st.factors[i] == out[feature]
+		})
+		if !same {
+			return nil
+		}
+		return out
+	}
+	if batch < 0 && len(shape) > 2 && st.axis > 0 {
+		batch = 0
+	}
+	a := factors(batch)
+	if a == nil && batch == 0 {
+		batch = -1
+		a = factors(batch)
+	}
+	if a == nil {
+		return "", errors.New("its factors differ between the samples of a batch")
+	}
+	samples := 2
+	if batch >= 0 && known(shape[batch]) {
+		samples = st.shape[batch]
+	}
+	cellOf := func(name string) slot {
+		s := slices.Delete(slices.Clone(st.shape), st.axis, st.axis+1)
+		at := batch
+		if batch > st.axis {
+			at--
+		}
+		if at >= 0 {
+			s[at] = samples
+		}
+		return slot{&ir.Value{Name: name}, s, at}
+	}
+	c := &cell{run: p.run, samples: 1}
+	if batch >= 0 {
+		c.samples = samples
+		if name, ok := shape[batch].Symbol(); ok {
+			c.bind = map[string]int64{name: int64(samples)}
+		}
+	}
+	parts := 1
+	if st.h[1] != nil {
+		parts = 2
+	}
+	n := len(a)
+	sys := &system{n: parts * n, h: parts * n, bias: make([]float64, parts*n)}
+	d := &draft{run: p.run, node: st.h[0].Def, parallel: true}
+	for k := range parts {
+		for i, f := range a {
+			row := []term{{int32(i), real(f)}}
+			if parts == 2 {
+				row = []term{{int32(i), real(f)}, {int32(n + i), -imag(f)}}
+				if k == 1 {
+					row = []term{{int32(i), imag(f)}, {int32(n + i), real(f)}}
+				}
+			}
+			sys.a = append(sys.a, slices.DeleteFunc(row, func(t term) bool { return t.coef == 0 }))
+			sys.b = append(sys.b, []term{{int32(k*n + i), 1}})
+		}
+		o := outputMap{at: cellOf(st.h[k].Name), next: make([][]term, n), prev: make([][]term, n), in: make([][]term, n),
+			bias: make([]float64, n)}
+		for i := range n {
+			o.next[i] = []term{{int32(k*n + i), 1}}
+		}
+		sys.outputs = append(sys.outputs, o)
+		c.states, c.inputs = append(c.states, cellOf("z")), append(c.inputs, cellOf(st.leaf[k].Name))
+		q := sequence{v: st.leaf[k], time: st.axis, reversed: st.backward}
+		d.in, d.out = append(d.in, q), append(d.out, sequence{time: st.axis, reversed: st.backward})
+		d.initial, d.final = append(d.initial, nil), append(d.final, nil)
+		d.results = append(d.results, st.h[k])
+	}
+	name := st.h[0].Def.String()
+	b := passes.Edit(g)
+	b.Scope(st.h[0].Def.Scope)
+	made, err := d.build(g, b, c, sys)
+	if err == nil {
+		err = b.Err()
+	}
+	if err != nil {
+		return "", err
+	}
+	for i, v := range d.results {
+		passes.Replace(g, v, made.outputs[i])
+	}
+	from := st.leaf[0].Name
+	if st.leaf[1] != nil {
+		from += " and " + st.leaf[1].Name
+	}
+	return fmt.Sprintf("%s and what leads to it from %s → a linear recurrence, %v", name, from, made.plan), nil
+}

@@ -1,0 +1,48 @@
+package kernel
+
+// Depth convolves one channel at a time with one filter, for one shape: y[r][c] = bias + Σ over i and j of
+// w[i][j]·x[Stride·r+i-Top][Stride·c+j-Left], with zeros around x.
+type Depth struct {
+	H, W, Top, Left, Oh, Ow int
+	Size, Stride            int // of the filter, Size by Size, and in both directions
+
+	masks []uint16
+}
+
+// NewDepth returns a plan; nil where there is no kernel for it.
+func NewDepth(d Depth) *Depth {
+	if !avx512() || d.Size != 3 && d.Size != 5 && (d.Size != 7 || d.Stride != 1) || d.Stride != 1 && d.Stride != 2 ||
+		d.H <= 0 || d.W <= 0 || d.Oh <= 0 || d.Ow <= 0 || d.Top < 0 || d.Left < 0 {
+		return nil
+	}
+	for c := 0; c < d.Ow; c += depthLanes {
+		d.masks = append(d.masks, depthMask(func(i int) bool { return c+i < d.Ow }))
+		for j := range d.Size {
+			for part := range d.Stride {
+				d.masks = append(d.masks, depthMask(func(i int) bool {
+					at := d.Stride*c + j - d.Left + depthLanes*part + i
+					return at >= 0 && at < d.W && i+depthLanes*part <= d.Stride*(depthLanes-1)
+				}))
+			}
+		}
+	}
+	return &d
+}
+
+const depthLanes = 16
+
+// depthMask returns a mask of the lanes of which in is true.
+func depthMask(in func(i int) bool) (mask uint16) {
+	for i := range depthLanes {
+		if in(i) {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}
+
+// Run computes a channel.
+func (d *Depth) Run(y, x, w []float32, bias float32) {
+	_, _, _ = y[d.Oh*d.Ow-1], x[d.H*d.W-1], w[d.Size*d.Size-1]
+	depthWide(d, y, x, w, bias)
+}

@@ -1,0 +1,5 @@
+//go:build !amd64 || purego
+
+package kernel
+
+func depthWide(*Depth, []float32, []float32, []float32, float32) {}

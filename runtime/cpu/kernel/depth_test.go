@@ -1,0 +1,38 @@
+package kernel
+
+import "testing"
+
+func TestDepth(t *testing.T) { eachVariant(t, testDepth) }
+
+func testDepth(t *testing.T) {
+	r := newRand()
+	for _, size := range []int{3, 5, 7} {
+		for stride := 1; stride <= 2; stride++ {
+			for range 200 {
+				d := Depth{H: 1 + r.IntN(20), W: 1 + r.IntN(70), Top: r.IntN(size), Left: r.IntN(size), Size: size, Stride: stride}
+				d.Oh = (d.H+d.Top+r.IntN(size)-size)/stride + 1
+				d.Ow = (d.W+d.Left+r.IntN(size)-size)/stride + 1
+				p := NewDepth(d)
+				if p == nil {
+					continue
+				}
+				x, w, all := random(r, d.H*d.W), random(r, size*size), random(r, d.Oh*d.Ow+20)
+				want := make([]float64, len(all))
+				for i := range want {
+					if want[i] = float64(all[i]); i >= d.Oh*d.Ow {
+						continue
+					}
+					want[i] = 0.5
+					for k, v := range w {
+						row, col := i/d.Ow*stride+k/size-d.Top, i%d.Ow*stride+k%size-d.Left
+						if row >= 0 && row < d.H && col >= 0 && col < d.W {
+							want[i] += float64(v) * float64(x[row*d.W+col])
+						}
+					}
+				}
+				p.Run(all, x, w, 0.5)
+				near(t, "depth", all, want, 2e-5)
+			}
+		}
+	}
+}

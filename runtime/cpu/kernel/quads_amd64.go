@@ -1,0 +1,32 @@
+//go:build amd64 && !purego
+
+package kernel
+
+func quadsWide() bool { return int8Bytes512() }
+
+func panelBytesWide(panel []byte, x []byte, flip byte, o Offsets, at int) bool {
+	if !quadsWide() {
+		return false
+	}
+	_, _, _ = x[at+o.lo], x[at+o.hi+PanelWidth-1], panel[len(o.off)*PanelWidth-1] // checks bounds
+	quadPanelAVX512(len(o.off)/4, &panel[0], &x[at], &o.off[0], int32(flip))
+	return true
+}
+
+func panelProductBytesWide(y []int32, ldy int, x []int8, ldx, rows, quads int, panel []byte) bool {
+	if !quadsWide() || quads == 0 {
+		return false
+	}
+	_, _, _ = x[(rows-1)*ldx+4*quads-1], panel[4*quads*PanelWidth-1], y[(rows-1)*ldy+PanelWidth-1]
+	quadsAVX512(rows, quads, &x[0], ldx/4, &panel[0], &y[0], ldy)
+	return true
+}
+
+// pairsWide computes sums of products of pairs, for whole panels.
+func pairsWide(rows, pairs int, x *int16, ldx int, panel *int16, y *int32, ldy int) {
+	if int8Bytes512() && ldx%2 == 0 {
+		pairsAVX512(rows, pairs, x, ldx/2, panel, y, ldy)
+		return
+	}
+	pairsAVX2(rows, pairs, x, ldx, panel, y, ldy)
+}

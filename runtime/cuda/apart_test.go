@@ -1,0 +1,130 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// Fills by these numbers are no fills, but orders to a driver of tests: memory holds nothing any more, or nobody may use it.
+const (
+	Forgotten = 0xfe
+	Guarded   = 0xfd
+)
+
+// Apart returns the backend with all values of an executable apart: no two share memory, what lies between them is guarded,
+// and when the last unit that uses a value has run, its memory holds nothing again. early lets lives end so many units before,
+// and short makes values so many bytes shorter, for tests which show that this is found.
+func Apart(b runtime.Backend, early, short int) runtime.Backend {
+	b.(*backend).inspect = func(p *plan) { p.apart(early, short) }
+	return b
+}
+
+const guardBytes = 2 * align
+
+func (p *plan) apart(early, short int) {
+	l := &p.memory
+	if r := p.repeats; r != nil {
+		p.forget(r.first, early, len(p.units)-1)
+		p.forget(r.next, early, len(p.units)-1)
+	} else {
+		p.forget(p.segments, early, len(p.units))
+	}
+	l.arena = 0
+	var guards []item
+	for _, s := range l.order {
+		buffers := p.of(s)
+		if s.host || len(buffers) == 0 {
+			continue
+		}
+		for k, x := range buffers {
+			l.offsets[x] = l.arena + faultBytes*k
+		}
+		size := max(0, s.Size-short)
+		next := (size+align-1)/align*align + guardBytes
+		l.arena += next
+		guards = append(guards, item{work: &record.Work{Kind: record.Fill, Dst: buffers[0], DstAt: size, Bytes: next - size,
+			Byte: Guarded}, crossing: crossing{v: p.outer(s)}})
+	}
+	first := p.segments
+	if p.repeats != nil {
+		first = p.repeats.first
+	}
+	if len(first) > 0 {
+		first[0].items = slices.Concat(guards, first[0].items)
+	}
+}
+
+// of returns the buffers that lie in a span of the device: several of the units' faults alone.
+func (p *plan) of(s *span) (all []kernel.Buffer) {
+	switch {
+	case s.host:
+	case s.buffer != 0:
+		all = append(all, s.buffer)
+	case s.value != nil:
+		if x := p.b.Uses(s.value); x != 0 {
+			all = append(all, x)
+		}
+	default:
+		for _, f := range p.memory.faults {
+			all = append(all, f.buffer)
+		}
+	}
+	return all
+}
+
+// outer returns the input or output of the program in whose memory a span is; nil: none. Executables keep states elsewhere, and
+// run without the items of these.
+func (p *plan) outer(s *span) (v *lowering.Value) {
+	for _, x := range slices.Concat(p.d.Program.Inputs, p.d.Program.Outputs) {
+		if s.value != nil && p.b.Root(x) == s.value {
+			v = x
+		}
+	}
+	return v
+}
+
+// forget lets segments forget each value behind the last unit that uses it, up to a unit.
+func (p *plan) forget(list []*segment, early, most int) {
+	number := map[*unit]int{nil: len(p.units)}
+	for i, u := range p.units {
+		number[u] = i
+	}
+	behind := map[*segment]map[int][]item{} // by the place of the item before
+	for _, s := range p.memory.order {
+		buffers := p.of(s)
+		if s.host || len(buffers) == 0 || s.Last > most {
+			continue
+		}
+		var last *segment
+		place, now := 0, 0
+		for _, c := range list {
+			for i, it := range c.items {
+				if !it.faults { // they are copied behind what is before them
+					now = number[it.unit]
+				}
+				if now <= s.Last-early {
+					last, place = c, i
+				}
+			}
+		}
+		if last == nil || s.Size == 0 {
+			continue
+		}
+		if behind[last] == nil {
+			behind[last] = map[int][]item{}
+		}
+		behind[last][place] = append(behind[last][place], item{work: &record.Work{Kind: record.Fill, Dst: buffers[0], Bytes: s.Size,
+			Byte: Forgotten}, crossing: crossing{v: p.outer(s)}})
+	}
+	for c, of := range behind {
+		var items []item
+		for i, it := range c.items {
+			items = append(append(items, it), of[i]...)
+		}
+		c.items = items
+	}
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package kerneltest
-
-const race = true

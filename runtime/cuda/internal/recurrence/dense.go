@@ -1,0 +1,101 @@
+package recurrence
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+func init() {
+	record.Register(record.Record{Op: "essm.DenseScan", Build: buildDense, Takes: func(s *lowering.Step) bool {
+		if !constants(s, 1, 2) || !singles(s, 0) {
+			return false
+		}
+		n := s.ConstShape(1)[2]
+		return n > 0 && n <= kernel.MaxDenseStates
+	}})
+}
+
+func buildDense(b *record.Builder, s *lowering.Step) bool {
+	shape, system := b.Binding.ShapeOf(s, 0), s.ConstShape(1)
+	first, last := at(s.In, 3), at(s.Out, 1)
+	single, ok := stateType(b, first, last)
+	window := int(s.Node.Attrs.Int("window", 0))
+	if first == nil && last == nil && window >= shape[1] {
+		window = 0 // no input leaves it
+	}
+	forward, backward := directions(s)
+	k := kernel.DenseScan{Batch: shape[0], Length: shape[1], Heads: system[0] * system[1], States: system[2], Lags: window,
+		State32: single}
+	if !ok || shape[2] != k.Heads*k.States || !small(shape[0], shape[1], window, shape[2]) || !small(k.StateSize()) {
+		return false
+	}
+	if scanned(b, noOther); first != nil || last != nil {
+		scanned(b, carries)
+	} else if convolveDense(b, s, &k, forward, backward) {
+		return true
+	}
+	k.Tables = b.Constant(fmt.Sprint("matrices ", window), func() []byte {
+		return kernel.DenseTables(k.Heads, k.States, window, s.Constant64(1), s.Constant64(2))
+	})
+	k.V, k.X = b.Buffer(s.In[0]), b.Buffer(s.Out[0])
+	if forward {
+		f := k
+		f.First, f.Last = b.Buffer(first), b.Buffer(last)
+		for _, c := range f.Calls() {
+			b.Launch(c)
+		}
+	}
+	if backward {
+		k.Backward, k.Add = true, forward
+		for _, c := range k.Calls() {
+			b.Launch(c)
+		}
+	}
+	return true
+}
+
+const (
+	maxDenseTaps = 16 << 20 // numbers of all kernels of a system
+	maxDenseSide = 64       // states of a head, above which matrices are too large to look at their powers
+)
+
+// convolveDense adds a convolution with the kernels of the states, if that is asked for or is faster than a scan.
+func convolveDense(b *record.Builder, s *lowering.Step, k *kernel.DenseScan, forward, backward bool) bool {
+	n, taps := k.States, k.Length
+	if k.Lags > 0 {
+		taps = k.Lags
+	}
+	if scanned(b, "matrices or lengths are too large for kernels of their powers"); n > maxDenseSide || taps > maxDenseTaps/(n*n*max(1, k.Heads)) || taps < 2 {
+		return false
+	}
+	abar, gamma := s.Constant64(1), s.Constant64(2)
+	for h := range k.Heads {
+		if !kernel.Bounded(abar[h*n*n:(h+1)*n*n], n, taps) {
+			scanned(b, unstable)
+			return false
+		}
+	}
+	h := matrices{groups: k.Heads, in: n, out: n}
+	if forward {
+		h.fore = taps
+	}
+	if backward {
+		h.back = taps
+	}
+	var responses []func() []float64
+	for head := range k.Heads {
+		responses = append(responses, sync.OnceValue(func() []float64 {
+			return kernel.DenseResponse(abar[head*n*n:(head+1)*n*n], gamma[head*n*n:(head+1)*n*n], n, taps)
+		}))
+	}
+	h.taps = func(o, i int, fore, back []float64) {
+		row := responses[o/n]()[(o%n*n+i)*taps:][:taps]
+		copy(fore, row)
+		copy(back, row)
+	}
+	return h.build(b, s, k.Batch, k.Length, kernel.DenseTime(k.Batch*k.Heads))
+}

@@ -1,0 +1,133 @@
+package cuda
+
+import (
+	"context"
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+// repeats are the segments of a loop's body, which keeps values on the device from one iteration to the next: results that
+// are inputs of the next one, and inputs that stay as they are. Their memory holds nothing else in between.
+type repeats struct {
+	first []*segment // inputs come from the host
+	next  []*segment // those that are kept do not
+	fetch *segment   // the kept results, as copies to the host
+	out   []int      // which outputs they are
+}
+
+// repeat finds the values that the body of a loop keeps, behind move and before place. It keeps a result that the device makes
+// and an input that the host does not read; others cross as in any program.
+func (p *plan) repeat(r *lowering.Repeated) {
+	d, b, l := p.d, p.b, &p.memory
+	x := &repeats{fetch: &segment{}}
+	var stay, gone []*lowering.Value // inputs that are there after the first iteration, and results that leave at the end alone
+	var copies []item
+	begin := slices.IndexFunc(p.units, func(u *unit) bool { return u.work != nil })
+	for _, c := range r.Carried {
+		in, out := d.Program.Inputs[c.In], d.Program.Outputs[c.Out]
+		if !p.carries(in, out) {
+			continue
+		}
+		from, to := b.Root(out), b.Root(in)
+		// The copies are in front of all else, so that no result lies where an input does.
+		l.lives[from].First, l.lives[to].First = 0, 0
+		copies = append(copies, item{unit: p.units[begin], work: &record.Work{Kind: record.Copy, Dst: b.Uses(in),
+			Src: b.Uses(out), Bytes: p.bytes(in)}})
+		stay, gone = append(stay, in), append(gone, out)
+		x.out = append(x.out, c.Out)
+		x.fetch.leave = append(x.fetch.leave, out)
+		x.fetch.items = append(x.fetch.items, item{crossing: crossing{out, false}})
+	}
+	for _, i := range r.Still {
+		if in := d.Program.Inputs[i]; p.enters(in) {
+			l.lives[in].First, l.lives[in].Last = 0, len(p.units)
+			stay = append(stay, in)
+		}
+	}
+	if stay == nil {
+		return
+	}
+	gone = slices.DeleteFunc(gone, func(v *lowering.Value) bool { return count(d.Program.Outputs, v) > 1 }) // a scan output, too
+	for _, s := range p.segments {
+		x.first = append(x.first, s.without(nil, gone))
+		x.next = append(x.next, s.without(stay, gone))
+	}
+	x.next[0].items = slices.Concat(copies, x.next[0].items)
+	p.repeats = x
+}
+
+// carries reports whether the device alone reads in and makes out, of one type, and whether out is in memory of its own at the
+// end of the program.
+func (p *plan) carries(in, out *lowering.Value) bool {
+	d := p.d
+	if !p.enters(in) || slices.Contains(d.Program.Outputs, in) || d.DType(in) != d.DType(out) ||
+		!slices.Equal(d.Shape(in), d.Shape(out)) || d.Given(p.b.Root(out)) {
+		return false
+	}
+	for _, u := range p.units {
+		if u.work == nil && (slices.Contains(reads(u.steps[0]), in) || slices.Contains(reads(u.steps[0]), out)) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(p.segments[len(p.segments)-1].items, func(it item) bool { return it.leaves(out) })
+}
+
+// enters reports whether an input of the program is copied to the device.
+func (p *plan) enters(in *lowering.Value) bool {
+	return slices.ContainsFunc(p.segments, func(s *segment) bool { return slices.Contains(s.enter, in) })
+}
+
+func count(list []*lowering.Value, v *lowering.Value) (n int) {
+	for _, x := range list {
+		if x == v {
+			n++
+		}
+	}
+	return n
+}
+
+// copies reports whether an item copies a value between host and device.
+func (it *item) copies() bool { return it.work == nil && !it.faults }
+
+func (it *item) leaves(v *lowering.Value) bool { return it.copies() && !it.toDevice && it.v == v }
+
+// without returns a segment that does not copy some values.
+func (s *segment) without(enter, leave []*lowering.Value) *segment {
+	t := *s
+	t.enter = slices.DeleteFunc(slices.Clone(s.enter), func(v *lowering.Value) bool { return slices.Contains(enter, v) })
+	t.leave = slices.DeleteFunc(slices.Clone(s.leave), func(v *lowering.Value) bool { return slices.Contains(leave, v) })
+	t.items = slices.DeleteFunc(slices.Clone(s.items), func(it item) bool {
+		return it.copies() && (it.toDevice && slices.Contains(enter, it.v) || !it.toDevice && slices.Contains(leave, it.v))
+	})
+	return &t
+}
+
+// Repeat runs an iteration of a loop.
+func (e *executable) Repeat(ctx context.Context, first bool, in, out []tensor.Datum) error {
+	if first || e.next == nil {
+		return e.run(ctx, in, out, e.segments)
+	}
+	return e.run(ctx, in, out, e.next)
+}
+
+// Fetch copies the results that the last iteration has kept.
+func (e *executable) Fetch(ctx context.Context, out []tensor.Datum) error {
+	if e.fetch == nil || len(e.fetch.list) == 0 {
+		return nil
+	}
+	err := e.issue(ctx, e.fetch.list)
+	if waited := e.p.v.synchronize(e.stream); err == nil {
+		err = waited
+	}
+	if err != nil {
+		return err
+	}
+	for k, i := range e.plan.repeats.out {
+		ops.Put(e.Binding.Steps(), out[i].(*tensor.Tensor).Bytes(), e.reached(e.fetch.leave[k]))
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/lowering"
+)
+
+const (
+	// maxDeciding bounds the numbers of an input whose values are bound like shapes.
+	maxDeciding = 64
+	// maxValues is how many executables for different values of such inputs are kept.
+	maxValues = 8
+)
+
+// valued runs a program in which shapes, or choices of kernels, follow from the values of small inputs, such as the shape
+// of a Reshape. Inputs are on the host when a run begins, so it binds the program for their values as for shapes, and keeps
+// the executables of the last ones.
+type valued struct {
+	p     *program
+	b     runtime.Binding
+	which []int // the inputs
+	made  []forValues
+}
+
+// forValues is an executable for the values of inputs. The last one used comes first.
+type forValues struct {
+	values []byte
+	e      *executable
+}
+
+// deciding returns the inputs whose values steps ask for that cannot run without them: small integers from which inputs of
+// these steps are computed.
+func deciding(d *lowering.Binding, steps []*lowering.Step) []int {
+	makes := map[*lowering.Value]*lowering.Step{}
+	for _, s := range d.Program.Steps {
+		for _, v := range s.Out {
+			if v != nil {
+				makes[v] = s
+			}
+		}
+	}
+	var which []int
+	seen := map[*lowering.Value]bool{}
+	for open := slices.Clone(steps); len(open) > 0; {
+		s := open[0]
+		open = open[1:]
+		for _, v := range s.In {
+			if v == nil || seen[v] || d.Constant(v) != nil || !decides(d, s, v) {
+				continue
+			}
+			seen[v] = true
+			if i := slices.Index(d.Program.Inputs, v); i >= 0 {
+				which = append(which, i)
+			} else if makes[v] != nil {
+				open = append(open, makes[v])
+			}
+		}
+	}
+	slices.Sort(which)
+	return which
+}
+
+// fromNumbers are operators whose shapes, or all of whose results, follow from small inputs of floats.
+var fromNumbers = []string{"MelWeightMatrix", "OneHot", "Pad", "Range", "Resize", "Upsample"}
+
+// decides reports whether the values of an input of a step may decide how it runs.
+func decides(d *lowering.Binding, s *lowering.Step, v *lowering.Value) bool {
+	shape := d.Shape(v)
+	if n, err := tensor.Size(shape); shape == nil || len(shape) > 1 || err != nil || n > maxDeciding {
+		return false
+	}
+	switch d.DType(v) {
+	case tensor.Int32, tensor.Int64:
+		return true
+	case tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16: // scales, bounds, and the number around
+		return s.Node.Op.Domain == "" && slices.Contains(fromNumbers, s.Node.Op.Name)
+	}
+	return false
+}
+
+// asks returns the inputs whose values a program must be bound for; none if it runs without. err is the error of its plan.
+func (p *program) asks(d *lowering.Binding, made *plan, err error) []int {
+	if u := (*runtime.UnsupportedError)(nil); errors.As(err, &u) {
+		if made, err = newPlan(d, true, nil); err != nil {
+			return nil
+		}
+	}
+	if made == nil {
+		return nil
+	}
+	return deciding(d, made.refused)
+}
+
+// Run computes the outputs, by an executable for the values of the deciding inputs.
+func (x *valued) Run(ctx context.Context, in, out []tensor.Datum) error {
+	e, err := x.executable(ctx, in)
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, in, out)
+}
+
+// RunKept is Run with states in the memory of the device.
+func (x *valued) RunKept(ctx context.Context, in, out []tensor.Datum, states int, of []runtime.Kept) error {
+	e, err := x.executable(ctx, in)
+	if err != nil {
+		return err
+	}
+	return e.RunKept(ctx, in, out, states, of)
+}
+
+// executable returns the executable for the values of inputs, and makes it if there is none.
+func (x *valued) executable(ctx context.Context, in []tensor.Datum) (_ *executable, err error) {
+	var values []byte
+	for _, i := range x.which {
+		if t, ok := in[i].(*tensor.Tensor); ok {
+			values = append(values, t.Bytes()...)
+		}
+	}
+	at := slices.IndexFunc(x.made, func(m forValues) bool { return string(m.values) == string(values) })
+	if at >= 0 {
+		m := x.made[at]
+		x.made = slices.Insert(slices.Delete(x.made, at, at+1), 0, m)
+		return m.e, nil
+	}
+	if len(x.made) == maxValues {
+		last := x.made[maxValues-1].e
+		x.made = x.made[:maxValues-1]
+		if err := last.Close(); err != nil {
+			return nil, err
+		}
+	}
+	content := make([]*tensor.Tensor, len(in))
+	for _, i := range x.which {
+		if t, ok := in[i].(*tensor.Tensor); ok {
+			content[i] = t.Clone() // the caller's may change
+		}
+	}
+	b := x.b
+	b.Ctx = ctx
+	e, _, err := x.p.bind(b, content)
+	if err != nil {
+		return nil, err
+	}
+	x.made = slices.Insert(x.made, 0, forValues{values, e})
+	return e, nil
+}
+
+// ArenaBytes returns the memory that is held on the device and on the host.
+func (x *valued) ArenaBytes() (n int64) {
+	for _, m := range x.made {
+		n += m.e.ArenaBytes()
+	}
+	return n
+}
+
+// Profile returns the times of the runs with the last values.
+func (x *valued) Profile() []runtime.StepTime {
+	if len(x.made) == 0 {
+		return nil
+	}
+	return x.made[0].e.Profile()
+}
+
+// Close gives everything back.
+func (x *valued) Close() error {
+	var errs []error
+	for _, m := range x.made {
+		errs = append(errs, m.e.Close())
+	}
+	x.made = nil
+	return first(errs...)
+}
