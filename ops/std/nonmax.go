@@ -104,7 +104,7 @@ func byScore(c *ir.EvalCtx, order []int, s []float64) {
 	packed := !c.Wide && len(order) <= mostPacked
 	for _, i := range order {
 		c.Step(1)
-		packed = packed && s[i] == float64(float32(s[i])) && i < 1<<32
+		packed = packed && s[i] == float64(float32(s[i])) && uint64(i) < 1<<32
 	}
 	if !packed {
 		slices.SortStableFunc(order, func(i, j int) int { c.Step(4); return cmp.Compare(s[j], s[i]) })
