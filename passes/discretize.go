@@ -19,6 +19,9 @@ var Discretize = &Pass{
 		{"diagonalize", "discretize expands what diagonalize left, with its full matrix"},
 	},
 	Run: func(c *Context, g *ir.Graph) (int, error) {
+		if !slices.ContainsFunc(g.Nodes, isSystem) {
+			return 0, nil
+		}
 		complete(g)
 		if slices.ContainsFunc(g.Nodes, continuous) && g.Opsets[""] < ops.Opsets()[""] {
 			if err := ops.Upgrade(g); err != nil { // systems are discretized by the newest operators
@@ -69,6 +72,9 @@ var Discretize = &Pass{
 		return changes, nil
 	},
 }
+
+// isSystem reports whether a node is a system, or an output of one that is computed.
+func isSystem(n *ir.Node) bool { return continuous(n) || n.Op == essm.RestoreDPLR || n.Op == essm.SSM }
 
 // continuous reports whether a node is a system that Discretize converts.
 func continuous(n *ir.Node) bool { return isStateSpace(n) || n.Op == essm.DPLR }

@@ -27,7 +27,7 @@ var Conv = &passes.Pass{
 		beforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return raiseAll(c, g, "convolution", isLongConv)
+		return raiseAll(c, g, "convolution", []string{"Conv"}, isLongConv)
 	},
 }
 
@@ -64,9 +64,13 @@ func isLongConv(s *surroundings, n *ir.Node) (anchor bool, why string) {
 const maxProbes = 10
 
 // raiseAll raises the convolutions that it finds around the anchors which is accepts, and notes why the others stay.
-func raiseAll(c *passes.Context, g *ir.Graph, form string,
+// Anchors are of the named operators (as ir.Op.FullName returns them).
+func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
 	is func(*surroundings, *ir.Node) (bool, string)) (int, error) {
 	changes := 0
+	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return slices.Contains(names, n.Op.FullName()) }) {
+		return 0, nil
+	}
 	done := map[*ir.Node]bool{}
 	for {
 		c.Check()

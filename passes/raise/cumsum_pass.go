@@ -21,7 +21,7 @@ var RunningSum = &passes.Pass{
 		beforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return raiseAll(c, g, "weighted running sum", func(s *surroundings, n *ir.Node) (bool, string) {
+		return raiseAll(c, g, "weighted running sum", []string{"CumSum"}, func(s *surroundings, n *ir.Node) (bool, string) {
 			return n.Op.FullName() == "CumSum" && isReal(n.Outputs[0].Elem()) && !s.isFixed(n.Outputs[0]) && s.isWeighted(n), ""
 		})
 	},

@@ -20,7 +20,8 @@ var DFT = &passes.Pass{
 		beforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return raiseAll(c, g, "convolution by transform", func(s *surroundings, n *ir.Node) (bool, string) {
+		anchors := []string{"DFT", "com.microsoft.Irfft"}
+		return raiseAll(c, g, "convolution by transform", anchors, func(s *surroundings, n *ir.Node) (bool, string) {
 			if s.isFixed(n.Outputs[0]) {
 				return false, ""
 			}

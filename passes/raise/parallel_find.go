@@ -139,18 +139,32 @@ func (s *surroundings) keys() []key {
 			shape := n.In(0).Shape()
 			if a, ok := ops.ConstInts(n.In(1)); ok && len(a) == 1 {
 				if axis, err := ops.Axis(a[0], len(shape)); err == nil {
-					note(axis, shape[axis], 2)
+					note(axis, shape[axis], ofSteps(n))
 				}
 			}
 		case "Slice":
 			if sl, ok := sliceOf(n); ok {
-				note(sl.axis, n.In(0).Shape()[sl.axis], 1)
+				note(sl.axis, n.In(0).Shape()[sl.axis], ofSteps(n))
 			}
 		}
 	}
-	out = slices.DeleteFunc(out, func(k key) bool { return k.count < 2 })
+	out = slices.DeleteFunc(out, func(k key) bool { return k.count < minOfSteps })
 	slices.SortStableFunc(out, func(a, b key) int { return b.count - a.count })
 	return out
+}
+
+// minOfSteps is the least sum of ofSteps along the axis of a scan.
+const minOfSteps = 2
+
+// ofSteps is the weight of a node as a sign of a scan in parallel: a sum over all steps, or one of two halves of them.
+func ofSteps(n *ir.Node) int {
+	switch n.Op.FullName() {
+	case "CumSum":
+		return 2
+	case "Slice":
+		return 1
+	}
+	return 0
 }
 
 // parallels lists the parts of a graph along one axis.

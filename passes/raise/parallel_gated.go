@@ -33,6 +33,13 @@ var RaiseParallel = &passes.Pass{
 func raiseParallel(c *passes.Context, g *ir.Graph, form string,
 	raise func(p *parallel, g *ir.Graph, s *surroundings) (note string, err error)) (int, error) {
 	changes := 0
+	signs := 0
+	for _, n := range g.Nodes {
+		signs += ofSteps(n)
+	}
+	if signs < minOfSteps {
+		return 0, nil
+	}
 	type part struct {
 		last  *ir.Node
 		axis  int

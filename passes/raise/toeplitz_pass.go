@@ -23,7 +23,8 @@ var Toeplitz = &passes.Pass{
 		beforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return raiseAll(c, g, "Toeplitz product", func(s *surroundings, n *ir.Node) (bool, string) {
+		anchors := []string{"MatMul", "Einsum"}
+		return raiseAll(c, g, "Toeplitz product", anchors, func(s *surroundings, n *ir.Node) (bool, string) {
 			switch n.Op.FullName() {
 			case "MatMul", "Einsum":
 				ok := !s.isFixed(n.Outputs[0]) && s.alongSteps(n)
