@@ -287,16 +287,19 @@ func (p *framePass) Do(w *record.Workspace, k int) {
 
 // frame copies the inputs of one position, of some channels.
 func (p *conv2d) frame(dst, src []float32, channels int) {
+	kw, dw, plane, line := p.kw, p.Dw, p.Hp*p.Wp, p.Dh*p.Wp
 	for ch := range channels {
 		for i := range p.kh {
-			row := src[(ch*p.Hp+i*p.Dh)*p.Wp:]
-			to := dst[:p.kw]
-			dst = dst[p.kw:]
+			row := src[ch*plane+i*line:]
+			to := dst[:kw]
+			dst = dst[kw:]
 			switch {
-			case p.Dw > 1:
+			case dw > 1:
 				for j := range to {
-					to[j] = row[j*p.Dw]
+					to[j] = row[j*dw]
 				}
+			case kw == 3:
+				*(*[3]float32)(to) = [3]float32(row)
 			case len(to) < 8: // a call takes longer
 				for j, v := range row[:len(to)] {
 					to[j] = v

@@ -37,6 +37,8 @@ type movement struct {
 	from [][]int
 	// runs says that along the last axis elements follow each other.
 	runs bool
+	// run and runEnd bound a part of the last axis where they do.
+	run, runEnd int
 }
 
 // moving is how an operator moves elements, besides what its evaluation shows.
@@ -291,13 +293,26 @@ func regular(d *lowering.Binding, places []int64, out []int) *movement {
 		}
 	}
 	if len(m.dims) > 0 {
-		m.runs = true
 		last := m.from[len(m.from)-1]
-		for i, f := range last {
-			m.runs = m.runs && f == last[0]+i
-		}
+		m.run, m.runEnd = longestRun(last)
+		m.runs = m.runEnd-m.run == len(last)
 	}
 	return m
+}
+
+// longestRun returns the bounds of the longest part of a list whose numbers follow each other.
+func longestRun(list []int) (from, to int) {
+	for i := 0; i < len(list); {
+		j := i + 1
+		for j < len(list) && list[j] == list[i]+j-i {
+			j++
+		}
+		if j-i > to-from {
+			from, to = i, j
+		}
+		i = j
+	}
+	return from, to
 }
 
 func consecutive(c *ir.EvalCtx, places []int64) bool {
@@ -329,7 +344,8 @@ func move[T any](c *ir.EvalCtx, m *movement, fill T, y, x []T) {
 		row := y[:len(last)]
 		y = y[len(last):]
 		for lo := 0; lo < len(row); lo += ir.Pace {
-			part, from := row[lo:min(len(row), lo+ir.Pace)], last[lo:]
+			part := row[lo:min(len(row), lo+ir.Pace)]
+			from := last[lo:][:len(part)]
 			c.Step(1 + len(part))
 			switch {
 			case m.runs && off+last[0] >= 0:
@@ -339,13 +355,15 @@ func move[T any](c *ir.EvalCtx, m *movement, fill T, y, x []T) {
 					part[i] = fill
 				}
 			default:
-				for i := range part {
-					if k := off + from[i]; k >= 0 {
-						part[i] = x[k]
-					} else {
-						part[i] = fill
-					}
+				a, b := min(max(m.run-lo, 0), len(part)), min(max(m.runEnd-lo, 0), len(part))
+				if b-a < 8 || off+from[a] < 0 {
+					a, b = 0, 0
 				}
+				pick(off, from[:a], fill, part[:a], x)
+				if a < b {
+					copy(part[a:b], x[off+from[a]:])
+				}
+				pick(off, from[b:], fill, part[b:], x)
 			}
 		}
 		for a := rank - 2; a >= 0; a-- {
@@ -353,6 +371,18 @@ func move[T any](c *ir.EvalCtx, m *movement, fill T, y, x []T) {
 				break
 			}
 			index[a] = 0
+		}
+	}
+}
+
+// pick copies the elements at the places off + from, and fill where these are negative.
+func pick[T any](off int, from []int, fill T, y, x []T) {
+	y = y[:len(from)]
+	for i, f := range from {
+		if k := off + f; k >= 0 {
+			y[i] = x[k]
+		} else {
+			y[i] = fill
 		}
 	}
 }
