@@ -37,6 +37,11 @@ func dequantizeBytesAVX2(n int, y *float32, x *byte, flip int32, zero int32, sca
 //go:noescape
 func floatsOfIntsAVX2(n int, y *float32, x *int32)
 
+// addIntsAVX2 computes y[i] += x[i] + more for i < n, a positive multiple of 8; sums wrap.
+//
+//go:noescape
+func addIntsAVX2(n int, y *int32, x *int32, more int32)
+
 // scaleIntsAVX2 computes y[i] = (x[i] + bias)·scale in float64, rounded to float32, for i < n, a positive multiple of
 // 8.
 //

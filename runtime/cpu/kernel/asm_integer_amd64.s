@@ -1095,6 +1095,27 @@ next:
 	VZEROUPPER
 	RET
 
+// func addIntsAVX2(n int, y *int32, x *int32, more int32)
+// Requires: AVX, AVX2
+TEXT ·addIntsAVX2(SB), NOSPLIT, $0-28
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVL         more+24(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+
+next:
+	VPADDD  (DX), Y0, Y1
+	VPADDD  (CX), Y1, Y1
+	VMOVDQU Y1, (CX)
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, CX
+	SUBQ    $0x08, AX
+	JNZ     next
+	VZEROUPPER
+	RET
+
 // func scaleIntsAVX2(n int, y *float32, x *int32, bias float64, scale float64)
 // Requires: AVX
 TEXT ·scaleIntsAVX2(SB), NOSPLIT, $0-40

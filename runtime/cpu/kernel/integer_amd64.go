@@ -64,6 +64,15 @@ func dequantizeBytesWide(y []float32, x []byte, flip byte, zero int, scale float
 	return n
 }
 
+func addIntsWide(y, x []int32, more int32) int {
+	n := len(x) / 8 * 8
+	if !wide() || n == 0 {
+		return 0
+	}
+	addIntsAVX2(n, &y[:n][0], &x[0], more)
+	return n
+}
+
 func floatsOfIntsWide(y []float32, x []int32) int {
 	n := len(x) &^ 7
 	if n == 0 || !wide() {

@@ -58,3 +58,73 @@ func testQuads(t *testing.T) {
 		}
 	}
 }
+
+func TestQuadMatrix(t *testing.T) { eachVariant(t, testQuadMatrix) }
+
+func testQuadMatrix(t *testing.T) {
+	r := newRand()
+	for _, k := range []int{1, 3, 4, 7, 64, 1030} {
+		for _, m := range []int{1, 15, 16, 33} {
+			for _, turned := range []bool{false, true} {
+				w := bytesOf(r, m*k, r.IntN(2) == 0)
+				rs, cs := k, 1
+				if turned {
+					rs, cs = 1, m
+				}
+				p, rows := PackQuads(w, m, k, rs, cs), 1+r.IntN(14)
+				x := bytesOf(r, rows*k, r.IntN(2) == 0)
+				size := 4 * QuadsOf(k)
+				a := make([]int8, rows*size)
+				for i := range rows {
+					SignedBytes(a[i*size:(i+1)*size], Bytes{Data: x.Data[i*k : (i+1)*k], Signed: x.Signed})
+				}
+				sums := make([]int32, rows)
+				SumBytes(sums, a, size, size/4)
+				for i := range rows {
+					want := 0
+					for j := range k {
+						want += x.at(i*k+j) - x.SignedLess()
+					}
+					if sums[i] != int32(want) {
+						t.Fatalf("k %d: the sum of row %d is %d, expected %d", k, i, sums[i], want)
+					}
+				}
+				y := make([]int32, rows*PanelWidth)
+				for at := 0; at < m; at += PanelWidth {
+					PanelProductBytes(y, PanelWidth, a, size, rows, size/4, p.Panel(at/PanelWidth))
+					for i := range rows {
+						for j := range min(PanelWidth, m-at) {
+							want, sum := 0, 0
+							for c := range k {
+								v := w.at((at+j)*rs+c*cs) + w.Unsigned()
+								want += (x.at(i*k+c) - x.SignedLess()) * v
+								sum += v
+							}
+							if got := y[i*PanelWidth+j]; got != int32(want) || p.Sum[at+j] != int32(sum) {
+								t.Fatalf("k %d m %d: row %d column %d: %d and sum %d, expected %d and %d", k, m, i, at+j, got,
+									p.Sum[at+j], want, sum)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAddInts(t *testing.T) { eachVariant(t, testAddInts) }
+
+func testAddInts(t *testing.T) {
+	for n := range 40 {
+		y, x, want := make([]int32, n+1), make([]int32, n), make([]int32, n+1)
+		y[n], want[n] = guard, guard
+		for i := range x {
+			x[i], y[i] = int32(1<<30-i*77), int32(1<<30+i*i)
+			want[i] = x[i] + y[i] - 5
+		}
+		AddInts(y, x, -5)
+		if !slices.Equal(y, want) {
+			t.Fatalf("%d numbers: %v, expected %v", n, y, want)
+		}
+	}
+}

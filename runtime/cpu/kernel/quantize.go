@@ -32,6 +32,14 @@ func DequantizeBytes(y []float32, x Bytes, scale float32, zero int) {
 	}
 }
 
+// AddInts computes y += x + more. Sums wrap around.
+func AddInts(y, x []int32, more int32) {
+	y = y[:len(x)]
+	for i := addIntsWide(y, x, more); i < len(x); i++ {
+		y[i] += x[i] + more
+	}
+}
+
 // FloatsOfInts sets y to x, rounded to float32. y may share the memory of x.
 func FloatsOfInts(y []float32, x []int32) {
 	y = y[:len(x)]

@@ -29,7 +29,10 @@ type integerProduct struct {
 	rows, columns  int      // of a work item
 	down, across   int      // work items of a product
 	w              *kernel.Int16
-	offsets        kernel.Offsets // of the rows of b, an even number of them
+	quads          bool               // four bytes are multiplied at once
+	wQuads         *kernel.QuadMatrix // then, instead of w
+	bZeros         int                // then, the zero point of wQuads
+	offsets        kernel.Offsets     // of the rows of b, a number of them that is even, or with quads a multiple of four
 	requantize     *requantization
 	aIn, bIn       *lowering.Value
 	aZero, bZero   *lowering.Value // nil: 0
@@ -123,9 +126,15 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantizatio
 		if k > kernel.MostInt16 || len(zero) != 1 && len(zero) != n {
 			return nil
 		}
-		pack := func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }
-		p.w = record.Of(s).Shared.Get(key, pack).(*kernel.Int16)
-	} else if p.bZero != nil && !record.SingleInput(s, bZero) {
+		if p.quads = kernel.Quads() && !slices.ContainsFunc(zero, func(z int) bool { return z != zero[0] }) && n > 0; p.quads {
+			p.bZeros = zero[0]
+			pack := func() any { return kernel.PackQuads(bytesOf(w).Bytes, n, k, 1, n) }
+			p.wQuads = record.Of(s).Shared.Get(quadMatrixKey{w}, pack).(*kernel.QuadMatrix)
+		} else {
+			pack := func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }
+			p.w = record.Of(s).Shared.Get(key, pack).(*kernel.Int16)
+		}
+	} else if p.quads = kernel.Quads(); p.bZero != nil && !record.SingleInput(s, bZero) {
 		return nil
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
@@ -134,7 +143,7 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantizatio
 	}
 }
 
-// What a work item of an integer product holds at most: numbers of a block of a, and of the result.
+// What a work item of an integer product holds at most: bytes of a block of a, and numbers of the result.
 const (
 	integerBlock = 1 << 16
 	integerTile  = 1 << 15
@@ -151,7 +160,8 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 		!slices.Equal(d.Shape(s.Out[0]), append(slices.Clone(batch), p.m, p.n)) {
 		return nil // refused when it is evaluated
 	}
-	if p.w != nil { // the rows of all products follow each other
+	constant := p.w != nil || p.wQuads != nil
+	if constant { // the rows of all products follow each other
 		for _, k := range batch {
 			p.m *= k
 		}
@@ -167,21 +177,31 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 				p.at[i][k] *= size
 			}
 		}
-		off := lowering.Make[int32](d, 2*kernel.PairsOf(p.k))
+		even := 2 * kernel.PairsOf(p.k)
+		if p.quads {
+			even = 4 * kernel.QuadsOf(p.k)
+		}
+		off := lowering.Make[int32](d, even)
 		for i := range off {
 			off[i] = int32(min(i, p.k-1) * p.n)
 		}
 		p.offsets = kernel.NewOffsets(off)
 	}
-	pairs := kernel.PairsOf(p.k)
-	p.rows = min(p.m, max(6, integerBlock/(2*pairs)))
+	pairs, flops := kernel.PairsOf(p.k), 2*convItemFlops // words of a row, work of an item
+	if p.quads {
+		pairs, flops = kernel.QuadsOf(p.k), 8*flops
+	}
+	p.rows = min(p.m, max(12, integerBlock/(4*pairs)))
 	panels := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
-	per := max(1, min(panels, 2*convItemFlops/(2*p.rows*p.k*kernel.PanelWidth), integerTile/(p.rows*kernel.PanelWidth)))
+	per := max(1, min(panels, flops/(2*p.rows*p.k*kernel.PanelWidth), integerTile/(p.rows*kernel.PanelWidth)))
 	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
 	p.down = (p.m + p.rows - 1) / p.rows
 	p.blockA, p.blockB = p.rows*pairs, kernel.PanelWidth*pairs
+	if p.quads {
+		p.blockA += p.rows + p.columns
+	}
 	aIn, bIn, aZero, bZero := byteSlotOf(d, p.aIn), byteSlotOf(d, p.bIn), byteSlotOf(d, p.aZero), byteSlot{}
-	if p.w == nil {
+	if !constant {
 		bZero = byteSlotOf(d, p.bZero)
 	}
 	result := newSumSlot(d, s, p.requantize != nil)
@@ -189,6 +209,9 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 		Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
 			p.a, p.b, p.zeroA, p.zeroB = aIn.in(f).Bytes, bIn.in(f).Bytes, aZero.first(f), bZero.first(f)
+			if p.wQuads != nil {
+				p.zeroB = p.bZeros
+			}
 			p.sums, p.y = result.in(f)
 			return e.Parallel(p, len(p.at[0])*p.down*p.across)
 		}}
@@ -198,6 +221,10 @@ func (p *integerProduct) Do(w *record.Workspace, t int) {
 	product, down, across := t/(p.down*p.across), t/p.across%p.down, t%p.across
 	from, left := down*p.rows, across*p.columns
 	rows, columns := min(p.rows, p.m-from), min(p.columns, p.n-left)
+	if p.quads {
+		p.quadProduct(w, product, from, left, rows, columns)
+		return
+	}
 	pairs := kernel.PairsOf(p.k)
 	block, panel, tile := int16s(w.Scratch[:p.blockA]), int16s(w.Scratch[p.blockA:p.blockA+p.blockB]),
 		int32s(w.Scratch[p.blockA+p.blockB:])
@@ -220,11 +247,17 @@ func (p *integerProduct) Do(w *record.Workspace, t int) {
 		}
 		kernel.PanelProductInt16(y[j:], ldy, block, 2*pairs, rows, pairs, panel, n)
 	}
-	if r := p.requantize; r != nil {
-		for i := range rows {
-			at := (product*p.m+from+i)*p.n + left
-			r.row(kernel.Bytes{Data: p.y.Data[at : at+columns], Signed: p.y.Signed}, tile[i*ldy:i*ldy+columns], left)
-		}
+	if p.requantize != nil {
+		p.finish(tile, product, from, left, rows, columns)
+	}
+}
+
+// finish makes bytes of the sums of a work item.
+func (p *integerProduct) finish(tile []int32, product, from, left, rows, columns int) {
+	for i := range rows {
+		at := (product*p.m+from+i)*p.n + left
+		p.requantize.row(kernel.Bytes{Data: p.y.Data[at : at+columns], Signed: p.y.Signed},
+			tile[i*p.columns:i*p.columns+columns], left)
 	}
 }
 
@@ -247,9 +280,7 @@ func (p *integerProduct) gather(panel []int16, b []byte, from, n int) {
 // row makes bytes of sums; the first one is of column left. The sums are overwritten.
 func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
 	if r.bias != nil {
-		for i, b := range r.bias[left : left+len(sums)] {
-			sums[i] += b
-		}
+		kernel.AddInts(sums, r.bias[left:left+len(sums)], 0)
 	}
 	f := float32sOf(sums)
 	kernel.FloatsOfInts(f, sums)
@@ -343,6 +374,8 @@ func reinterpret[T, E any](v []E) []T {
 }
 
 func int16s(v []float32) []int16 { return reinterpret[int16](v) }
+
+func int8s(v []float32) []int8 { return reinterpret[int8](v) }
 
 func int32s(v []float32) []int32 { return reinterpret[int32](v) }
 

@@ -216,6 +216,27 @@ func floatsOfIntsAVX2() {
 	RET()
 }
 
+// addIntsAVX2 generates addIntsAVX2.
+func addIntsAVX2() {
+	TEXT("addIntsAVX2", NOSPLIT, "func(n int, y, x *int32, more int32)")
+	Pragma("noescape")
+	describe("addIntsAVX2 computes y[i] += x[i] + more for i < n, a positive multiple of 8; sums wrap.")
+	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	more := YMM()
+	every32("more", more)
+	Label("next")
+	v := YMM()
+	VPADDD(Mem{Base: x}, more, v)
+	VPADDD(Mem{Base: y}, v, v)
+	VMOVDQU(v, Mem{Base: y})
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(32), y)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
 // scaleIntsAVX2 generates scaleIntsAVX2.
 func scaleIntsAVX2() {
 	TEXT("scaleIntsAVX2", NOSPLIT, "func(n int, y *float32, x *int32, bias, scale float64)")

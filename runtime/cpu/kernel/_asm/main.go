@@ -72,6 +72,7 @@ var groups = map[string]func(){
 		quantizeBytesAVX2()
 		dequantizeBytesAVX2()
 		floatsOfIntsAVX2()
+		addIntsAVX2()
 		scaleIntsAVX2()
 		extremesAVX2()
 	},

@@ -1,0 +1,88 @@
+package tensors
+
+import (
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
+)
+
+// quadMatrixKey names packed matrices of bytes for products of quads, which the programs of one model share.
+type quadMatrixKey struct{ t *tensor.Tensor }
+
+// quadProduct computes a work item with products of four bytes at once: of signed numbers of a, less than its own by d,
+// and unsigned ones of b, greater than its own by c, which have the zero points in them. Since
+//
+//	Σ a·b = Σ (a' + d)·(b' - c) = Σ a'·b' - c·Σ a' + d·Σ (b' - c),
+//
+// sums of rows and columns make up for them. All sums wrap around; the last one fits 32 bits.
+func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, rows, columns int) {
+	quads := kernel.QuadsOf(p.k)
+	size := 4 * quads
+	words := p.rows * quads
+	block, ofRows := int8s(w.Scratch[:words]), int32s(w.Scratch[words:words+rows])
+	ofColumns := int32s(w.Scratch[words+p.rows : p.blockA])
+	panel, tile := uint8s(w.Scratch[p.blockA:p.blockA+p.blockB]), int32s(w.Scratch[p.blockA+p.blockB:])
+	a, b := p.a.Data[p.at[0][product]+from*p.k:], kernel.Bytes{}
+	if p.wQuads == nil {
+		b = kernel.Bytes{Data: p.b.Data[p.at[1][product]:], Signed: p.b.Signed}
+	}
+	for i := range rows {
+		kernel.SignedBytes(block[i*size:(i+1)*size], kernel.Bytes{Data: a[i*p.k : (i+1)*p.k], Signed: p.a.Signed})
+	}
+	c, d := int32(p.b.Unsigned()+p.zeroB), int32(p.a.SignedLess()-p.zeroA)
+	for j := 0; j < columns; j += kernel.PanelWidth {
+		n := min(kernel.PanelWidth, columns-j)
+		var sums []int32
+		if p.wQuads != nil {
+			panel, sums = p.wQuads.Panel((left+j)/kernel.PanelWidth), p.wQuads.Sum[left+j:]
+		} else {
+			p.gatherQuads(panel, b, left+j, n)
+			all := kernel.SumPanel(panel, quads)
+			sums = all[:]
+		}
+		for i := range n {
+			ofColumns[j+i] = d * (sums[i] - c*int32(p.k))
+		}
+		kernel.PanelProductBytes(tile[j:], p.columns, block, size, rows, quads, panel)
+	}
+	if c != 0 {
+		kernel.SumBytes(ofRows, block, size, quads)
+	}
+	for i := range rows {
+		more := int32(0)
+		if c != 0 {
+			more = -c * ofRows[i]
+		}
+		sums := tile[i*p.columns : i*p.columns+columns]
+		kernel.AddInts(sums, ofColumns[:columns], more)
+		if p.requantize == nil {
+			copy(p.sums[(product*p.m+from+i)*p.n+left:], sums)
+		}
+	}
+	if p.requantize != nil {
+		p.finish(tile, product, from, left, rows, columns)
+	}
+}
+
+// gatherQuads packs n columns of b as unsigned numbers, with zeros behind the last row.
+func (p *integerProduct) gatherQuads(panel []byte, b kernel.Bytes, from, n int) {
+	last := (p.k-1)*p.n + from
+	if last+kernel.PanelWidth <= len(b.Data) { // what is read beside the columns does not count
+		kernel.PanelBytes(panel, b, p.offsets, from)
+	} else {
+		clear(panel)
+		flip := byte(b.Unsigned())
+		for i := range p.k {
+			to := panel[i/4*4*kernel.PanelWidth+i%4:]
+			for j := range n {
+				to[4*j] = b.Data[i*p.n+from+j] ^ flip
+			}
+		}
+	}
+	for i := p.k; i%4 != 0; i++ {
+		to := panel[i/4*4*kernel.PanelWidth+i%4:]
+		for j := range kernel.PanelWidth {
+			to[4*j] = 0
+		}
+	}
+}
