@@ -194,7 +194,7 @@ class Toeplitz(nn.Module):
 
 
 class Step(nn.Module):
-    """One step of S4D layers: the states go in and come out."""
+    """One step of S4D layers: the states go in, as pairs of reals, and come out. How they are written is the form."""
 
     def __init__(self, form, h=4, n=3, layers=1):
         super().__init__()
@@ -206,18 +206,25 @@ class Step(nn.Module):
         self.mix = nn.Linear(h, h)
 
     def layer(self, i, u, state):
+        v = u.unsqueeze(-1)
         size = torch.exp(-torch.exp(self.rate[i]))
         a_re, a_im = size * torch.cos(self.angle[i]), size * torch.sin(self.angle[i])
+        if self.form == "complex":  # the exporter has no exponential of complex numbers
+            a = torch.view_as_complex(torch.stack([a_re, a_im], -1))
+            b, c = torch.view_as_complex(self.b[i]), torch.view_as_complex(self.c[i])
+            state = a * torch.view_as_complex(state) + b * v
+            return 2 * (c * state).real.sum(-1) + self.d[i] * u, torch.view_as_real(state)
         re, im = state[..., 0], state[..., 1]
-        v = u.unsqueeze(-1)
         re, im = a_re * re - a_im * im + self.b[i, :, :, 0] * v, a_re * im + a_im * re + self.b[i, :, :, 1] * v
+        if self.form == "tanh":  # no linear recurrence
+            re = torch.tanh(re)
         y = 2 * (self.c[i, :, :, 0] * re - self.c[i, :, :, 1] * im).sum(-1) + self.d[i] * u
         return y, torch.stack([re, im], -1)
 
-    def forward(self, u, *states):
+    def forward(self, u, s0, s1=None):
         out = []
-        for i in range(self.layers):
-            y, s = self.layer(i, u, states[i])
+        for i, state in enumerate((s0, s1)[:self.layers]):
+            y, s = self.layer(i, u, state)
             u = u + self.mix(F.gelu(y))
             out.append(s)
         return (u, *out)
@@ -287,7 +294,7 @@ def export(name, model, inputs, dynamo=True, script=True):
         clean(f"parallel_{name}.onnx")
     if dynamo:
         batch = {0: torch.export.Dim("B")}
-        shapes = (batch,) if len(inputs) == 1 else (batch, tuple(batch for _ in inputs[1:]))
+        shapes = (batch,) * len(inputs)
         torch.onnx.export(model, inputs, f"parallel_{name}_dynamo.onnx", dynamo=True, external_data=False, input_names=names,
                           output_names=outs, dynamic_shapes=shapes, verbose=False)
         clean(f"parallel_{name}_dynamo.onnx")
@@ -314,8 +321,10 @@ def main():
         ("ema_exp", EMA("exp"), (u,), "s"),
         ("toeplitz_features", Toeplitz("features"), (u,), "sd"),
         ("toeplitz_shared", Toeplitz("shared"), (u,), "sd"),
-        ("step_s4d", Step("s4d"), (u[:, 0], state), "sd"),
-        ("step_layers", Step("s4d", layers=2), (u[:, 0], state, state), "sd"),
+        ("step_s4d", Step("pairs"), (u[:, 0], state), "sd"),
+        ("step_layers", Step("pairs", layers=2), (u[:, 0], state, 2 * state), "sd"),
+        ("step_complex", Step("complex"), (u[:, 0], state), "d"),
+        ("step_tanh", Step("tanh"), (u[:, 0], state), "sd"),
         ("kernel_s4d", Kernel("sum"), (long,), "d"),
         ("kernel_s4d_conv", Kernel("sum", conv=True), (long,), "sd"),
         ("kernel_s4d_matmul", Kernel("matmul", conv=True), (long,), "sd"),
