@@ -220,8 +220,8 @@ func (q *integerMatch) biasOf(v *ir.Value, n int) bool {
 // bits.
 const mostFactors = 1 << 14
 
-// leastFactors is the number of products of a sum from which convolutions on integers pay: those of each channel by
-// itself take longer to copy their inputs than to add products.
+// leastFactors is the number of products of a sum from which convolutions of several channels pay: others take longer to
+// copy their inputs than to add products.
 const leastFactors = 16
 
 // integerRank returns the rank of a tensor, or -1 if it is unknown.
@@ -243,7 +243,8 @@ func convIntegers(m *Match) string {
 	}
 	shape := w.Const.Shape()
 	if len(shape) != 3 && len(shape) != 4 || integerRank(m.Val("a")) != len(shape) || w.Const.Len() == 0 ||
-		w.Const.Len()/shape[0] > mostFactors || w.Const.Len()/shape[0] < leastFactors || !q.b.one() && !q.along(m.Node("b"), 0, shape) ||
+		w.Const.Len()/shape[0] > mostFactors || shape[1] > 1 && w.Const.Len()/shape[0] < leastFactors ||
+		!q.b.one() && !q.along(m.Node("b"), 0, shape) ||
 		!q.biasOf(m.Val("bias"), shape[0]) {
 		return passes.Leave
 	}

@@ -31,7 +31,7 @@ func nodeGraph(t *testing.T, op string, outputs int, in []operand,
 	attrs ...ir.Attr) (*ir.Graph, map[string]tensor.Datum) {
 	t.Helper()
 	opsets := ops.Opsets()
-	opsets["ai.onnx.ml"] = 5
+	opsets["ai.onnx.ml"], opsets["com.microsoft"] = 5, 1
 	b := ir.NewBuilder("node", ops.Default, opsets)
 	args, feed := make([]*ir.Value, len(in)), map[string]tensor.Datum{}
 	dims := strings.Split("abcdefghijklmnopqrstuvwxyz", "")

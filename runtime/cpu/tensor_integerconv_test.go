@@ -23,6 +23,11 @@ func TestIntegerConv(t *testing.T) {
 			[]ir.Attr{ir.A("auto_pad", "SAME_UPPER"), ir.A("strides", []int64{2, 1})}},
 		{[]int{1, 4, 9, 9}, []int{8, 1, 5, 5}, 4,
 			[]ir.Attr{ir.A("auto_pad", "SAME_LOWER"), ir.A("strides", []int64{3, 3})}},
+		{[]int{2, 3, 19, 33}, []int{3, 1, 3, 3}, 3, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		{[]int{1, 5, 21, 18}, []int{10, 1, 5, 5}, 5,
+			[]ir.Attr{ir.A("pads", []int64{2, 2, 2, 2}), ir.A("strides", []int64{2, 2})}},
+		{[]int{1, 3, 40}, []int{3, 1, 7}, 3, []ir.Attr{ir.A("pads", []int64{12, 0}), ir.A("dilations", []int64{2})}},
+		{[]int{1, 2, 30, 30}, []int{2, 1, 17, 17}, 2, nil}, // more weights than sums in float32 hold
 		{[]int{1, 70, 20, 20}, []int{67, 70, 1, 1}, 1, nil},
 		{[]int{1, 16, 40, 40}, []int{33, 16, 3, 3}, 1, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
 		{[]int{1, 2, 3, 3}, []int{3, 2, 3, 3}, 1, nil},

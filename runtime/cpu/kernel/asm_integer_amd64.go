@@ -42,6 +42,11 @@ func floatsOfIntsAVX2(n int, y *float32, x *int32)
 //go:noescape
 func addIntsAVX2(n int, y *int32, x *int32, more int32)
 
+// intsOfFloatsAVX2 computes y[i] = x[i], which are integers, for i < n, a positive multiple of 8.
+//
+//go:noescape
+func intsOfFloatsAVX2(n int, y *int32, x *float32)
+
 // scaleIntsAVX2 computes y[i] = (x[i] + bias)·scale in float64, rounded to float32, for i < n, a positive multiple of
 // 8.
 //

@@ -1116,6 +1116,23 @@ next:
 	VZEROUPPER
 	RET
 
+// func intsOfFloatsAVX2(n int, y *int32, x *float32)
+// Requires: AVX
+TEXT ·intsOfFloatsAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+
+next:
+	VCVTPS2DQ (DX), Y0
+	VMOVDQU   Y0, (CX)
+	ADDQ      $0x20, DX
+	ADDQ      $0x20, CX
+	SUBQ      $0x08, AX
+	JNZ       next
+	VZEROUPPER
+	RET
+
 // func scaleIntsAVX2(n int, y *float32, x *int32, bias float64, scale float64)
 // Requires: AVX
 TEXT ·scaleIntsAVX2(SB), NOSPLIT, $0-40

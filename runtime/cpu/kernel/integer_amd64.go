@@ -73,6 +73,15 @@ func addIntsWide(y, x []int32, more int32) int {
 	return n
 }
 
+func intsOfFloatsWide(y []int32, x []float32) int {
+	n := len(x) / 8 * 8
+	if !wide() || n == 0 {
+		return 0
+	}
+	intsOfFloatsAVX2(n, &y[:n][0], &x[0])
+	return n
+}
+
 func floatsOfIntsWide(y []float32, x []int32) int {
 	n := len(x) &^ 7
 	if n == 0 || !wide() {

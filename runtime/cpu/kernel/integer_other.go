@@ -14,6 +14,8 @@ func dequantizeBytesWide([]float32, []byte, byte, int, float32) int { return 0 }
 
 func addIntsWide([]int32, []int32, int32) int { return 0 }
 
+func intsOfFloatsWide([]int32, []float32) int { return 0 }
+
 func floatsOfIntsWide([]float32, []int32) int { return 0 }
 
 func scaleIntsWide([]float32, []int32, float64, float64) int { return 0 }

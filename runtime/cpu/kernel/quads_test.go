@@ -128,3 +128,24 @@ func testAddInts(t *testing.T) {
 		}
 	}
 }
+
+func TestIntsOfFloats(t *testing.T) { eachVariant(t, testIntsOfFloats) }
+
+func testIntsOfFloats(t *testing.T) {
+	for n := range 40 {
+		x, y := make([]float32, n), make([]int32, n+1)
+		y[n] = guard
+		for i := range x {
+			x[i] = float32((i*7919)%(1<<24) - 1<<16*i)
+		}
+		IntsOfFloats(y, x)
+		for i, v := range x {
+			if float64(y[i]) != float64(v) {
+				t.Fatalf("%d numbers: %v becomes %d", n, v, y[i])
+			}
+		}
+		if y[n] != guard {
+			t.Fatalf("%d numbers: more are written", n)
+		}
+	}
+}

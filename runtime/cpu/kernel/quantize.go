@@ -40,6 +40,14 @@ func AddInts(y, x []int32, more int32) {
 	}
 }
 
+// IntsOfFloats sets y to x, which are integers below 2^31 in magnitude. y may share the memory of x.
+func IntsOfFloats(y []int32, x []float32) {
+	y = y[:len(x)]
+	for i := intsOfFloatsWide(y, x); i < len(x); i++ {
+		y[i] = int32(x[i])
+	}
+}
+
 // FloatsOfInts sets y to x, rounded to float32. y may share the memory of x.
 func FloatsOfInts(y []float32, x []int32) {
 	y = y[:len(x)]

@@ -4,22 +4,36 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/internal/windowed"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// depthwise is the form for groups of one input channel: each output channel is a sum of shifted copies of an input.
-// The input is separated into the phases of the strides, so that the inputs of a weight are contiguous. Rows are
-// contiguous, too, so that short ones form a long one; the outputs between rows are dropped.
-func (c conv2d) depthwise() *record.TensorKernel {
-	if k := c.depth(); k != nil {
-		return k
+// channelConv convolves one channel with one filter. Where there is no kernel of whole channels, an output channel is a sum
+// of shifted copies of its input, which is separated into the phases of the strides, so that the inputs of a weight are
+// contiguous. Rows are contiguous, too, so that short ones form a long one; the outputs between rows are dropped.
+type channelConv struct {
+	windowed.PlanarWindow
+	whole         *kernel.Depth // nil: by phases
+	offsets       kernel.Offsets
+	pw, ph, plane int // width, height and size of one phase
+	phases        int // size of all phases
+	span          int // size of an output channel, with rows pw apart
+}
+
+func newChannelConv(c windowed.PlanarWindow, kh, kw int) channelConv {
+	d := channelConv{PlanarWindow: c}
+	if kh == kw && (c.Sh == c.Sw || c.Oh == 1 || c.Ow == 1) && c.Dh == 1 && c.Dw == 1 {
+		d.whole = kernel.NewDepth(kernel.Depth{H: c.H, W: c.Wd, Top: c.Top, Left: c.Left, Oh: c.Oh, Ow: c.Ow, Size: kh,
+			Stride: max(c.Sh, c.Sw)})
+		if d.whole != nil {
+			return d
+		}
 	}
-	d := &depthPass{conv2d: c}
 	d.pw, d.ph = (c.Wp+c.Sw-1)/c.Sw, (c.Hp+c.Sh-1)/c.Sh
 	d.plane = d.pw * d.ph
-	off := make([]int32, 0, c.k())
-	for i := range c.kh {
-		for j := range c.kw {
+	off := make([]int32, 0, kh*kw)
+	for i := range kh {
+		for j := range kw {
 			y, x := i*c.Dh, j*c.Dw
 			off = append(off, int32(((y%c.Sh)*c.Sw+x%c.Sw)*d.plane+y/c.Sh*d.pw+x/c.Sw))
 		}
@@ -29,117 +43,103 @@ func (c conv2d) depthwise() *record.TensorKernel {
 	d.span = ((c.Oh-1)*d.pw + c.Ow + vector - 1) / vector * vector
 	d.phases = c.Sh*c.Sw*d.plane + 2*vector + d.pw // slack: numbers that are read beyond the last position
 	d.phases = max(d.phases, int(slices.Max(off))+d.span)
-	d.places = max(1, min(c.m, convItemFlops/8/max(1, d.span*c.k())))
-	d.parts = (c.m + d.places - 1) / d.places
-	return &record.TensorKernel{Fuses: true, Scratch: d.phases + d.span,
-		Run: func(e record.Execution, call record.Call) error {
-			f := e.Frame()
-			d.e, d.x, d.y, d.after = e, d.in.In(f), call.Result.In(f), call.Epilogue
-			return e.Parallel(d, d.N*d.parts)
-		}}
+	return d
 }
 
-type depthPass struct {
-	conv2d
-	pw, ph, plane int // width, height and size of one phase
-	phases        int // size of all phases
-	span          int // size of an output channel, with rows pw apart
-}
+// scratch is the number of words that prepare and convolve need.
+func (d *channelConv) scratch() int { return d.phases + d.span }
 
-func (p *depthPass) Do(w *record.Workspace, k int) {
-	n, from := k/p.parts, k%p.parts*p.places
-	in, out := w.Scratch[:p.phases], w.Scratch[p.phases:p.phases+p.span]
-	taps, mg, size := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow
-	left := 0 // further output channels of the same input channel
-	for m := from; m < min(p.m, from+p.places); m++ {
-		if left == 0 {
-			ch := m / mg
-			left = (ch+1)*mg - m
-			p.split(in, p.x[(n*p.C+ch)*p.H*p.Wd:(n*p.C+ch+1)*p.H*p.Wd])
-		}
-		left--
-		var bias float32
-		if p.bias != nil {
-			bias = p.bias[m]
-		}
-		kernel.Taps(out, in, p.offsets, p.w[m*taps:(m+1)*taps], bias)
-		at := (n*p.m + m) * size
-		y := p.y[at : at+size]
-		for r := 0; len(y) > 0; r += p.pw {
-			y = y[copy(y[:p.Ow], out[r:]):]
-		}
-		if p.after != nil {
-			p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: 1, N: size, Stride: size})
-		}
+// prepare returns an input channel as convolve takes it.
+func (d *channelConv) prepare(scratch, x []float32) []float32 {
+	if d.whole != nil {
+		return x
 	}
+	d.split(scratch[:d.phases], x)
+	return scratch[:d.phases]
 }
 
-// depth is the form for which there is a kernel of whole channels; nil if there is none.
-func (c conv2d) depth() *record.TensorKernel {
-	if c.kh != c.kw || c.Sh != c.Sw && c.Oh > 1 && c.Ow > 1 || c.Dh != 1 || c.Dw != 1 {
-		return nil
+// convolve computes an output channel of a prepared input.
+func (d *channelConv) convolve(scratch, y, x, w []float32, bias float32) {
+	if d.whole != nil {
+		d.whole.Run(y, x, w, bias)
+		return
 	}
-	p := &wholePass{conv2d: c, plan: kernel.NewDepth(kernel.Depth{H: c.H, W: c.Wd, Top: c.Top, Left: c.Left, Oh: c.Oh,
-		Ow: c.Ow, Size: c.kh, Stride: max(c.Sh, c.Sw)})}
-	if p.plan == nil {
-		return nil
-	}
-	p.places = max(1, min(c.m, convItemFlops/8/(c.Oh*c.Ow*c.k())))
-	p.parts = (c.m + p.places - 1) / p.places
-	return &record.TensorKernel{Fuses: true, Run: func(e record.Execution, call record.Call) error {
-		f := e.Frame()
-		p.e, p.x, p.y, p.after = e, p.in.In(f), call.Result.In(f), call.Epilogue
-		return e.Parallel(p, p.N*p.parts)
-	}}
-}
-
-// wholePass computes some channels of the output.
-type wholePass struct {
-	conv2d
-	plan *kernel.Depth
-}
-
-func (p *wholePass) Do(w *record.Workspace, k int) {
-	n, from := k/p.parts, k%p.parts*p.places
-	taps, mg, size, plane := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow, p.H*p.Wd
-	for m := from; m < min(p.m, from+p.places); m++ {
-		var bias float32
-		if p.bias != nil {
-			bias = p.bias[m]
-		}
-		at := (n*p.m + m) * size
-		p.plan.Run(p.y[at:at+size], p.x[(n*p.C+m/mg)*plane:][:plane], p.w[m*taps:(m+1)*taps], bias)
-		p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: 1, N: size, Stride: size})
+	out := scratch[d.phases : d.phases+d.span]
+	kernel.Taps(out, x, d.offsets, w, bias)
+	for r := 0; len(y) > 0; r += d.pw {
+		y = y[copy(y[:d.Ow], out[r:]):]
 	}
 }
 
 // split pads a channel and separates it into its phases.
-func (p *depthPass) split(dst, src []float32) {
-	if p.Sh == 1 && p.Sw == 1 {
-		pad(dst[:p.plane], src, p.H, p.Wd, p.Wp, p.Top, p.Left)
-		clear(dst[p.plane:])
+func (d *channelConv) split(dst, src []float32) {
+	if d.Sh == 1 && d.Sw == 1 {
+		pad(dst[:d.plane], src, d.H, d.Wd, d.Wp, d.Top, d.Left)
+		clear(dst[d.plane:])
 		return
 	}
 	clear(dst)
-	for r := range p.H {
-		y := r + p.Top
-		row := src[r*p.Wd : (r+1)*p.Wd]
-		if p.Sw == 2 {
-			at := dst[y%p.Sh*2*p.plane+y/p.Sh*p.pw:]
-			even, odd := at[p.Left%2*p.plane+p.Left/2:], at[(p.Left+1)%2*p.plane+(p.Left+1)/2:]
-			kernel.Part(even[:p.Wd/2], odd[:p.Wd/2], row)
-			if p.Wd%2 == 1 {
-				even[p.Wd/2] = row[p.Wd-1]
+	for r := range d.H {
+		y := r + d.Top
+		row := src[r*d.Wd : (r+1)*d.Wd]
+		if d.Sw == 2 {
+			at := dst[y%d.Sh*2*d.plane+y/d.Sh*d.pw:]
+			even, odd := at[d.Left%2*d.plane+d.Left/2:], at[(d.Left+1)%2*d.plane+(d.Left+1)/2:]
+			kernel.Part(even[:d.Wd/2], odd[:d.Wd/2], row)
+			if d.Wd%2 == 1 {
+				even[d.Wd/2] = row[d.Wd-1]
 			}
 			continue
 		}
-		for phase := range p.Sw {
+		for phase := range d.Sw {
 			// The first column of this phase, with the pad.
-			first := ((phase-p.Left)%p.Sw + p.Sw) % p.Sw
-			to := dst[((y%p.Sh)*p.Sw+phase)*p.plane+y/p.Sh*p.pw+(first+p.Left)/p.Sw:]
-			for i, j := 0, first; j < len(row); i, j = i+1, j+p.Sw {
+			first := ((phase-d.Left)%d.Sw + d.Sw) % d.Sw
+			to := dst[((y%d.Sh)*d.Sw+phase)*d.plane+y/d.Sh*d.pw+(first+d.Left)/d.Sw:]
+			for i, j := 0, first; j < len(row); i, j = i+1, j+d.Sw {
 				to[i] = row[j]
 			}
 		}
+	}
+}
+
+// channelsOf returns the number of output channels of a work item, of m channels with k weights each.
+func (d *channelConv) channelsOf(m, k int) int {
+	return max(1, min(m, convItemFlops/8/max(1, max(d.span, d.Oh*d.Ow)*k)))
+}
+
+// depthwise is the form for groups of one input channel.
+func (c conv2d) depthwise() *record.TensorKernel {
+	p := &depthPass{conv2d: c, channel: newChannelConv(c.PlanarWindow, c.kh, c.kw)}
+	p.places = p.channel.channelsOf(c.m, c.k())
+	p.parts = (c.m + p.places - 1) / p.places
+	return &record.TensorKernel{Fuses: true, Scratch: p.channel.scratch(),
+		Run: func(e record.Execution, call record.Call) error {
+			f := e.Frame()
+			p.e, p.x, p.y, p.after = e, p.in.In(f), call.Result.In(f), call.Epilogue
+			return e.Parallel(p, p.N*p.parts)
+		}}
+}
+
+// depthPass computes some channels of the output.
+type depthPass struct {
+	conv2d
+	channel channelConv
+}
+
+func (p *depthPass) Do(w *record.Workspace, k int) {
+	n, from := k/p.parts, k%p.parts*p.places
+	taps, mg, size, plane := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow, p.H*p.Wd
+	var in []float32
+	for m := from; m < min(p.m, from+p.places); m++ {
+		if m == from || m%mg == 0 {
+			in = p.channel.prepare(w.Scratch, p.x[(n*p.C+m/mg)*plane:][:plane])
+		}
+		var bias float32
+		if p.bias != nil {
+			bias = p.bias[m]
+		}
+		at := (n*p.m + m) * size
+		p.channel.convolve(w.Scratch, p.y[at:at+size], in, p.w[m*taps:(m+1)*taps], bias)
+		p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: 1, N: size, Stride: size})
 	}
 }

@@ -15,13 +15,12 @@ func init() {
 // gatherKernel picks slices. Where the indices are known when shapes are bound that is a movement; else, as in loops, they
 // are read when it runs.
 func gatherKernel(s *lowering.Step) record.TensorMaker {
-	known := moveKernel(s)
-	if known == nil || s.Absent(1) {
+	if s.Absent(0) || s.Absent(1) {
 		return nil
 	}
 	at := s.Node.Attrs.Int("axis", 0)
 	return func(d *lowering.Binding) *record.TensorKernel {
-		if k := known(d); k != nil {
+		if k := gatherKnown(d, s, at); k != nil {
 			return k
 		}
 		x, y, index := s.In[0], s.Out[0], s.In[1]
@@ -45,6 +44,43 @@ func gatherKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}}
 	}
+}
+
+// gatherKnown is the movement of a Gather whose indices are known; nil if they are not.
+func gatherKnown(d *lowering.Binding, s *lowering.Step, at int64) *record.TensorKernel {
+	shape, y := d.Shape(s.In[0]), s.Out[0]
+	axis, err := ops.Axis(at, len(shape))
+	indices := d.Constant(s.In[1])
+	if shape == nil || err != nil || indices == nil || y == nil || d.Shape(y) == nil || d.DType(s.In[0]) == tensor.String ||
+		d.DType(y) != d.DType(s.In[0]) || indices.Len() > maxMoved {
+		return nil
+	}
+	outer, inner := lowering.Runs(shape, axis)
+	m := &movement{dims: []int{outer, indices.Len(), inner}, runs: true}
+	before, along := lowering.Make[int](d, outer), lowering.Make[int](d, indices.Len())
+	for i := range ops.Each(d.Steps(), outer) {
+		before[i] = i * shape[axis] * inner
+	}
+	list, err := indices.Int64s()
+	if err != nil {
+		return nil
+	}
+	for i, k := range ops.All(d.Steps(), list) {
+		if k < 0 {
+			k += int64(shape[axis])
+		}
+		if k < 0 || k >= int64(shape[axis]) {
+			return nil // refused when it is evaluated
+		}
+		along[i] = int(k) * inner
+	}
+	m.from = [][]int{before, along, nil}
+	if inner == 1 {
+		m.dims, m.from = m.dims[:2], m.from[:2]
+		m.run, m.runEnd = longestRun(along)
+		m.runs = m.runEnd-m.run == len(along)
+	}
+	return mover(d, s, m, nil)
 }
 
 // gathering is a Gather of count slices of size bytes each, in each of outer runs of length slices.

@@ -125,7 +125,8 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 		}
 		return rows
 	}).([]int16)
-	if r != nil {
+	depth := c.asDepth(s, key)
+	if r != nil && depth == nil {
 		c.quads = c.quadWeights(s, key)
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
@@ -137,6 +138,9 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 		var ok bool
 		if c.PlanarWindow, ok = windowed.Planar(s.Node, in, out, c.kh, c.kw); !ok || c.C != c.cg*c.group {
 			return nil
+		}
+		if depth != nil {
+			return c.depthwise(d, s, s.In[x], depth)
 		}
 		return c.bind(d, s, s.In[x])
 	}

@@ -22,16 +22,31 @@ func init() {
 // pairBlock is the number of elements of a block.
 const pairBlock = 1 << 10
 
-// pairPass computes y of a and b, whose elements repeat: those of a after every na, those of b after every nb.
+// pairPass computes y of a and b.
 type pairPass struct {
-	compute   func(y, a, b []float32)
-	scale     [3]float32 // of a, b and y
-	zero      [3]int
-	n, na, nb int
-	a, b, y   kernel.Bytes
+	compute func(y, a, b []float32)
+	scale   [3]float32 // of a, b and y
+	zero    [3]int
+	n       int
+	repeat  [2]repeats // of a and b
+	a, b, y kernel.Bytes
 }
 
-// integerPair is the kernel for operands of one scale each, of the same shape, or of which one is the end of the other's.
+// repeats is how the elements of an operand are those of the result: element i is i/run modulo n.
+type repeats struct{ run, n int }
+
+// repeatsOf returns how the elements of a shape repeat in another one. It returns false if axes of size 1 lie between
+// others.
+func repeatsOf(shape, of []int) (r repeats, ok bool) {
+	r = repeats{1, product(shape)}
+	for len(shape) > 0 && len(of) > 0 && shape[len(shape)-1] == 1 {
+		r.run *= of[len(of)-1]
+		shape, of = shape[:len(shape)-1], of[:len(of)-1]
+	}
+	return r, endOf(shape, of)
+}
+
+// integerPair is the kernel for operands of one scale each, of the same shape, or whose axes of size 1 come first or last.
 func integerPair(compute func(y, a, b []float32)) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) < 7 || !record.ByteTyped(s, 0) || !record.ByteTyped(s, 3) {
@@ -60,13 +75,14 @@ func integerPair(compute func(y, a, b []float32)) func(s *lowering.Step) record.
 				return nil
 			}
 			out := d.Shape(s.Out[0])
-			if want, err := ops.Broadcast(a, b); err != nil || !slices.Equal(want, out) || !endOf(a, out) || !endOf(b, out) {
+			if want, err := ops.Broadcast(a, b); err != nil || !slices.Equal(want, out) {
 				return nil
 			}
 			p.n, _ = tensor.Size(out)
-			p.na, _ = tensor.Size(a)
-			p.nb, _ = tensor.Size(b)
-			if p.n == 0 {
+			var known [2]bool
+			p.repeat[0], known[0] = repeatsOf(a, out)
+			p.repeat[1], known[1] = repeatsOf(b, out)
+			if p.n == 0 || !known[0] || !known[1] {
 				return nil
 			}
 			aIn, bIn, yOut := byteSlotOf(d, s.In[0]), byteSlotOf(d, s.In[3]), byteSlotOf(d, s.Out[0])
@@ -94,19 +110,31 @@ func (p *pairPass) Do(w *record.Workspace, k int) {
 	x, y := w.Scratch[:pairBlock], w.Scratch[pairBlock:2*pairBlock]
 	for from := k * pairItem; from < min(p.n, (k+1)*pairItem); from += pairBlock {
 		n := min(pairBlock, p.n-from)
-		dequantizeRepeated(x[:n], p.a, p.na, from, p.scale[0], p.zero[0])
-		dequantizeRepeated(y[:n], p.b, p.nb, from, p.scale[1], p.zero[1])
+		p.repeat[0].dequantize(x[:n], p.a, from, p.scale[0], p.zero[0])
+		p.repeat[1].dequantize(y[:n], p.b, from, p.scale[1], p.zero[1])
 		p.compute(x[:n], x[:n], y[:n])
 		kernel.QuantizeBytes(kernel.Bytes{Data: p.y.Data[from : from+n], Signed: p.y.Signed}, x[:n], p.scale[2], p.zero[2])
 	}
 }
 
-// dequantizeRepeated dequantizes elements from one on of x, which repeats after n.
-func dequantizeRepeated(y []float32, x kernel.Bytes, n, from int, scale float32, zero int) {
-	from %= n
+// dequantize makes numbers of the elements of x from one of the result on.
+func (r repeats) dequantize(y []float32, x kernel.Bytes, from int, scale float32, zero int) {
+	if r.run > 1 {
+		for len(y) > 0 {
+			k, n := from/r.run%r.n, min(len(y), r.run-from%r.run)
+			var v [1]float32
+			kernel.DequantizeBytes(v[:], kernel.Bytes{Data: x.Data[k : k+1], Signed: x.Signed}, scale, zero)
+			for i := range y[:n] {
+				y[i] = v[0]
+			}
+			y, from = y[n:], from+n
+		}
+		return
+	}
+	from %= r.n
 	done := 0
-	for done < min(n, len(y)) { // from the middle to the end, then from the beginning
-		k := min(n-done, len(y)-done, n-from)
+	for done < min(r.n, len(y)) { // from the middle to the end, then from the beginning
+		k := min(r.n-done, len(y)-done, r.n-from)
 		kernel.DequantizeBytes(y[done:done+k], kernel.Bytes{Data: x.Data[from : from+k], Signed: x.Signed}, scale, zero)
 		done, from = done+k, 0
 	}

@@ -35,7 +35,7 @@ const maxMoved = 1 << 24
 type movement struct {
 	dims []int
 	from [][]int
-	// runs says that along the last axis elements follow each other.
+	// runs says that along the last axis elements follow each other. Then its list may be nil, and begins with 0.
 	runs bool
 	// run and runEnd bound a part of the last axis where they do.
 	run, runEnd int
@@ -334,27 +334,31 @@ func move[T any](c *ir.EvalCtx, m *movement, fill T, y, x []T) {
 		y[0] = x[0]
 		return
 	}
-	last := m.from[rank-1]
+	last, width := m.from[rank-1], m.dims[rank-1]
+	first := 0
+	if last != nil {
+		first = last[0]
+	}
 	var index [16]int
 	for len(y) > 0 {
 		off := 0
 		for a := range rank - 1 {
 			off += m.from[a][index[a]]
 		}
-		row := y[:len(last)]
-		y = y[len(last):]
+		row := y[:width]
+		y = y[width:]
 		for lo := 0; lo < len(row); lo += ir.Pace {
 			part := row[lo:min(len(row), lo+ir.Pace)]
-			from := last[lo:][:len(part)]
 			c.Step(1 + len(part))
 			switch {
-			case m.runs && off+last[0] >= 0:
-				copy(part, x[off+from[0]:])
+			case m.runs && off+first >= 0:
+				copy(part, x[off+first+lo:])
 			case off < -far/2:
 				for i := range part {
 					part[i] = fill
 				}
 			default:
+				from := last[lo:][:len(part)]
 				a, b := min(max(m.run-lo, 0), len(part)), min(max(m.runEnd-lo, 0), len(part))
 				if b-a < 8 || off+from[a] < 0 {
 					a, b = 0, 0

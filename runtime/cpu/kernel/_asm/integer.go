@@ -216,6 +216,24 @@ func floatsOfIntsAVX2() {
 	RET()
 }
 
+// intsOfFloatsAVX2 generates intsOfFloatsAVX2.
+func intsOfFloatsAVX2() {
+	TEXT("intsOfFloatsAVX2", NOSPLIT, "func(n int, y *int32, x *float32)")
+	Pragma("noescape")
+	describe("intsOfFloatsAVX2 computes y[i] = x[i], which are integers, for i < n, a positive multiple of 8.")
+	n, y, x := Load(Param("n"), GP64()), Load(Param("y"), GP64()), Load(Param("x"), GP64())
+	Label("next")
+	v := YMM()
+	VCVTPS2DQ(Mem{Base: x}, v)
+	VMOVDQU(v, Mem{Base: y})
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(32), y)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
 // addIntsAVX2 generates addIntsAVX2.
 func addIntsAVX2() {
 	TEXT("addIntsAVX2", NOSPLIT, "func(n int, y, x *int32, more int32)")

@@ -73,6 +73,7 @@ var groups = map[string]func(){
 		dequantizeBytesAVX2()
 		floatsOfIntsAVX2()
 		addIntsAVX2()
+		intsOfFloatsAVX2()
 		scaleIntsAVX2()
 		extremesAVX2()
 	},
