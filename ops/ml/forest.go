@@ -119,19 +119,12 @@ func (e *Ensemble) Finish(c *ir.EvalCtx, sums []float64, none []bool) (class int
 
 // Labels returns the labels of classes that Finish gives, as text or as integers.
 func (e *Ensemble) Labels(c *ir.EvalCtx, classes []int64) *tensor.Tensor {
-	list := ops.Make[int](c, len(classes))
-	for i, k := range ops.All(c, classes) {
-		list[i] = int(k)
-	}
-	return e.labels.pick(c, list)
+	return e.labels.picked(c, classes)
 }
 
 // Label returns the label of a class that Finish gives, of a classifier whose labels are integers.
 func (e *Ensemble) Label(class int) int64 {
-	if class < 0 {
-		return int64(noLabel - class)
-	}
-	return e.labels.ints[class]
+	return e.labels.label(class)
 }
 
 // votes returns the votes of the leaves that a sample reaches, one leaf per tree.

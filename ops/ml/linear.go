@@ -102,6 +102,71 @@ var LinearRegressor = ops.Register(&ir.Op{
 	Along: alongSamples, Tol: ir.Summing,
 })
 
+// LinearModel is the model of LinearClassifier or LinearRegressor as its attributes state it.
+type LinearModel struct {
+	Targets, Scores, Features int
+	Coefficients, Intercepts  []float64 // targets by features; one per target, or none
+	Classifies                bool
+
+	kind   string
+	second secondScore
+	labels labels
+}
+
+// LinearOf reads the model of a node for samples of a number of features. It returns nil for models that an evaluation
+// refuses, or may refuse.
+func LinearOf(n *ir.Node, features int) *LinearModel {
+	m := &LinearModel{Features: features, Coefficients: n.Attrs.Floats("coefficients", nil),
+		Intercepts: n.Attrs.Floats("intercepts", nil), kind: ops.Str(n, "post_transform")}
+	if m.Classifies = n.Op == LinearClassifier; m.Classifies {
+		m.labels = labelsOf(n, "classlabels_ints")
+		if m.Targets = len(m.Intercepts); m.Targets == 0 {
+			m.Targets = len(m.Coefficients) / max(features, 1)
+		}
+		if m.Scores = m.Targets; m.Targets == 1 && m.labels.len() == 2 {
+			m.Scores, m.second = 2, complement
+		}
+		if m.labels.check() != nil || m.Targets > 1 && m.Targets > m.labels.len() || m.Scores != linearScores(n, m.labels) {
+			return nil
+		}
+	} else {
+		m.Targets = int(ops.Int(n, "targets"))
+		m.Scores = m.Targets
+	}
+	if m.Targets < 1 || features < 1 || len(m.Coefficients)%m.Targets != 0 ||
+		len(m.Coefficients)/m.Targets != features || len(m.Intercepts) != 0 && len(m.Intercepts) != m.Targets {
+		return nil
+	}
+	return m
+}
+
+// Binary returns the class of a sample with one linear function, by whether that is above 0.
+func (m *LinearModel) Binary(above bool) int { return binary(above, m.labels) }
+
+// Plain reports whether the scores are the linear functions as they are.
+func (m *LinearModel) Plain() bool {
+	return m.Scores == m.Targets && (m.kind == "NONE" || m.Targets == 1 && m.kind != "PROBIT")
+}
+
+// Logistic reports whether the scores are logistic functions of the linear ones; or, if there are two of one, of -s and s.
+func (m *LinearModel) Logistic() bool { return m.kind == "LOGISTIC" && m.Scores > 1 }
+
+// Softmax reports whether the scores are a softmax of several linear functions.
+func (m *LinearModel) Softmax() bool { return m.kind == "SOFTMAX" && m.Targets > 1 }
+
+// Finish turns the linear functions of a sample into its scores, in place where s has room for them.
+func (m *LinearModel) Finish(c *ir.EvalCtx, s []float64) []float64 {
+	return finish(c, m.kind, s, m.second)
+}
+
+// Label returns the label of a class, of a classifier whose labels are integers.
+func (m *LinearModel) Label(class int) int64 { return m.labels.label(class) }
+
+// Labels returns the labels of classes, as text or as integers.
+func (m *LinearModel) Labels(c *ir.EvalCtx, classes []int64) *tensor.Tensor {
+	return m.labels.picked(c, classes)
+}
+
 // linear computes linear functions of each sample of input 0. If targets is 0, there are as many as intercepts, or as
 // rows of coefficients.
 func linear(c *ir.EvalCtx, in []tensor.Datum, coefficients, intercepts []float64, targets int) ([][]float64, error) {

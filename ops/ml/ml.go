@@ -184,6 +184,23 @@ func (l labels) pick(ec *ir.EvalCtx, classes []int) *tensor.Tensor {
 	return tensor.FromSlice(out, len(out))
 }
 
+// picked is pick of classes in 64 bits.
+func (l labels) picked(c *ir.EvalCtx, classes []int64) *tensor.Tensor {
+	list := ops.Make[int](c, len(classes))
+	for i, k := range ops.All(c, classes) {
+		list[i] = int(k)
+	}
+	return l.pick(c, list)
+}
+
+// label returns the label of a class where labels are integers.
+func (l labels) label(class int) int64 {
+	if class < 0 {
+		return int64(noLabel - class)
+	}
+	return l.ints[class]
+}
+
 // noLabel marks a decision without a label; see pick.
 const noLabel = -1
 
