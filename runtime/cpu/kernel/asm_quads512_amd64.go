@@ -18,6 +18,11 @@ func quadsAVX512(rows int, k int, x *int8, ldx int, w *byte, y *int32, ldy int)
 //go:noescape
 func pairsAVX512(rows int, k int, x *int16, ldx int, w *int16, y *int32, ldy int)
 
+// quadsTwoAVX512 computes y[i][j] as quadsAVX512 does, for j < 32: w is two panels, one after the other.
+//
+//go:noescape
+func quadsTwoAVX512(rows int, k int, x *int8, ldx int, w *byte, y *int32, ldy int)
+
 // quadPanelAVX512 computes y[p][j][h] = x[off[4p+h]+j] xor flip for p < quads, j < 16 and h < 4, quads ≥ 1.
 //
 //go:noescape

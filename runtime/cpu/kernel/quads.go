@@ -48,7 +48,7 @@ func SumBytes(y []int32, x []int8, ldx, quads int) {
 		rows := min(sumRows, len(y)-r)
 		clear(y[r : r+rows])
 		for p := 0; p < quads; p += onesQuads {
-			PanelProductBytes(sums[:], PanelWidth, x[r*ldx+4*p:], ldx, rows, min(onesQuads, quads-p), ones().panel)
+			PanelProductBytes(sums[:], PanelWidth, x[r*ldx+4*p:], ldx, rows, min(onesQuads, quads-p), 1, ones().panel)
 			for i := range rows {
 				y[r+i] += sums[i*PanelWidth]
 			}
@@ -60,7 +60,7 @@ func SumBytes(y []int32, x []int8, ldx, quads int) {
 func SumPanel(panel []byte, quads int) (sums [PanelWidth]int32) {
 	for p := 0; p < quads; p += onesQuads {
 		var part [PanelWidth]int32
-		PanelProductBytes(part[:], PanelWidth, ones().row, 4*onesQuads, 1, min(onesQuads, quads-p), panel[p*4*PanelWidth:])
+		PanelProductBytes(part[:], PanelWidth, ones().row, 4*onesQuads, 1, min(onesQuads, quads-p), 1, panel[p*4*PanelWidth:])
 		for i, v := range part {
 			sums[i] += v
 		}
@@ -122,11 +122,8 @@ func PackQuads(w Bytes, m, k, rs, cs int) *QuadMatrix {
 	return p
 }
 
-// Panel returns panel i of W, with the rows from PanelWidth·i on.
-func (p *QuadMatrix) Panel(i int) []byte {
-	n := PanelWidth * 4 * QuadsOf(p.K)
-	return p.data[i*n : (i+1)*n]
-}
+// Panel returns panel i of W, with the rows from PanelWidth·i on, and those that follow.
+func (p *QuadMatrix) Panel(i int) []byte { return p.data[i*PanelWidth*4*QuadsOf(p.K):] }
 
 // PanelBytes gathers a panel of x as unsigned numbers: PanelWidth consecutive ones from each offset + at on, with quads
 // of offsets adjacent. The number of offsets is a multiple of four.
@@ -144,19 +141,23 @@ func PanelBytes(panel []byte, x Bytes, o Offsets, at int) {
 }
 
 // PanelProductBytes computes y[r][j] = Σ over p of x[r][p]·panel[p][j] for rows of 4·quads numbers and the PanelWidth
-// positions of the panel. Rows of x lie ldx apart, a multiple of four, and rows of y ldy. Sums wrap around.
-func PanelProductBytes(y []int32, ldy int, x []int8, ldx, rows, quads int, panel []byte) {
-	if rows == 0 || panelProductBytesWide(y, ldy, x, ldx, rows, quads, panel) {
+// positions of each panel, of which there is at least one; they follow each other. Rows of x lie ldx apart, a multiple of
+// four, and rows of y ldy. Sums wrap around.
+func PanelProductBytes(y []int32, ldy int, x []int8, ldx, rows, quads, panels int, panel []byte) {
+	if rows == 0 || panelProductBytesWide(y, ldy, x, ldx, rows, quads, panels, panel) {
 		return
 	}
-	for r := range rows {
-		var s [PanelWidth]int32
-		for p, v := range x[r*ldx : r*ldx+4*quads] {
-			w := panel[p/4*4*PanelWidth+p%4:]
-			for j := range s {
-				s[j] += int32(v) * int32(w[4*j])
+	for i := range panels {
+		w := panel[i*4*quads*PanelWidth:]
+		for r := range rows {
+			var s [PanelWidth]int32
+			for p, v := range x[r*ldx : r*ldx+4*quads] {
+				w := w[p/4*4*PanelWidth+p%4:]
+				for j := range s {
+					s[j] += int32(v) * int32(w[4*j])
+				}
 			}
+			copy(y[r*ldy+i*PanelWidth:][:PanelWidth], s[:])
 		}
-		copy(y[r*ldy:r*ldy+PanelWidth], s[:])
 	}
 }

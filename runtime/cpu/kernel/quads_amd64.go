@@ -13,11 +13,19 @@ func panelBytesWide(panel []byte, x []byte, flip byte, o Offsets, at int) bool {
 	return true
 }
 
-func panelProductBytesWide(y []int32, ldy int, x []int8, ldx, rows, quads int, panel []byte) bool {
+func panelProductBytesWide(y []int32, ldy int, x []int8, ldx, rows, quads, panels int, panel []byte) bool {
 	if !quadsWide() || quads == 0 {
 		return false
 	}
-	_, _, _ = x[(rows-1)*ldx+4*quads-1], panel[4*quads*PanelWidth-1], y[(rows-1)*ldy+PanelWidth-1]
+	size := 4 * quads * PanelWidth
+	_, _, _ = x[(rows-1)*ldx+4*quads-1], panel[panels*size-1], y[(rows-1)*ldy+panels*PanelWidth-1]
+	for ; panels > 1; panels -= 2 {
+		quadsTwoAVX512(rows, quads, &x[0], ldx/4, &panel[0], &y[0], ldy)
+		if panels == 2 {
+			return true
+		}
+		y, panel = y[2*PanelWidth:], panel[2*size:]
+	}
 	quadsAVX512(rows, quads, &x[0], ldx/4, &panel[0], &y[0], ldy)
 	return true
 }

@@ -6,4 +6,4 @@ func quadsWide() bool { return false }
 
 func panelBytesWide([]byte, []byte, byte, Offsets, int) bool { return false }
 
-func panelProductBytesWide([]int32, int, []int8, int, int, int, []byte) bool { return false }
+func panelProductBytesWide([]int32, int, []int8, int, int, int, int, []byte) bool { return false }

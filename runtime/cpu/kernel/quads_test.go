@@ -19,7 +19,8 @@ func testQuads(t *testing.T) {
 			for i := range off {
 				off[i] = int32(r.IntN(400 - at - PanelWidth + 1))
 			}
-			panel := make([]byte, 7+k*PanelWidth+9)
+			panels := 1 + r.IntN(4)
+			panel := make([]byte, 7+k*PanelWidth*panels+9)
 			for i := range panel {
 				panel[i] = byte(i)
 			}
@@ -33,7 +34,10 @@ func testQuads(t *testing.T) {
 			if !slices.Equal(panel, wantPanel) {
 				t.Fatalf("%s: the panel or what lies beside it differs", name)
 			}
-			a, ldy := make([]int8, len(w.Data)), PanelWidth+r.IntN(3)
+			for i := range panel[7+k*PanelWidth:] { // the other ones
+				panel[7+k*PanelWidth+i] = byte(r.Uint32())
+			}
+			a, ldy := make([]int8, len(w.Data)), panels*PanelWidth+r.IntN(3)
 			for i := range a {
 				a[i] = int8(w.Data[i])
 			}
@@ -43,17 +47,17 @@ func testQuads(t *testing.T) {
 			}
 			want := slices.Clone(y)
 			for i := range rows {
-				for j := range PanelWidth {
-					s := 0
-					for p, o := range off {
-						s += int(a[i*k+p]) * (x.at(at+int(o)+j) + x.Unsigned())
+				for j := range panels * PanelWidth {
+					s := int32(0)
+					for p := range k {
+						s += int32(a[i*k+p]) * int32(panel[7+j/PanelWidth*k*PanelWidth+p/4*4*PanelWidth+j%PanelWidth*4+p%4])
 					}
-					want[5+i*ldy+j] = int32(s)
+					want[5+i*ldy+j] = s
 				}
 			}
-			PanelProductBytes(y[5:], ldy, a, k, rows, k/4, panel[7:])
+			PanelProductBytes(y[5:], ldy, a, k, rows, k/4, panels, panel[7:])
 			if !slices.Equal(y, want) {
-				t.Fatalf("%s: products or what lies beside them differ", name)
+				t.Fatalf("%s, %d panels: products or what lies beside them differ", name, panels)
 			}
 		}
 	}
@@ -91,7 +95,7 @@ func testQuadMatrix(t *testing.T) {
 				}
 				y := make([]int32, rows*PanelWidth)
 				for at := 0; at < m; at += PanelWidth {
-					PanelProductBytes(y, PanelWidth, a, size, rows, size/4, p.Panel(at/PanelWidth))
+					PanelProductBytes(y, PanelWidth, a, size, rows, size/4, 1, p.Panel(at/PanelWidth))
 					for i := range rows {
 						for j := range min(PanelWidth, m-at) {
 							want, sum := 0, 0

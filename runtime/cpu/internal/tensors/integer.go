@@ -198,7 +198,7 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	p.down = (p.m + p.rows - 1) / p.rows
 	p.blockA, p.blockB = p.rows*pairs, kernel.PanelWidth*pairs
 	if p.quads {
-		p.blockA += p.rows + p.columns
+		p.blockA, p.blockB = p.blockA+p.rows+p.columns, quadPanels*p.blockB
 	}
 	aIn, bIn, aZero, bZero := byteSlotOf(d, p.aIn), byteSlotOf(d, p.bIn), byteSlotOf(d, p.aZero), byteSlot{}
 	if !constant {

@@ -9,6 +9,9 @@ import (
 // quadMatrixKey names packed matrices of bytes for products of quads, which the programs of one model share.
 type quadMatrixKey struct{ t *tensor.Tensor }
 
+// quadPanels is the number of panels that are multiplied at once.
+const quadPanels = 2
+
 // quadProduct computes a work item with products of four bytes at once: of signed numbers of a, less than its own by d,
 // and unsigned ones of b, greater than its own by c, which have the zero points in them. Since
 //
@@ -30,20 +33,24 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 		kernel.SignedBytes(block[i*size:(i+1)*size], kernel.Bytes{Data: a[i*p.k : (i+1)*p.k], Signed: p.a.Signed})
 	}
 	c, d := int32(p.b.Unsigned()+p.zeroB), int32(p.a.SignedLess()-p.zeroA)
-	for j := 0; j < columns; j += kernel.PanelWidth {
-		n := min(kernel.PanelWidth, columns-j)
-		var sums []int32
+	for j := 0; j < columns; j += quadPanels * kernel.PanelWidth {
+		end := min(j+quadPanels*kernel.PanelWidth, columns)
 		if p.wQuads != nil {
-			panel, sums = p.wQuads.Panel((left+j)/kernel.PanelWidth), p.wQuads.Sum[left+j:]
+			panel = p.wQuads.Panel((left + j) / kernel.PanelWidth)
+			copy(ofColumns[j:end], p.wQuads.Sum[left+j:])
 		} else {
-			p.gatherQuads(panel, b, left+j, n)
-			all := kernel.SumPanel(panel, quads)
-			sums = all[:]
+			for i := j; i < end; i += kernel.PanelWidth {
+				part := panel[(i-j)*size : (i-j+kernel.PanelWidth)*size]
+				p.gatherQuads(part, b, left+i, min(kernel.PanelWidth, end-i))
+				sums := kernel.SumPanel(part, quads)
+				copy(ofColumns[i:end], sums[:])
+			}
 		}
-		for i := range n {
-			ofColumns[j+i] = d * (sums[i] - c*int32(p.k))
-		}
-		kernel.PanelProductBytes(tile[j:], p.columns, block, size, rows, quads, panel)
+		kernel.PanelProductBytes(tile[j:], p.columns, block, size, rows, quads,
+			(end-j+kernel.PanelWidth-1)/kernel.PanelWidth, panel)
+	}
+	for i, sum := range ofColumns[:columns] {
+		ofColumns[i] = d * (sum - c*int32(p.k))
 	}
 	if c != 0 {
 		kernel.SumBytes(ofRows, block, size, quads)

@@ -53,10 +53,8 @@ func (c *integerConv) quadProducts(tile []int32, scratch []float32, src kernel.B
 			kernel.PanelBytes(panels[(p-at)*size:], src, c.offsets, from+p)
 		}
 		for f := 0; f < mg; f += quadRows {
-			for p := at; p < end; p += kernel.PanelWidth {
-				kernel.PanelProductBytes(tile[f*c.chunk+p:], c.chunk, weights[f*size:], size, min(quadRows, mg-f), size/4,
-					panels[(p-at)*size:])
-			}
+			kernel.PanelProductBytes(tile[f*c.chunk+at:], c.chunk, weights[f*size:], size, min(quadRows, mg-f), size/4,
+				(end-at+kernel.PanelWidth-1)/kernel.PanelWidth, panels)
 		}
 	}
 }

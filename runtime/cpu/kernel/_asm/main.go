@@ -94,6 +94,7 @@ var groups = map[string]func(){
 			VPDPBUSD_BCST)
 		dots512("pairsAVX512", "int16", "int16", "x[i][p] and w[p][j] are two numbers of 16 bits each, multiplied one by one",
 			VPDPWSSD_BCST)
+		quadsTwoAVX512()
 		quadPanelAVX512()
 	}),
 	"bf16512": avx512.do(func() {

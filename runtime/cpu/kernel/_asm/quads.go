@@ -34,6 +34,42 @@ func dots512(name, number, parts, doc string, multiply func(...Op)) {
 	})
 }
 
+// quadsTwoAVX512 generates quadsTwoAVX512, which loads fewer words for a product than quadsAVX512 does: those can be fewer
+// than two for each instruction.
+func quadsTwoAVX512() {
+	TEXT("quadsTwoAVX512", NOSPLIT, "func(rows, k int, x *int8, ldx int, w *byte, y *int32, ldy int)")
+	Pragma("noescape")
+	describe("quadsTwoAVX512 computes y[i][j] as quadsAVX512 does, for j < 32: w is two panels, one after the other.")
+	k := Load(Param("k"), GP64()).(GPVirtual)
+	x, ldx := strided("x", "ldx")
+	y, ldy := strided("y", "ldy")
+	panel, second := given("w"), GP64()
+	MOVQ(k, second)
+	SHLQ(Imm(6), second)
+	tiles(argument("rows"), upTo(12), func(rows int) {
+		t := newTile(rows, 32)
+		t.width = 16 // of a panel
+		t.each(func(_, _ int, acc VecVirtual) { VXORPS(acc, acc, acc) })
+		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {
+			var w [2]VecVirtual
+			for v, m := range []Mem{{Base: t.w, Disp: 64 * p}, {Base: t.w, Index: second, Scale: 1, Disp: 64 * p}} {
+				w[v] = ZMM()
+				VMOVUPS(m, w[v])
+			}
+			for i, acc := range t.acc {
+				a := ZMM()
+				VPBROADCASTD(t.x[i].Offset(4*p), a)
+				for v := range w {
+					VPDPBUSD(a, w[v], acc[v])
+				}
+			}
+		})
+		t.store(y, ldy, nil)
+		skipRows(x, ldx, rows)
+		skipRows(y, ldy, rows)
+	})
+}
+
 // quadPanelAVX512 generates quadPanelAVX512.
 func quadPanelAVX512() {
 	TEXT("quadPanelAVX512", NOSPLIT, "func(quads int, y, x *byte, off *int32, flip int32)")
