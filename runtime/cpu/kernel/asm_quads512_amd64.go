@@ -27,3 +27,17 @@ func quadsTwoAVX512(rows int, k int, x *int8, ldx int, w *byte, y *int32, ldy in
 //
 //go:noescape
 func quadPanelAVX512(quads int, y *byte, x *byte, off *int32, flip int32)
+
+// scaleBytesAVX512 computes y[i] of z = (x[i] + bias)·scale in float64, rounded to float32: (min(max(round(z), least),
+// most) + zero) xor flip, rounding ties to even, for i < n, a positive multiple of 16. z is no NaN. Before flip changes
+// them, numbers lie in 0 to 255.
+//
+//go:noescape
+func scaleBytesAVX512(n int, y *byte, x *int32, bias float64, scale float64, least float32, most float32, zero int32, flip int32)
+
+// requantizeAVX512 computes y[i] of z = (x[i] + add[i] + more)·factor[i]/unit, where the sum wraps around and each
+// operation rounds to float32: (min(max(round(z), least), most) + zero) xor flip, rounding ties to even, for i < n, a
+// positive multiple of 16. z is no NaN. Before flip changes them, numbers lie in 0 to 255.
+//
+//go:noescape
+func requantizeAVX512(n int, y *byte, x *int32, add *int32, more int32, factor *float32, unit float32, least float32, most float32, zero int32, flip int32)

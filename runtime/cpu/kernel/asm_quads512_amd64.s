@@ -4442,3 +4442,91 @@ next:
 	JNZ        next
 	VZEROUPPER
 	RET
+
+// func scaleBytesAVX512(n int, y *byte, x *int32, bias float64, scale float64, least float32, most float32, zero int32, flip int32)
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, SSE, SSE2
+TEXT ·scaleBytesAVX512(SB), NOSPLIT, $0-56
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVSD        bias+24(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVSD        scale+32(FP), X1
+	VBROADCASTSD X1, Z1
+	MOVSS        least+40(FP), X2
+	VBROADCASTSS X2, Z2
+	MOVSS        most+44(FP), X3
+	VBROADCASTSS X3, Z3
+	MOVL         zero+48(FP), BX
+	VPBROADCASTD BX, Z4
+	MOVL         flip+52(FP), BX
+	VMOVD        BX, X5
+	VPBROADCASTB X5, X5
+
+next:
+	VCVTDQ2PD    (DX), Z7
+	VADDPD       Z0, Z7, Z7
+	VMULPD       Z1, Z7, Z7
+	VCVTPD2PS    Z7, Y6
+	VCVTDQ2PD    32(DX), Z7
+	VADDPD       Z0, Z7, Z7
+	VMULPD       Z1, Z7, Z7
+	VCVTPD2PS    Z7, Y7
+	VINSERTF32X8 $0x01, Y7, Z6, Z7
+	VMAXPS       Z2, Z7, Z7
+	VMINPS       Z3, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPADDD       Z4, Z7, Z7
+	VPMOVDB      Z7, X6
+	VPXOR        X5, X6, X6
+	VMOVDQU      X6, (CX)
+	ADDQ         $0x40, DX
+	ADDQ         $0x10, CX
+	SUBQ         $0x10, AX
+	JNZ          next
+	VZEROUPPER
+	RET
+
+// func requantizeAVX512(n int, y *byte, x *int32, add *int32, more int32, factor *float32, unit float32, least float32, most float32, zero int32, flip int32)
+// Requires: AVX, AVX2, AVX512F, SSE
+TEXT ·requantizeAVX512(SB), NOSPLIT, $0-68
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         add+24(FP), BX
+	MOVQ         factor+40(FP), SI
+	MOVL         more+32(FP), DI
+	VPBROADCASTD DI, Z0
+	MOVSS        unit+48(FP), X1
+	VBROADCASTSS X1, Z1
+	MOVSS        least+52(FP), X2
+	VBROADCASTSS X2, Z2
+	MOVSS        most+56(FP), X3
+	VBROADCASTSS X3, Z3
+	MOVL         zero+60(FP), DI
+	VPBROADCASTD DI, Z4
+	MOVL         flip+64(FP), DI
+	VMOVD        DI, X5
+	VPBROADCASTB X5, X5
+
+next:
+	VPADDD    (DX), Z0, Z6
+	VPADDD    (BX), Z6, Z6
+	VCVTDQ2PS Z6, Z6
+	VMULPS    (SI), Z6, Z6
+	VDIVPS    Z1, Z6, Z6
+	VMAXPS    Z2, Z6, Z6
+	VMINPS    Z3, Z6, Z6
+	VCVTPS2DQ Z6, Z6
+	VPADDD    Z4, Z6, Z6
+	VPMOVDB   Z6, X6
+	VPXOR     X5, X6, X6
+	VMOVDQU   X6, (CX)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, BX
+	ADDQ      $0x40, SI
+	ADDQ      $0x10, CX
+	SUBQ      $0x10, AX
+	JNZ       next
+	VZEROUPPER
+	RET

@@ -30,6 +30,24 @@ func panelProductBytesWide(y []int32, ldy int, x []int8, ldx, rows, quads, panel
 	return true
 }
 
+func scaleBytesWide(y []byte, x []int32, bias, scale float64, least, most float32, zero int, flip byte) int {
+	n := len(x) &^ 15
+	if !avx512() || n == 0 {
+		return 0
+	}
+	scaleBytesAVX512(n, &y[:n][0], &x[0], bias, scale, least, most, int32(zero), int32(flip))
+	return n
+}
+
+func requantizeWide(y []byte, x, add []int32, more int32, factor []float32, unit, least, most float32, zero int, flip byte) int {
+	n := len(x) &^ 15
+	if !avx512() || n == 0 {
+		return 0
+	}
+	requantizeAVX512(n, &y[:n][0], &x[0], &add[:n][0], more, &factor[:n][0], unit, least, most, int32(zero), int32(flip))
+	return n
+}
+
 // pairsWide computes sums of products of pairs, for whole panels.
 func pairsWide(rows, pairs int, x *int16, ldx int, panel *int16, y *int32, ldy int) {
 	if int8Bytes512() && ldx%2 == 0 {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 )
@@ -150,6 +151,51 @@ func testIntsOfFloats(t *testing.T) {
 		}
 		if y[n] != guard {
 			t.Fatalf("%d numbers: more are written", n)
+		}
+	}
+}
+
+func TestScaleBytes(t *testing.T) { eachVariant(t, testScaleBytes) }
+
+// testScaleBytes compares with the steps that ScaleBytes and Requantize stand for.
+func testScaleBytes(t *testing.T) {
+	r := newRand()
+	inf := float32(math.Inf(1))
+	for n := range 70 {
+		for _, signed := range []bool{false, true} {
+			zero := r.IntN(256)
+			if signed {
+				zero -= 128
+			}
+			x, add, factor := make([]int32, n), make([]int32, n), make([]float32, n)
+			for i := range x {
+				x[i], add[i], factor[i] = int32(r.Uint32())>>r.IntN(32), int32(r.Uint32())>>10, r.Float32()*0.01
+			}
+			scale, unit := math.Ldexp(r.Float64(), -r.IntN(24)), float32(1)
+			if n%3 == 0 {
+				scale, unit = 0.5, r.Float32()
+			}
+			if n%16 == 5 {
+				factor[r.IntN(n)], scale = inf, math.Inf(1)
+			}
+			want, z := make([]byte, n+1), make([]float32, n)
+			got := make([]byte, n+1)
+			for i, v := range x {
+				z[i] = float32((float64(v) + 3) * scale)
+			}
+			QuantizeBytes(Bytes{want[:n], signed}, z, 1, zero)
+			ScaleBytes(Bytes{got[:n], signed}, slices.Clone(x), 3, scale, zero)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d numbers by %v: %v, expected %v", n, scale, got, want)
+			}
+			for i, v := range x {
+				z[i] = float32(v+add[i]-9) * factor[i]
+			}
+			QuantizeBytes(Bytes{want[:n], signed}, z, unit, zero)
+			Requantize(Bytes{got[:n], signed}, slices.Clone(x), add, -9, factor, unit, zero)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d numbers by %v over %v: %v, expected %v", n, factor, unit, got, want)
+			}
 		}
 	}
 }

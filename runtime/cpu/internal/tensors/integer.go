@@ -34,6 +34,8 @@ type integerProduct struct {
 	bZeros         int                // then, the zero point of wQuads
 	offsets        kernel.Offsets     // of the rows of b, a number of them that is even, or with quads a multiple of four
 	requantize     *requantization
+	add            []int32   // then, per column: its bias
+	factor         []float32 // and its scale
 	aIn, bIn       *lowering.Value
 	aZero, bZero   *lowering.Value // nil: 0
 	a, b           kernel.Bytes
@@ -200,6 +202,17 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	if p.quads {
 		p.blockA, p.blockB = p.blockA+p.rows+p.columns, quadPanels*p.blockB
 	}
+	if r := p.requantize; r != nil {
+		if p.add = r.bias; r.bias == nil {
+			p.add = lowering.Make[int32](d, p.n)
+		}
+		if p.factor = r.scale; len(r.scale) == 1 {
+			p.factor = lowering.Make[float32](d, p.n)
+			for i := range ops.Each(d.Steps(), p.n) {
+				p.factor[i] = r.scale[0]
+			}
+		}
+	}
 	aIn, bIn, aZero, bZero := byteSlotOf(d, p.aIn), byteSlotOf(d, p.bIn), byteSlotOf(d, p.aZero), byteSlot{}
 	if !constant {
 		bZero = byteSlotOf(d, p.bZero)
@@ -248,17 +261,18 @@ func (p *integerProduct) Do(w *record.Workspace, t int) {
 		kernel.PanelProductInt16(y[j:], ldy, block, 2*pairs, rows, pairs, panel, n)
 	}
 	if p.requantize != nil {
-		p.finish(tile, product, from, left, rows, columns)
+		for i := range rows {
+			p.quantize(tile[i*ldy:i*ldy+columns], product, from+i, left, p.add[left:], 0)
+		}
 	}
 }
 
-// finish makes bytes of the sums of a work item.
-func (p *integerProduct) finish(tile []int32, product, from, left, rows, columns int) {
-	for i := range rows {
-		at := (product*p.m+from+i)*p.n + left
-		p.requantize.row(kernel.Bytes{Data: p.y.Data[at : at+columns], Signed: p.y.Signed},
-			tile[i*p.columns:i*p.columns+columns], left)
-	}
+// quantize makes bytes of sums of a row from column left on, and of what is added to them, per column and to all. The sums
+// are overwritten.
+func (p *integerProduct) quantize(sums []int32, product, row, left int, add []int32, more int32) {
+	at, r := (product*p.m+row)*p.n+left, p.requantize
+	kernel.Requantize(kernel.Bytes{Data: p.y.Data[at : at+len(sums)], Signed: p.y.Signed}, sums, add, more, p.factor[left:],
+		r.unit, r.zero)
 }
 
 // gather packs n columns of b.
@@ -275,21 +289,6 @@ func (p *integerProduct) gather(panel []int16, b []byte, from, n int) {
 			panel[i/2*2*kernel.PanelWidth+2*j+i%2] = int16(w.at(i*p.n+from+j) - p.zeroB)
 		}
 	}
-}
-
-// row makes bytes of sums; the first one is of column left. The sums are overwritten.
-func (r *requantization) row(y kernel.Bytes, sums []int32, left int) {
-	if r.bias != nil {
-		kernel.AddInts(sums, r.bias[left:left+len(sums)], 0)
-	}
-	f := float32sOf(sums)
-	kernel.FloatsOfInts(f, sums)
-	if len(r.scale) == 1 {
-		kernel.MulS(f, f, r.scale[0])
-	} else {
-		kernel.Mul(f, f, r.scale[left:left+len(f)])
-	}
-	kernel.QuantizeBytes(y, f, r.unit, r.zero)
 }
 
 // byteSlot is where a tensor of type int8 or uint8 lies. The zero byteSlot is that of an absent one.

@@ -261,13 +261,11 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 			continue
 		}
 		sums = tile[i*c.chunk : (i+1)*c.chunk] // outputs behind the last position are dropped
-		numbers := float32sOf(sums)
 		bias := r.bias[f]
 		if c.quads != nil {
 			bias -= float64(c.quads.sum[f] * (c.zero + src.Unsigned()))
 		}
-		kernel.ScaleInts(numbers, sums, bias, r.scale[f])
-		kernel.QuantizeBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, numbers, 1, r.zero)
+		kernel.ScaleBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, sums, bias, r.scale[f], r.zero)
 		scatter(c.out.Data[at:at+c.Oh*c.Ow], line[:count], from, c.pw, c.Ow)
 	}
 }

@@ -79,8 +79,7 @@ func (p *integerDepth) Do(w *record.Workspace, k int) {
 		}
 		sums := int32s(y)
 		kernel.IntsOfFloats(sums, y)
-		kernel.ScaleInts(y, sums, r.bias[m], r.scale[m])
-		kernel.QuantizeBytes(kernel.Bytes{Data: line, Signed: p.out.Signed}, y, 1, r.zero)
+		kernel.ScaleBytes(kernel.Bytes{Data: line, Signed: p.out.Signed}, sums, r.bias[m], r.scale[m], r.zero)
 		copy(p.out.Data[at:at+size], line)
 	}
 }

@@ -52,6 +52,9 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 	for i, sum := range ofColumns[:columns] {
 		ofColumns[i] = d * (sum - c*int32(p.k))
 	}
+	if p.requantize != nil {
+		kernel.AddInts(ofColumns[:columns], p.add[left:left+columns], 0)
+	}
 	if c != 0 {
 		kernel.SumBytes(ofRows, block, size, quads)
 	}
@@ -61,13 +64,12 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 			more = -c * ofRows[i]
 		}
 		sums := tile[i*p.columns : i*p.columns+columns]
-		kernel.AddInts(sums, ofColumns[:columns], more)
-		if p.requantize == nil {
-			copy(p.sums[(product*p.m+from+i)*p.n+left:], sums)
+		if p.requantize != nil {
+			p.quantize(sums, product, from+i, left, ofColumns, more)
+			continue
 		}
-	}
-	if p.requantize != nil {
-		p.finish(tile, product, from, left, rows, columns)
+		kernel.AddInts(sums, ofColumns[:columns], more)
+		copy(p.sums[(product*p.m+from+i)*p.n+left:], sums)
 	}
 }
 

@@ -96,6 +96,7 @@ var groups = map[string]func(){
 			VPDPWSSD_BCST)
 		quadsTwoAVX512()
 		quadPanelAVX512()
+		requantizations()
 	}),
 	"bf16512": avx512.do(func() {
 		roundBF16AVX512()
