@@ -103,7 +103,7 @@ func TestIntegers(t *testing.T) {
 		{"conv without bias", "QLinearConv", func(q *quantizedGraph) *ir.Value {
 			return q.op("Conv", []*ir.Value{q.input("x", q.scale(0, 0.02), 1, 3, 30), q.weights(-1, 5, 3, 6)})
 		}},
-		{"depthwise", "Conv", func(q *quantizedGraph) *ir.Value { // left as it is
+		{"depthwise", "QLinearConv", func(q *quantizedGraph) *ir.Value {
 			return q.op("Conv", []*ir.Value{q.input("x", q.scale(0, 0.02), 1, 5, 9, 11), q.weights(0, 5, 1, 3, 3), q.floats(5)},
 				ir.A("group", 5))
 		}},

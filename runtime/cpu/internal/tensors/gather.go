@@ -61,18 +61,14 @@ func gatherKnown(d *lowering.Binding, s *lowering.Step, at int64) *record.Tensor
 	for i := range ops.Each(d.Steps(), outer) {
 		before[i] = i * shape[axis] * inner
 	}
-	list, err := indices.Int64s()
-	if err != nil {
-		return nil
+	var inside bool
+	if indices.DType() == tensor.Int32 {
+		inside = slicesAt(d.Steps(), along, tensor.Data[int32](indices), shape[axis], inner)
+	} else {
+		inside = slicesAt(d.Steps(), along, tensor.Data[int64](indices), shape[axis], inner)
 	}
-	for i, k := range ops.All(d.Steps(), list) {
-		if k < 0 {
-			k += int64(shape[axis])
-		}
-		if k < 0 || k >= int64(shape[axis]) {
-			return nil // refused when it is evaluated
-		}
-		along[i] = int(k) * inner
+	if !inside {
+		return nil // refused when it is evaluated
 	}
 	m.from = [][]int{before, along, nil}
 	if inner == 1 {
@@ -81,6 +77,21 @@ func gatherKnown(d *lowering.Binding, s *lowering.Step, at int64) *record.Tensor
 		m.runs = m.runEnd-m.run == len(along)
 	}
 	return mover(d, s, m, nil)
+}
+
+// slicesAt computes where slices of a size begin, and reports whether all of them are among length.
+func slicesAt[T int32 | int64](c *ir.EvalCtx, at []int, index []T, length, size int) bool {
+	for i, v := range ops.All(c, index) {
+		k := int(v)
+		if k < 0 {
+			k += length
+		}
+		if k < 0 || k >= length {
+			return false
+		}
+		at[i] = k * size
+	}
+	return true
 }
 
 // gathering is a Gather of count slices of size bytes each, in each of outer runs of length slices.

@@ -38,6 +38,7 @@ type integerConv struct {
 	chunk, chunks            int            // positions of a work item, work items per sample and group
 	panelWords, tileWords    int            // sizes in scratch, in float32
 	together                 int            // panels of quads at a time
+	rowPhases, columnPhases  uint64         // those that weights meet, modulo 64
 
 	// While it runs:
 	in     kernel.Bytes
@@ -184,12 +185,26 @@ func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Va
 		return nil
 	}
 	in, zero, result := byteSlotOf(d, x), byteSlotOf(d, c.zeroIn), newSumSlot(d, s, c.requantize != nil)
-	return &record.TensorKernel{Temp: (size + 3) / 4, Scratch: c.panelWords + c.tileWords + c.chunk/4,
+	// Without pads and strides, inputs are read where they are, unless panels end behind them.
+	whole := c.channel == c.H*c.Wd && c.Sw == 1 && c.Sh == 1 && c.span%kernel.PanelWidth == 0
+	temp := (size + 3) / 4
+	if whole {
+		temp = 0
+	}
+	for i := range c.kh {
+		c.rowPhases |= 1 << (i * c.Dh % c.Sh % 64)
+	}
+	for j := range c.kw {
+		c.columnPhases |= 1 << (j * c.Dw % c.Sw % 64)
+	}
+	return &record.TensorKernel{Temp: temp, Scratch: c.panelWords + c.tileWords + c.chunk/4,
 		Run: func(e record.Execution, call record.Call) error {
 			f := e.Frame()
 			c.in, c.zero, c.padded = in.in(f).Bytes, zero.first(f), uint8s(call.Temp)
 			c.sums, c.out = result.in(f)
-			if err := e.Parallel((*bytePhases)(c), c.N*c.C); err != nil {
+			if whole {
+				c.padded = c.in.Data
+			} else if err := e.Parallel((*bytePhases)(c), c.N*c.C); err != nil {
 				return err
 			}
 			return e.Parallel(c, c.N*c.group*c.chunks)
@@ -201,11 +216,18 @@ type bytePhases integerConv
 
 func (c *bytePhases) Do(_ *record.Workspace, k int) {
 	dst, src := c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.H*c.Wd:(k+1)*c.H*c.Wd]
-	if len(dst) != len(src) {
+	switch {
+	case len(dst) != len(src):
 		fillBytes(dst, byte(c.zero))
+	case c.Sw == 1 && c.Sh == 1:
+		copy(dst, src)
+		return
 	}
 	for r := range c.H {
 		y, row := r+c.Top, src[r*c.Wd:(r+1)*c.Wd]
+		if c.rowPhases>>(y%c.Sh%64)&1 == 0 {
+			continue
+		}
 		to := dst[(y%c.Sh*c.Sw)*c.plane+y/c.Sh*c.pw:]
 		if c.Sw == 1 {
 			copy(to[c.Left:], row)
@@ -213,6 +235,9 @@ func (c *bytePhases) Do(_ *record.Workspace, k int) {
 		}
 		for q := range min(c.Sw, len(row)) { // numbers of one phase
 			x := q + c.Left
+			if c.columnPhases>>(x%c.Sw%64)&1 == 0 {
+				continue
+			}
 			phase := to[x%c.Sw*c.plane+x/c.Sw:]
 			phase = phase[:(len(row)-q+c.Sw-1)/c.Sw]
 			i := q
@@ -265,6 +290,11 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 		if c.quads != nil {
 			bias -= float64(c.quads.sum[f] * (c.zero + src.Unsigned()))
 		}
+		if c.pw == c.Ow && count%kernel.PanelWidth == 0 {
+			y := c.out.Data[at+from : at+from+count]
+			kernel.ScaleBytes(kernel.Bytes{Data: y, Signed: c.out.Signed}, sums[:count], bias, r.scale[f], r.zero)
+			continue
+		}
 		kernel.ScaleBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, sums, bias, r.scale[f], r.zero)
 		scatter(c.out.Data[at:at+c.Oh*c.Ow], line[:count], from, c.pw, c.Ow)
 	}
@@ -272,12 +302,19 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 
 // scatter copies x, positions from index from on in rows of pw, to rows of ow numbers, and drops the rest of each row.
 func scatter[T any](y, x []T, from, pw, ow int) {
+	if pw == ow {
+		copy(y[from:], x)
+		return
+	}
+	row, col := from/pw, from%pw
+	y = y[row*ow:]
 	for len(x) > 0 {
-		r, col := from/pw, from%pw
 		n := min(len(x), pw-col)
 		if col < ow {
-			copy(y[r*ow+col:(r+1)*ow], x[:n])
+			copy(y[col:ow], x[:n])
 		}
-		x, from = x[n:], from+n
+		if x = x[n:]; len(x) > 0 {
+			y, col = y[ow:], 0
+		}
 	}
 }
