@@ -70,9 +70,12 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*I
 		a, err := read(file, port)
 		if err != nil {
 			if filepath.Ext(file) == "" { // perhaps meant as a value
-				err = fmt.Errorf(
-					"%s: input %q: expected a file (.npy, .npz, .csv, .wav), a number, or a list as in [1,2,3] (%v)",
-					clip(file), name, port.Type)
+				values := "a number, or a list as in [1,2,3]"
+				if t, ok := ir.AsTensor(port.Type); ok && t.Elem == tensor.String {
+					values = `a text in quotes, or a list as in ["a","b"]`
+				}
+				err = fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav), %s (%v)", clip(file), name, values,
+					port.Type)
 			}
 			return nil, err
 		}

@@ -24,7 +24,8 @@ func isLiteral(s string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// literal parses a value of the port's element type. A single element fits every shape with one element.
+// literal parses a value of the port's element type. A single element fits every shape with one element, and a list of texts
+// fits a column of them, since each is a sample.
 func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 	typ := p.Type
 	if o, ok := typ.(*ir.OptionalType); ok {
@@ -53,6 +54,8 @@ func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 		for i := range shape {
 			shape[i] = 1
 		}
+	} else if text && len(shape) == 1 && len(want.Shape) == 2 && want.Shape[1].Equal(ir.Const(1)) {
+		shape = []int{len(words), 1}
 	}
 	if t, err = t.Reshape(shape...); err == nil &&
 		!ir.Compatible(ir.Of(t), &ir.TensorType{Elem: t.DType(), Shape: want.Shape}) {

@@ -40,6 +40,7 @@ func TestLiterals(t *testing.T) {
 		{"x=[true,false]", port(tensor.Bool, b), false, tensor.FromSlice([]bool{true, false}, 2)},
 		{`x=["a","1"]`, port(tensor.String, b), false, tensor.FromStrings([]string{"a", "1"}, 2)},
 		{`x="a \"b\""`, port(tensor.String, b, ir.Const(1)), false, tensor.FromStrings([]string{`a "b"`}, 1, 1)},
+		{`x=["a","b"]`, port(tensor.String, b, ir.Const(1)), false, tensor.FromStrings([]string{"a", "b"}, 2, 1)},
 		{"x=1", port(tensor.String), false, tensor.FromStrings([]string{"1"})},
 	} {
 		in, err := Read([]string{c.spec}, c.ports, c.wide, 0)
@@ -81,6 +82,10 @@ func TestLiterals(t *testing.T) {
 		{"x=1", sequence, "only be read from a file"},
 		{"x=sixteen", port(tensor.Int64),
 			`sixteen: input "x": expected a file (.npy, .npz, .csv, .wav), a number, or a list as in [1,2,3] (int64)`},
+		{"x=some words", port(tensor.String, b, ir.Const(1)),
+			`some words: input "x": expected a file (.npy, .npz, .csv, .wav), a text in quotes, or a list as in ["a","b"] (string[B,1])`},
+		{`x=["a","b"]`, port(tensor.String, b, three), "expected string[B,3], found"},
+		{"x=[1,2]", port(tensor.Float32, b, ir.Const(1)), "expected float[B,1], found"},
 		{"x=nothing.npy", port(tensor.Int64), "nothing.npy: "},
 	} {
 		if in, err := Read([]string{c.spec}, c.ports, false, 0); err == nil || !strings.Contains(err.Error(), c.want) {
