@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
@@ -81,6 +82,48 @@ func TestReduceNumbers(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} { // not all finite
 		for _, op := range []string{"ReduceMax", "ReduceMin", "ReduceLogSumExp"} {
 			sameAnyhow(t, op, 1, []operand{given(r.typed(d, 3, 5, 7)), ints(0, 2)})
+		}
+	}
+}
+
+// TestReduceZeros holds that +0 is greater than -0, wherever it is among them.
+func TestReduceZeros(t *testing.T) {
+	r := newGen(183)
+	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
+		for _, n := range []int{1, 2, 7, 8, 33, 100} {
+			for _, other := range []float64{0, -1, 1} {
+				x := tensor.New(d, 3, n, 5)
+				for i := range x.Len() {
+					v := math.Copysign(0, float64(r.IntN(2)*2-1))
+					if r.IntN(3) == 0 {
+						v = other
+					}
+					if i/5%n == 0 && i%5 != 2 {
+						v = math.Copysign(0, float64(i%2)-0.5)
+					}
+					if d == tensor.Float32 {
+						tensor.Data[float32](x)[i] = float32(v)
+					} else {
+						tensor.Data[float64](x)[i] = v
+					}
+				}
+				for _, op := range []string{"ReduceMax", "ReduceMin"} {
+					for _, axes := range [][]int64{{1}, {0}, {2}, {0, 2}, {1, 2}, {0, 1, 2}} {
+						sameNode(t, op, 1, []operand{given(x), ints(axes...)})
+					}
+				}
+			}
+			for _, op := range []string{"ReduceMax", "ReduceMin"} {
+				for at := range n {
+					x := tensor.New(tensor.Float32, 2, n)
+					v := tensor.Data[float32](x)
+					for i := range n {
+						v[i], v[n+i] = float32(math.Copysign(0, -1)), 0
+					}
+					v[at], v[n+at] = v[n+at], v[at]
+					sameNode(t, op, 1, []operand{given(x), ints(1)})
+				}
+			}
 		}
 	}
 }

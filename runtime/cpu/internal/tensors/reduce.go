@@ -152,14 +152,14 @@ func (p *reducePass) row(c *ir.EvalCtx, x []float32) float32 {
 		for lo, hi := range ops.Blocks(c, len(x), itemNumbers) {
 			best = max(best, kernel.Greatest(x[lo:hi]))
 		}
-		return best
+		return zeroOf(c, best, x, 0, 1)
 	case reduceMin:
 		best := float32(math.Inf(1))
 		for lo, hi := range ops.Blocks(c, len(x), itemNumbers) {
 			least, _ := kernel.Extremes(x[lo:hi])
 			best = min(best, least)
 		}
-		return best
+		return zeroOf(c, best, x, 1<<31, 1)
 	case reduceProd:
 		product := 1.0
 		for _, v := range ops.All(c, x) {
@@ -226,6 +226,16 @@ func (p *reducePass) columns(c *ir.EvalCtx, y, x, tmp []float32) {
 		}
 	}
 	switch p.op {
+	case reduceMax, reduceMin:
+		bits := uint32(0)
+		if p.op == reduceMin {
+			bits = 1 << 31
+		}
+		for j, v := range ops.All(c, y) {
+			if v == 0 {
+				y[j] = zeroOf(c, v, x[j:], bits, n)
+			}
+		}
 	case reduceMean:
 		kernel.DivS(y, y, float32(p.n))
 	case reduceL2:
@@ -233,4 +243,18 @@ func (p *reducePass) columns(c *ir.EvalCtx, y, x, tmp []float32) {
 	case reduceLogSum:
 		kernel.Log(y, y)
 	}
+}
+
+// zeroOf returns best, the greatest or the least of every stride-th number of x. If that is a zero, it is the one with
+// the given bits if there is one: +0 is greater than -0, which instructions do not tell apart.
+func zeroOf(c *ir.EvalCtx, best float32, x []float32, bits uint32, stride int) float32 {
+	if best != 0 || math.Float32bits(best) == bits {
+		return best
+	}
+	for i := range ops.Each(c, (len(x)+stride-1)/stride) {
+		if v := x[i*stride]; math.Float32bits(v) == bits {
+			return v
+		}
+	}
+	return best
 }

@@ -164,17 +164,13 @@ func joinRun[T, A reduced](op reduction, v A, x []T) A {
 	case reduceMax:
 		best := T(v)
 		for _, x := range x {
-			if x > best || x != x {
-				best = x
-			}
+			best = max(best, x)
 		}
 		return A(best)
 	case reduceMin:
 		best := T(v)
 		for _, x := range x {
-			if x < best || x != x {
-				best = x
-			}
+			best = min(best, x)
 		}
 		return A(best)
 	case reduceProd:
@@ -238,15 +234,11 @@ func (p *reduceNumbers[T, A]) several(c *ir.EvalCtx, sums []A, base int) {
 		switch p.op {
 		case reduceMax:
 			for j, x := range x {
-				if a := A(x); a > sums[j] || a != a {
-					sums[j] = a
-				}
+				sums[j] = max(sums[j], A(x))
 			}
 		case reduceMin:
 			for j, x := range x {
-				if a := A(x); a < sums[j] || a != a {
-					sums[j] = a
-				}
+				sums[j] = min(sums[j], A(x))
 			}
 		case reduceProd:
 			for j, x := range x {
