@@ -5,13 +5,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() {
-	record.Register(record.Record{Op: "essm.Linear", Row: record.RowKind{Make: rowLinear, Constant: []int{1, 2}},
-		Flops: ProductFlops})
-}
-
-// rowLinear computes x Wᵀ + b.
-func rowLinear(s *lowering.Step) record.RowMaker {
+// RowLinear computes x Wᵀ + b.
+func RowLinear(s *lowering.Step) record.RowMaker {
 	shape := s.ConstShape(1)
 	return productOf(s, s.Constant(1), 1, shape[0], shape[1], shape[1], 1, s.Constant(2))
 }

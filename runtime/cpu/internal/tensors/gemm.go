@@ -37,6 +37,9 @@ func gemmKernel(s *lowering.Step) record.TensorMaker {
 	attrs := s.Node.Attrs
 	turnA, turnB := attrs.Bool("transA", false), attrs.Bool("transB", false)
 	return func(d *lowering.Binding) *record.TensorKernel {
+		if d.Typed(s, 0, tensor.Float64) {
+			return wideGemm(d, s)
+		}
 		a, b := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 		if !d.Typed(s, 0, tensor.Float32) || !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) ||
 			len(a) != 2 || len(b) != 2 {

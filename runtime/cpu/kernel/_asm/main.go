@@ -79,6 +79,7 @@ var groups = map[string]func(){
 	},
 	"fused": fused,
 	"sum":   addRowsAVX2,
+	"wide":  wideProductAVX2,
 
 	"selective": selectives,
 
