@@ -82,13 +82,18 @@ var EyeLike = ops.Same(ops.Register(&ir.Op{
 		}
 		rows, cols := x.Dim(0), x.Dim(1)
 		k := min(max(getInt(c.Node, "k"), -int64(rows)), int64(cols))
-		v := ops.Make[float64](c, x.Len())
+		unit, err := ops.Real(c, d, []float64{1})
+		if err != nil {
+			return nil, err
+		}
+		y := ops.New(c, unit.DType(), rows, cols)
+		m := newMover(c, y, unit)
 		for i := range ops.Each(c, rows) {
 			if j := i + int(k); j >= 0 && j < cols {
-				v[i*cols+j] = 1
+				m.copy(i*cols+j, 0, 1)
 			}
 		}
-		return ops.One(ops.Real(c, d, v, rows, cols))
+		return []tensor.Datum{y}, nil
 	},
 	// The result depends only on the sizes of the input, and has the same sizes.
 	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Exact,

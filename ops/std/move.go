@@ -53,6 +53,14 @@ func sameElem(a, b *tensor.Tensor) error {
 // fillWith sets every element of dst to the single element of src, which has the same element type.
 func fillWith(c *ir.EvalCtx, dst, src *tensor.Tensor) {
 	m := newMover(c, dst, src)
+	if m.bits >= 8 && src.DType() != tensor.String && dst.Len() > 0 {
+		m.copy(0, 0, 1)
+		b := dst.Bytes()
+		for done := m.bits / 8; done < len(b); done *= 2 {
+			ops.Put(c, b[done:], b[:done])
+		}
+		return
+	}
 	for i := range ops.Each(c, dst.Len()) {
 		m.copy(i, 0, 1)
 	}
