@@ -143,13 +143,26 @@ func TestPool(t *testing.T) {
 		{[]int{1, 2, 45, 130}, []ir.Attr{ir.A("kernel_shape", []int64{1, 4}), ir.A("strides", []int64{1, 4})}},
 		{[]int{1, 2, 3, 5000}, []ir.Attr{ir.A("kernel_shape", []int64{2, 7}), ir.A("strides", []int64{1, 3}),
 			ir.A("dilations", []int64{1, 2})}},
+		{[]int{1, 2, 61, 77}, []ir.Attr{ir.A("kernel_shape", []int64{3, 3}), ir.A("pads", []int64{1, 1, 1, 1})}},
+		{[]int{1, 2, 37, 141}, []ir.Attr{ir.A("kernel_shape", []int64{5, 3}), ir.A("strides", []int64{2, 1}),
+			ir.A("pads", []int64{2, 0, 1, 0})}},
+		{[]int{1, 2, 33, 83}, []ir.Attr{ir.A("kernel_shape", []int64{3, 3}), ir.A("strides", []int64{1, 4}),
+			ir.A("pads", []int64{1, 1, 1, 0})}},
+		{[]int{2, 3, 4099}, []ir.Attr{ir.A("kernel_shape", []int64{6}), ir.A("strides", []int64{4}),
+			ir.A("pads", []int64{2, 3})}},
+		{[]int{1, 2, 29, 31}, []ir.Attr{ir.A("kernel_shape", []int64{3, 3}), ir.A("strides", []int64{2, 2}),
+			ir.A("pads", []int64{1, 1, 1, 1}), ir.A("ceil_mode", 1)}},
 	} {
 		x := r.floats(1, c.shape...)
 		checkNode(t, "AveragePool", 1, []operand{given(x)}, c.attrs...)
 		checkNode(t, "MaxPool", 1, []operand{given(with(x, 7, math.NaN()))}, c.attrs...)
 	}
-	checkNode(t, "AveragePool", 1, []operand{given(r.floats(1, 1, 2, 5, 6))}, ir.A("kernel_shape", []int64{3, 3}),
-		ir.A("pads", []int64{1, 1, 1, 1}), ir.A("count_include_pad", 1))
+	for _, shape := range [][]int{{1, 2, 5, 6}, {1, 2, 61, 77}} {
+		for _, strides := range [][]int64{{1, 1}, {2, 2}, {2, 4}, {3, 1}} {
+			checkNode(t, "AveragePool", 1, []operand{given(r.floats(1, shape...))}, ir.A("kernel_shape", []int64{3, 3}),
+				ir.A("strides", strides), ir.A("pads", []int64{1, 1, 1, 1}), ir.A("count_include_pad", 1))
+		}
+	}
 }
 
 func TestMove(t *testing.T) {

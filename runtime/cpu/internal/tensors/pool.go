@@ -2,6 +2,7 @@ package tensors
 
 import (
 	"math"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -31,8 +32,10 @@ type poolPass struct {
 	all     bool // pads count
 	pw      int  // of a row of one phase
 	rows    int  // of the output at a time
+	lines   int  // rows of the input of one phase, for a block; 0 if windows are reduced row by row
 	counts  []float32
-	uniform bool // all counts are the same
+	full    []float32 // the numbers of elements of windows that have all rows
+	uniform bool      // all counts are the same
 	x, y    []float32
 }
 
@@ -76,7 +79,7 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 	}
 	p := &poolPass{PlanarWindow: c, kh: kh, kw: kw, average: average, all: all}
 	p.plan(d)
-	scratch := (p.rows + 1) * p.pw * (2*p.Sw + 1)
+	scratch := (p.rows+1)*p.pw*(2*p.Sw+1) + p.Sh*p.lines*p.pw*p.Sw
 	if bytes {
 		return p.ofBytes(d, s, scratch, product(in), product(out))
 	}
@@ -131,6 +134,15 @@ func (p *poolPass) plan(d *lowering.Binding) {
 		p.counts[i] = float32(to - from)
 		p.uniform = p.uniform && p.counts[i] == p.counts[0]
 	}
+	if p.average && !p.uniform && slices.Min(p.counts) > 0 {
+		p.full = lowering.Make[float32](d, p.Ow)
+		for i, n := range ops.All(d.Steps(), p.counts) {
+			p.full[i] = n * float32(p.kh)
+		}
+	}
+	if p.kh > 1 && p.Sh <= 2 && p.Dh == 1 {
+		p.lines = p.rows + (p.kh-1)/p.Sh
+	}
 }
 
 // span1 returns the taps of a window that are in the input: lo…hi-1.
@@ -157,21 +169,22 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 	}
 	width, size := p.pw*p.Sw, (p.rows+1)*p.pw
 	padded, phases, out := w.Scratch[:size*p.Sw], w.Scratch[size*p.Sw:2*size*p.Sw], w.Scratch[2*size*p.Sw:2*size*p.Sw+size]
+	lines := w.Scratch[size*(2*p.Sw+1):]
 	if p.Sw == 1 {
 		phases = padded
 	}
 	for first := 0; first < p.Oh; first += p.rows {
 		n := min(p.rows, p.Oh-first)
-		for r := range n {
-			row := padded[r*width : (r+1)*width]
-			w.Steps.Step(width)
-			for i := range p.Left {
-				row[i] = fill
+		if p.lines > 0 {
+			p.stack(w.Steps, lines, x, first, n, fill)
+			p.columns(w.Steps, padded[:n*width], lines, join)
+		} else {
+			for r := range n {
+				row := padded[r*width : (r+1)*width]
+				w.Steps.Step(width)
+				p.sides(row, fill)
+				p.column(w.Steps, row[p.Left:p.Left+p.Wd], x, first+r, fill, join)
 			}
-			for i := p.Left + p.Wd; i < width; i++ {
-				row[i] = fill
-			}
-			p.column(w.Steps, row[p.Left:p.Left+p.Wd], x, first+r, fill, join)
 		}
 		if p.pw == p.Ow {
 			out = y[first*p.Ow:]
@@ -180,6 +193,13 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 		switch {
 		case p.Sw == 2:
 			kernel.Part(phases[:span], phases[size:size+span], padded)
+		case p.Sw == 4:
+			// The phases replace the rows that they are parts of.
+			even, odd := phases[:2*span], phases[2*size:2*(size+span)]
+			kernel.Part(even, odd, padded)
+			kernel.Part(padded[:span], padded[2*size:2*size+span], even)
+			kernel.Part(padded[size:size+span], padded[3*size:3*size+span], odd)
+			phases, padded = padded, phases
 		case p.Sw > 2:
 			for q := range p.Sw {
 				for i := range ops.Each(w.Steps, span) {
@@ -197,12 +217,19 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 				inParts(w.Steps, join, out[:m], out[:m], src)
 			}
 		}
+		joint := p.average && p.all && p.uniform // all windows have the same number of elements
+		if joint {
+			kernel.DivS(out[:span], out[:span], float32(p.kh)*p.counts[0])
+		}
+		if p.pw == p.Ow && (joint || !p.average) {
+			continue
+		}
 		for r := range n {
 			dst := y[(first+r)*p.Ow : (first+r+1)*p.Ow]
 			if p.pw != p.Ow {
 				ops.Put(w.Steps, dst, out[r*p.pw:])
 			}
-			if p.average {
+			if p.average && !joint {
 				p.divide(w.Steps, dst, first+r)
 			}
 		}
@@ -213,6 +240,44 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 func inParts(c *ir.EvalCtx, join func(y, a, b []float32), y, a, b []float32) {
 	for lo, hi := range ops.Blocks(c, len(y), itemNumbers) {
 		join(y[lo:hi], a[lo:hi], b[lo:hi])
+	}
+}
+
+// sides fills a padded row beside its inputs.
+func (p *poolPass) sides(row []float32, fill float32) {
+	for i := range p.Left {
+		row[i] = fill
+	}
+	for i := p.Left + p.Wd; i < len(row); i++ {
+		row[i] = fill
+	}
+}
+
+// stack copies the padded rows of the input that n rows of the output from the first one have, those of a phase of the
+// vertical stride together.
+func (p *poolPass) stack(c *ir.EvalCtx, lines, x []float32, first, n int, fill float32) {
+	width := p.pw * p.Sw
+	for i := range (n-1)*p.Sh + p.kh {
+		c.Step(width)
+		row := lines[(i%p.Sh*p.lines+i/p.Sh)*width:][:width]
+		r := first*p.Sh + i - p.Top
+		if r < 0 || r >= p.H {
+			for j := range row {
+				row[j] = fill
+			}
+			continue
+		}
+		p.sides(row, fill)
+		copy(row[p.Left:], x[r*p.Wd:(r+1)*p.Wd])
+	}
+}
+
+// columns reduces the rows of the windows of all rows of a block.
+func (p *poolPass) columns(c *ir.EvalCtx, y, lines []float32, join func(y, a, b []float32)) {
+	width, a := p.pw*p.Sw, lines
+	for i := 1; i < p.kh; i++ {
+		inParts(c, join, y, a, lines[(i%p.Sh*p.lines+i/p.Sh)*width:])
+		a = y
 	}
 }
 
@@ -246,6 +311,10 @@ func (p *poolPass) divide(c *ir.EvalCtx, y []float32, r int) {
 	rows := float32(hi - lo)
 	if p.uniform && rows*p.counts[0] > 0 {
 		kernel.DivS(y, y, rows*p.counts[0])
+		return
+	}
+	if p.full != nil && hi-lo == p.kh {
+		kernel.Div(y, y, p.full)
 		return
 	}
 	for i, n := range ops.All(c, p.counts) {
