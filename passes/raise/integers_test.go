@@ -182,6 +182,13 @@ func TestIntegers(t *testing.T) {
 			q.unit = 2
 			return q.op("Add", []*ir.Value{q.input("x", q.scale(0, 0.4), 3, 1), q.input("y", q.scale(0, 0.4), 3, 55)})
 		}},
+		{"sigmoid", "QLinearSigmoid", func(q *quantizedGraph) *ir.Value {
+			q.unit = 0.01
+			return q.op("Sigmoid", []*ir.Value{q.input("x", q.scale(0, 0.1), 3, 5, 67)})
+		}},
+		{"leaky relu", "QLinearLeakyRelu", func(q *quantizedGraph) *ir.Value {
+			return q.op("LeakyRelu", []*ir.Value{q.input("x", q.scale(0, 0.1), 3, 67)}, ir.A("alpha", 0.2))
+		}},
 		{"mul", "QLinearMul", func(q *quantizedGraph) *ir.Value {
 			return q.op("Mul", []*ir.Value{q.input("x", q.scale(0, 0.1), 1, 67), q.input("y", q.scale(0, 0.1), 3, 5, 67)})
 		}},

@@ -84,7 +84,7 @@ func TestIntegerPair(t *testing.T) {
 	r := newGen(23)
 	for _, c := range [][2][]int{{{3, 5}, {3, 5}}, {{2, 3, 40, 41}, {2, 3, 1, 1}}, {{2, 3, 40, 41}, {1, 3, 1, 1}},
 		{{1, 4, 1, 1}, {1, 4, 5, 7}}, {{2, 3, 4}, {4}}, {{2, 3, 4}, {1}}, {{7}, {1, 2, 1, 1}}, {{2, 1, 1, 1}, {2, 3, 33, 35}},
-		{{2, 3, 4}, {3, 1}}, {{5, 1}, {1, 6}}} {
+		{{2, 3, 4}, {3, 1}}, {{5, 1}, {1, 6}}, {{}, {2, 50, 90}}, {{}, {}}, {{33, 70}, {70}}} {
 		for _, types := range []tensor.DType{tensor.Uint8, tensor.Int8} {
 			for _, op := range []string{"com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"} {
 				in := []operand{given(r.bytes(types, c[0]...)), fixed(r.scales(0.01)), fixed(r.bytes(types)),
@@ -98,6 +98,18 @@ func TestIntegerPair(t *testing.T) {
 	one, zero := fixed(r.scales(1)), fixed(r.bytes(tensor.Int8))
 	sameAnyhow(t, "com.microsoft.QLinearAdd", 1, []operand{given(r.bytes(tensor.Int8, 2, 3, 4)), one, zero,
 		given(r.bytes(tensor.Int8, 2, 1, 4)), one, zero, one, zero})
+}
+
+func TestByteTable(t *testing.T) {
+	r := newGen(24)
+	for _, types := range []tensor.DType{tensor.Uint8, tensor.Int8} {
+		for _, shape := range [][]int{{}, {7}, {3, 5, 67}, {2, 1 << 15, 3}} {
+			for _, op := range []string{"com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu"} {
+				sameNode(t, op, 1, []operand{given(r.bytes(types, shape...)), fixed(r.scales(0.03)), fixed(r.bytes(types)),
+					fixed(r.scales(0.01)), fixed(r.bytes(types))})
+			}
+		}
+	}
 }
 
 // TestQuantizedTies holds how sums become bytes, where a result is near the middle of two: in float32, by one factor, to

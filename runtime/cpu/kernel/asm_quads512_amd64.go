@@ -41,3 +41,19 @@ func scaleBytesAVX512(n int, y *byte, x *int32, bias float64, scale float64, lea
 //
 //go:noescape
 func requantizeAVX512(n int, y *byte, x *int32, add *int32, more int32, factor *float32, unit float32, least float32, most float32, zero int32, flip int32)
+
+// addBytesAVX512 computes y[i] of z = ((a[i] xor flip - zeros[0])·scale[0] + (b[i] xor flip -
+// zeros[1])·scale[1])/scale[2], where each operation rounds to float32: (min(max(round(z), least), most) + zero) xor
+// flip, rounding ties to even, for i < n, a positive multiple of 16. z is no NaN. Before flip changes them, numbers lie
+// in 0 to 255.
+//
+//go:noescape
+func addBytesAVX512(n int, y *byte, a *byte, b *byte, scale *float32, zeros *int32, least float32, most float32, zero int32, flip int32)
+
+// mulBytesAVX512 computes y[i] of z = ((a[i] xor flip - zeros[0])·scale[0] · (b[i] xor flip -
+// zeros[1])·scale[1])/scale[2], where each operation rounds to float32: (min(max(round(z), least), most) + zero) xor
+// flip, rounding ties to even, for i < n, a positive multiple of 16. z is no NaN. Before flip changes them, numbers lie
+// in 0 to 255.
+//
+//go:noescape
+func mulBytesAVX512(n int, y *byte, a *byte, b *byte, scale *float32, zeros *int32, least float32, most float32, zero int32, flip int32)

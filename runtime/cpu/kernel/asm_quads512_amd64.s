@@ -4530,3 +4530,107 @@ next:
 	JNZ       next
 	VZEROUPPER
 	RET
+
+// func addBytesAVX512(n int, y *byte, a *byte, b *byte, scale *float32, zeros *int32, least float32, most float32, zero int32, flip int32)
+// Requires: AVX, AVX2, AVX512F, SSE
+TEXT ·addBytesAVX512(SB), NOSPLIT, $0-64
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         a+16(FP), DX
+	MOVQ         b+24(FP), BX
+	MOVQ         scale+32(FP), SI
+	MOVQ         zeros+40(FP), DI
+	VBROADCASTSS (SI), Z0
+	VPBROADCASTD (DI), Z1
+	VBROADCASTSS 4(SI), Z2
+	VPBROADCASTD 4(DI), Z3
+	VBROADCASTSS 8(SI), Z4
+	MOVSS        least+48(FP), X5
+	VBROADCASTSS X5, Z5
+	MOVSS        most+52(FP), X6
+	VBROADCASTSS X6, Z6
+	MOVL         zero+56(FP), SI
+	VPBROADCASTD SI, Z7
+	MOVL         flip+60(FP), SI
+	VMOVD        SI, X8
+	VPBROADCASTB X8, X8
+
+next:
+	VPXOR     (DX), X8, X9
+	VPMOVZXBD X9, Z9
+	VPSUBD    Z1, Z9, Z9
+	VCVTDQ2PS Z9, Z9
+	VMULPS    Z0, Z9, Z9
+	VPXOR     (BX), X8, X10
+	VPMOVZXBD X10, Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z2, Z10, Z10
+	VADDPS    Z10, Z9, Z9
+	VDIVPS    Z4, Z9, Z9
+	VMAXPS    Z5, Z9, Z9
+	VMINPS    Z6, Z9, Z9
+	VCVTPS2DQ Z9, Z9
+	VPADDD    Z7, Z9, Z9
+	VPMOVDB   Z9, X9
+	VPXOR     X8, X9, X9
+	VMOVDQU   X9, (CX)
+	ADDQ      $0x10, DX
+	ADDQ      $0x10, BX
+	ADDQ      $0x10, CX
+	SUBQ      $0x10, AX
+	JNZ       next
+	VZEROUPPER
+	RET
+
+// func mulBytesAVX512(n int, y *byte, a *byte, b *byte, scale *float32, zeros *int32, least float32, most float32, zero int32, flip int32)
+// Requires: AVX, AVX2, AVX512F, SSE
+TEXT ·mulBytesAVX512(SB), NOSPLIT, $0-64
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         a+16(FP), DX
+	MOVQ         b+24(FP), BX
+	MOVQ         scale+32(FP), SI
+	MOVQ         zeros+40(FP), DI
+	VBROADCASTSS (SI), Z0
+	VPBROADCASTD (DI), Z1
+	VBROADCASTSS 4(SI), Z2
+	VPBROADCASTD 4(DI), Z3
+	VBROADCASTSS 8(SI), Z4
+	MOVSS        least+48(FP), X5
+	VBROADCASTSS X5, Z5
+	MOVSS        most+52(FP), X6
+	VBROADCASTSS X6, Z6
+	MOVL         zero+56(FP), SI
+	VPBROADCASTD SI, Z7
+	MOVL         flip+60(FP), SI
+	VMOVD        SI, X8
+	VPBROADCASTB X8, X8
+
+next:
+	VPXOR     (DX), X8, X9
+	VPMOVZXBD X9, Z9
+	VPSUBD    Z1, Z9, Z9
+	VCVTDQ2PS Z9, Z9
+	VMULPS    Z0, Z9, Z9
+	VPXOR     (BX), X8, X10
+	VPMOVZXBD X10, Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z10, Z9, Z9
+	VDIVPS    Z4, Z9, Z9
+	VMAXPS    Z5, Z9, Z9
+	VMINPS    Z6, Z9, Z9
+	VCVTPS2DQ Z9, Z9
+	VPADDD    Z7, Z9, Z9
+	VPMOVDB   Z9, X9
+	VPXOR     X8, X9, X9
+	VMOVDQU   X9, (CX)
+	ADDQ      $0x10, DX
+	ADDQ      $0x10, BX
+	ADDQ      $0x10, CX
+	SUBQ      $0x10, AX
+	JNZ       next
+	VZEROUPPER
+	RET

@@ -48,6 +48,20 @@ func requantizeWide(y []byte, x, add []int32, more int32, factor []float32, unit
 	return n
 }
 
+func pairBytesWide(multiply bool, y, a, b []byte, p *BytePair, r byteRange, more int) int {
+	n := len(a) &^ 15
+	if !avx512() || n == 0 {
+		return 0
+	}
+	zeros := [2]int32{int32(p.Zero[0] + more), int32(p.Zero[1] + more)}
+	f := addBytesAVX512
+	if multiply {
+		f = mulBytesAVX512
+	}
+	f(n, &y[:n][0], &a[0], &b[:n][0], &p.Scale[0], &zeros[0], r.least, r.most, int32(r.zero), int32(r.flip))
+	return n
+}
+
 // pairsWide computes sums of products of pairs, for whole panels.
 func pairsWide(rows, pairs int, x *int16, ldx int, panel *int16, y *int32, ldy int) {
 	if int8Bytes512() && ldx%2 == 0 {

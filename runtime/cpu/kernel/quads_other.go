@@ -13,3 +13,5 @@ func scaleBytesWide([]byte, []int32, float64, float64, float32, float32, int, by
 func requantizeWide([]byte, []int32, []int32, int32, []float32, float32, float32, float32, int, byte) int {
 	return 0
 }
+
+func pairBytesWide(bool, []byte, []byte, []byte, *BytePair, byteRange, int) int { return 0 }

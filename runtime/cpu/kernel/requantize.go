@@ -74,6 +74,25 @@ func Requantize(y Bytes, x, add []int32, more int32, factor []float32, unit floa
 	QuantizeBytes(Bytes{Data: dst, Signed: y.Signed}, z, unit, zero)
 }
 
+// BytePair is a sum or a product of bytes a and b, which become numbers by scales and zero points, and again bytes.
+type BytePair struct {
+	Multiply bool
+	Scale    [3]float32 // of a, b and y
+	Zero     [3]int
+}
+
+// Run computes y of as many bytes as it takes at once, and returns their number; it may be 0. All of them are signed, or
+// none is. The numbers, the result and its quotient by the scale of y are each rounded to float32.
+func (p *BytePair) Run(y Bytes, a, b []byte) int {
+	for _, s := range p.Scale {
+		if !(s >= 0x1p-60 && s <= 0x1p60) { // no NaN arises
+			return 0
+		}
+	}
+	_, more := y.flip()
+	return pairBytesWide(p.Multiply, y.Data, a, b, p, y.rangeOf(p.Zero[2]), more)
+}
+
 func finite[T float32 | float64](x T) bool { return x-x == 0 }
 
 // numbersOf returns the memory of x as float32.

@@ -61,7 +61,8 @@ func (c integerConv) depthwise(d *lowering.Binding, s *lowering.Step, x *lowerin
 func (p *integerDepth) Do(w *record.Workspace, k int) {
 	n, from := k/p.parts, k%p.parts*p.places
 	taps, mg, size, plane := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow, p.H*p.Wd
-	numbers, y := w.Scratch[:plane], w.Scratch[plane:plane+p.size]
+	// The numbers lie between others: kernels mask what they read beside them, which is slow where no memory is.
+	y, numbers := w.Scratch[:p.size], w.Scratch[p.size:p.size+plane]
 	line, rest := uint8s(w.Scratch[plane+p.size:][:p.size/4]), w.Scratch[plane+p.size+p.size/4:]
 	var in []float32
 	for m := from; m < min(p.m, from+p.places); m++ {

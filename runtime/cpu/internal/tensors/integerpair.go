@@ -14,8 +14,8 @@ import (
 // the operators' bodies, so the answers are theirs, bit by bit.
 func init() {
 	record.Register(
-		record.Record{Op: "com.microsoft.QLinearAdd", Tensor: record.TensorKind{Make: integerPair(kernel.Add)}},
-		record.Record{Op: "com.microsoft.QLinearMul", Tensor: record.TensorKind{Make: integerPair(kernel.Mul)}},
+		record.Record{Op: "com.microsoft.QLinearAdd", Tensor: record.TensorKind{Make: integerPair(false)}},
+		record.Record{Op: "com.microsoft.QLinearMul", Tensor: record.TensorKind{Make: integerPair(true)}},
 	)
 }
 
@@ -24,9 +24,7 @@ const pairBlock = 1 << 10
 
 // pairPass computes y of a and b.
 type pairPass struct {
-	compute func(y, a, b []float32)
-	scale   [3]float32 // of a, b and y
-	zero    [3]int
+	kernel.BytePair
 	n       int
 	repeat  [2]repeats // of a and b
 	a, b, y kernel.Bytes
@@ -38,7 +36,9 @@ type repeats struct{ run, n int }
 // repeatsOf returns how the elements of a shape repeat in another one. It returns false if axes of size 1 lie between
 // others.
 func repeatsOf(shape, of []int) (r repeats, ok bool) {
-	r = repeats{1, product(shape)}
+	if r = (repeats{1, product(shape)}); r.n == 1 {
+		return repeats{product(of), 1}, true
+	}
 	for len(shape) > 0 && len(of) > 0 && shape[len(shape)-1] == 1 {
 		r.run *= of[len(of)-1]
 		shape, of = shape[:len(shape)-1], of[:len(of)-1]
@@ -47,18 +47,18 @@ func repeatsOf(shape, of []int) (r repeats, ok bool) {
 }
 
 // integerPair is the kernel for operands of one scale each, of the same shape, or whose axes of size 1 come first or last.
-func integerPair(compute func(y, a, b []float32)) func(s *lowering.Step) record.TensorMaker {
+func integerPair(multiply bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) < 7 || !record.ByteTyped(s, 0) || !record.ByteTyped(s, 3) {
 			return nil
 		}
-		p := pairPass{compute: compute}
+		p := pairPass{BytePair: kernel.BytePair{Multiply: multiply}}
 		for i, at := range []int{1, 4, 6} {
 			scale := s.Constant(at)
 			if len(scale) != 1 || !s.Float32Input(at) || len(s.ConstShape(at)) > 1 {
 				return nil
 			}
-			p.scale[i] = float32(scale[0])
+			p.Scale[i] = float32(scale[0])
 			if len(s.In) <= at+1 || s.Absent(at+1) {
 				continue
 			}
@@ -66,7 +66,7 @@ func integerPair(compute func(y, a, b []float32)) func(s *lowering.Step) record.
 			if len(zero) != 1 || len(s.ConstShape(at+1)) > 1 {
 				return nil
 			}
-			p.zero[i] = int(zero[0])
+			p.Zero[i] = int(zero[0])
 		}
 		return func(d *lowering.Binding) *record.TensorKernel {
 			p := p
@@ -86,7 +86,7 @@ func integerPair(compute func(y, a, b []float32)) func(s *lowering.Step) record.
 				return nil
 			}
 			aIn, bIn, yOut := byteSlotOf(d, s.In[0]), byteSlotOf(d, s.In[3]), byteSlotOf(d, s.Out[0])
-			return &record.TensorKernel{Scratch: 2 * pairBlock, Run: func(e record.Execution, _ record.Call) error {
+			return &record.TensorKernel{Scratch: 3 * pairBlock, Run: func(e record.Execution, _ record.Call) error {
 				f := e.Frame()
 				p.a, p.b, p.y = aIn.in(f).Bytes, bIn.in(f).Bytes, yOut.in(f).Bytes
 				return e.Parallel(&p, (p.n+pairItem-1)/pairItem)
@@ -107,14 +107,48 @@ func endOf(shape, of []int) bool {
 }
 
 func (p *pairPass) Do(w *record.Workspace, k int) {
-	x, y := w.Scratch[:pairBlock], w.Scratch[pairBlock:2*pairBlock]
+	x, y, lines := w.Scratch[:pairBlock], w.Scratch[pairBlock:2*pairBlock], uint8s(w.Scratch[2*pairBlock:3*pairBlock])
 	for from := k * pairItem; from < min(p.n, (k+1)*pairItem); from += pairBlock {
 		n := min(pairBlock, p.n-from)
-		p.repeat[0].dequantize(x[:n], p.a, from, p.scale[0], p.zero[0])
-		p.repeat[1].dequantize(y[:n], p.b, from, p.scale[1], p.zero[1])
-		p.compute(x[:n], x[:n], y[:n])
-		kernel.QuantizeBytes(kernel.Bytes{Data: p.y.Data[from : from+n], Signed: p.y.Signed}, x[:n], p.scale[2], p.zero[2])
+		to := kernel.Bytes{Data: p.y.Data[from : from+n], Signed: p.y.Signed}
+		done := 0
+		if p.a.Signed == p.b.Signed && p.a.Signed == p.y.Signed {
+			a := p.repeat[0].bytes(lines[:n], p.a, from, p.n)
+			b := p.repeat[1].bytes(lines[pairBlock:][:n], p.b, from, p.n)
+			done = p.Run(to, a, b)
+		}
+		if n -= done; n == 0 {
+			continue
+		}
+		to.Data = to.Data[done:]
+		p.repeat[0].dequantize(x[:n], p.a, from+done, p.Scale[0], p.Zero[0])
+		p.repeat[1].dequantize(y[:n], p.b, from+done, p.Scale[1], p.Zero[1])
+		if p.Multiply {
+			kernel.Mul(x[:n], x[:n], y[:n])
+		} else {
+			kernel.Add(x[:n], x[:n], y[:n])
+		}
+		kernel.QuantizeBytes(to, x[:n], p.Scale[2], p.Zero[2])
 	}
+}
+
+// bytes returns the elements of x from one of the result on, which has size; they are copied to a line if they repeat.
+func (r repeats) bytes(line []byte, x kernel.Bytes, from, size int) []byte {
+	if r.run == 1 && r.n == size {
+		return x.Data[from : from+len(line)]
+	}
+	for at := 0; at < len(line); {
+		k := (from + at) / r.run % r.n
+		var n int
+		if r.run > 1 {
+			n = min(len(line)-at, r.run-(from+at)%r.run)
+			fillBytes(line[at:at+n], x.Data[k])
+		} else {
+			n = copy(line[at:], x.Data[k:])
+		}
+		at += n
+	}
+	return line
 }
 
 // dequantize makes numbers of the elements of x from one of the result on.

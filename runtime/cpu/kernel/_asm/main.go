@@ -98,6 +98,8 @@ var groups = map[string]func(){
 		quadsTwoAVX512()
 		quadPanelAVX512()
 		requantizations()
+		pairBytesAVX512("addBytesAVX512", "+", VADDPS)
+		pairBytesAVX512("mulBytesAVX512", "·", VMULPS)
 	}),
 	"bf16512": avx512.do(func() {
 		roundBF16AVX512()

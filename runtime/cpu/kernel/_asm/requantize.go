@@ -67,6 +67,47 @@ func requantizations() {
 	RET()
 }
 
+// pairBytesAVX512 generates addBytesAVX512 and mulBytesAVX512.
+func pairBytesAVX512(name, sign string, join func(...Op)) {
+	TEXT(name, NOSPLIT, "func(n int, y, a, b *byte, scale *float32, zeros *int32, least, most float32, zero, flip int32)")
+	Pragma("noescape")
+	describe(name + " computes y[i] of z = ((a[i] xor flip - zeros[0])·scale[0] " + sign + " (b[i] xor flip - zeros[1])·scale[1])/scale[2], " +
+		"where each operation rounds to float32: (min(max(round(z), least), most) + zero) xor flip, rounding ties to even, for " +
+		"i < n, a positive multiple of 16. z is no NaN. Before flip changes them, numbers lie in 0 to 255.")
+	n, y, x := given("n"), given("y"), []Register{given("a"), given("b")}
+	scales, zeros := given("scale"), given("zeros")
+	var scale, from [2]VecVirtual
+	for i := range scale {
+		scale[i], from[i] = ZMM(), ZMM()
+		VBROADCASTSS(Mem{Base: scales, Disp: 4 * i}, scale[i])
+		VPBROADCASTD(Mem{Base: zeros, Disp: 4 * i}, from[i])
+	}
+	unit := ZMM()
+	VBROADCASTSS(Mem{Base: scales, Disp: 8}, unit)
+	r := newByteRange()
+	Label("next")
+	var v [2]VecVirtual
+	for i := range v {
+		v[i] = ZMM()
+		narrow := XMM()
+		VPXOR(Mem{Base: x[i]}, r.flip, narrow)
+		VPMOVZXBD(narrow, v[i])
+		VPSUBD(from[i], v[i], v[i])
+		VCVTDQ2PS(v[i], v[i])
+		VMULPS(scale[i], v[i], v[i])
+	}
+	join(v[1], v[0], v[0])
+	VDIVPS(unit, v[0], v[0])
+	r.store(v[0], y)
+	for _, p := range append(x, y) {
+		ADDQ(Imm(16), p)
+	}
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
 // byteRange turns numbers into bytes of a range.
 type byteRange struct{ least, most, zero, flip VecVirtual }
 
