@@ -66,13 +66,18 @@ func (c conv2d) newWinograd() *winograd {
 
 func (p *winograd) kernel() *record.TensorKernel {
 	in := 2*kernel.WinogradIn*p.pitch + kernel.WinogradProducts*p.ldf()
-	out := (kernel.WinogradProducts*p.outputs + 2*kernel.WinogradIn*kernel.WinogradOut) * p.span
-	return &record.TensorKernel{Fuses: true, Temp: kernel.WinogradProducts * p.cg * p.span, Scratch: max(in, out),
+	out := p.outputs*p.ldt() + 2*kernel.WinogradIn*kernel.WinogradOut*p.span
+	return &record.TensorKernel{Fuses: true, Temp: kernel.WinogradProducts * p.ldp(), Scratch: max(in, out),
 		Tables: 4 * int64(kernel.WinogradProducts*p.m*p.cg), Run: p.run}
 }
 
 // ldf is the distance between the factors of a channel for two products.
 func (p *winograd) ldf() int { return p.span + kernel.WinogradWidth(1) }
+
+// ldp is the distance between the factors of the inputs for two products. A power of two would put all factors of a
+// channel, which are written together, in few sets of the caches; ldt is the distance between the products of two filters.
+func (p *winograd) ldp() int { return p.cg*p.span + kernel.PanelWidth }
+func (p *winograd) ldt() int { return kernel.WinogradProducts*p.span + kernel.PanelWidth }
 
 func (p *winograd) run(e record.Execution, call record.Call) error {
 	f := e.Frame()
@@ -154,7 +159,7 @@ func (p *winogradIn) Do(w *record.Workspace, k int) {
 		step := kernel.PanelsWidth()
 		for c := 0; c < p.span; c += step {
 			n := min(step, p.span-c)
-			kernel.CopyRows(p.factors[c*p.cg+ch*n:], p.cg*p.span, tiles[c:], ldf, n, kernel.WinogradProducts)
+			kernel.CopyRows(p.factors[c*p.cg+ch*n:], (*winograd)(p).ldp(), tiles[c:], ldf, n, kernel.WinogradProducts)
 		}
 	}
 }
@@ -173,16 +178,16 @@ type winogradOut winograd
 
 func (p *winogradOut) Do(w *record.Workspace, k int) {
 	const out, products = kernel.WinogradOut, kernel.WinogradProducts
-	span, from := p.span, k*p.outputs
+	span, from, ldp, ldt := p.span, k*p.outputs, (*winograd)(p).ldp(), (*winograd)(p).ldt()
 	rows := min(p.outputs, p.m-from)
-	tiles, sums := w.Scratch[:products*rows*span], w.Scratch[products*p.outputs*span:]
+	tiles, sums := w.Scratch[:rows*ldt], w.Scratch[p.outputs*ldt:]
 	sums, y := sums[:6*out*span], sums[6*out*span:]
 	for i := range products {
 		if w.Stopped() {
 			return
 		}
-		kernel.PanelsProduct(tiles[i*span:], products*span, p.filters.factors[(from*products+i*rows)*p.cg:], rows, p.cg,
-			p.factors[i*p.cg*span:(i+1)*p.cg*span], span)
+		kernel.PanelsProduct(tiles[i*span:], ldt, p.filters.factors[(from*products+i*rows)*p.cg:], rows, p.cg,
+			p.factors[i*ldp:][:p.cg*span], span)
 	}
 	size, first := p.Oh*p.Ow, out*p.from
 	last := min(p.Oh, out*(p.from+p.count))
@@ -192,7 +197,7 @@ func (p *winogradOut) Do(w *record.Workspace, k int) {
 		if p.bias != nil {
 			bias = p.bias[m]
 		}
-		kernel.WinogradColumnSums(sums, 6*span, tiles[r*products*span:], 6*span, 6*span)
+		kernel.WinogradColumnSums(sums, 6*span, tiles[r*ldt:], 6*span, 6*span)
 		kernel.WinogradTileSums(y, out*span, sums, span, span, out, bias)
 		at := (p.sample*p.m+m)*size + first*p.Ow
 		for row := first; row < last; row++ {
