@@ -17,7 +17,7 @@ func lengthInput(c *ir.EvalCtx, t *tensor.Tensor, per int) (int, error) {
 	if err != nil || len(v) != 1 {
 		return 0, fmt.Errorf("length: expected one integer, found %v", t)
 	}
-	if v[0] < 0 || per > 0 && v[0] > int64(maxKernel/per) {
+	if v[0] < 0 || v[0] > int64(maxKernel/max(per, 1)) {
 		return 0, fmt.Errorf("length: %d for %d states is out of range", v[0], per)
 	}
 	return int(v[0]), nil

@@ -57,7 +57,7 @@ var (
 			return vals(std(b, "Mul", h[0], gelu(b, h[1])))
 		}})
 	BiasAdd = composed(&ir.Op{Name: "BiasAdd", Doc: "X plus a bias for the last axis plus skip.",
-		In: ops.Sig("X:T", "bias:T", "skip:T"), Out: ops.Sig("Y:T"), Tol: ir.Rounding,
+		In: ops.Sig("X:T", "bias:T", "skip:T"), Out: ops.Sig("Y:T"), Tol: ir.Summing,
 		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return sum(x...) },
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(add(b, add(b, x[0], x[1]), x[2]))
