@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/passes"
@@ -74,14 +75,27 @@ func (s *surroundings) nearlyToeplitz(n *ir.Node, input int) bool {
 	if l, ok := shape[row].Known(); !ok || l < minTaps {
 		return false
 	}
+	// Most matrices are weights as they are stored, perhaps transposed, which keeps diagonals.
+	w := n.In(input)
+	if w.Def != nil && w.Def.Op.FullName() == "Transpose" {
+		w = w.Def.In(0)
+	}
+	if w != nil && w.Const != nil && w.Const.Rank() == 2 && w.Const.DType() == tensor.Float32 {
+		l := w.Const.Dim(0)
+		return constantDiagonals(tensor.Data[float32](w.Const), l, l, 1)
+	}
 	x, sizes, err := constantFloats(s.run, n.In(input))
 	if err != nil {
 		s.unread[n] = fmt.Sprintf("its matrix %s cannot be evaluated: %v", n.In(input).Name, err)
 		return false
 	}
-	l := sizes[row]
-	rs, cs := ops.Strides(sizes)[row], ops.Strides(sizes)[column]
-	at := func(i, j int) float64 { return x[i*rs+j*cs] }
+	return constantDiagonals(x, sizes[row], ops.Strides(sizes)[row], ops.Strides(sizes)[column])
+}
+
+// constantDiagonals reports whether a square matrix of size l, whose rows and columns lie rs and cs apart, has constant
+// diagonals except for about l elements, and more than the main one.
+func constantDiagonals[T float32 | float64](x []T, l, rs, cs int) bool {
+	at := func(i, j int) float64 { return float64(x[i*rs+j*cs]) }
 	peak := 0.0
 	for i := range l {
 		for j := range l {
