@@ -72,13 +72,19 @@ var GatherBlockQuantized = composed(&ir.Op{Name: "GatherBlockQuantized",
 	}})
 
 // nibbles returns the halves of each byte side by side, the lower ones first.
-func nibbles(b *ir.Builder, v *ir.Value) *ir.Value {
+func nibbles(b *ir.Builder, v *ir.Value) *ir.Value { return halves(b, v, false) }
+
+// halves returns the halves of each byte side by side, the upper or the lower ones first.
+func halves(b *ir.Builder, v *ir.Value, upper bool) *ir.Value {
 	r := rank(b, v, "data")
 	if b.Err() != nil {
 		return nil
 	}
 	low := std(b, "BitwiseAnd", v, constLike(b, v, 15))
 	high := with(b, "BitShift", vals(v, constLike(b, v, 4)), ir.A("direction", "RIGHT"))
+	if upper {
+		low, high = high, low
+	}
 	at := b.Ints(int64(r))
 	both := with(b, "Concat", vals(std(b, "Unsqueeze", low, at), std(b, "Unsqueeze", high, at)), ir.A("axis", r))
 	shape := make([]int64, r) // 0 keeps a size

@@ -184,4 +184,8 @@ none = np.zeros((2, 32), np.int8)
 ms("dynamiclstm_columns", "DynamicQuantizeLSTM", [f32(5, 2, 6), i8(2, 6, 32), i8(2, 8, 32), f32(2, 64), None, None, None, None, small(2, 32), none, small(2, 32), none], 3, consts=(1, 2, 8, 9, 10, 11), hidden_size=8, direction="bidirectional")
 for c in cases[-2:]:
     c.update(rtol=0, atol=0.02, note="its hidden state is quantized at each step")
+for code in (0, 1):  # one row with all codes, one of odd size, blocks over the ends of rows
+    ms(f"bnb4_{code}", "MatMulBnb4", [np.eye(16, dtype=np.float32), np.array([0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD, 0xEF], np.uint8), np.abs(f32(1))], consts=(1, 2), K=16, N=1, block_size=16, quant_type=code)
+    ms(f"bnb4_{code}_blocks", "MatMulBnb4", [f32(2, 3, 48), u8(72), np.abs(f32(9))], consts=(1, 2), K=48, N=3, block_size=16, quant_type=code)
+    ms(f"bnb4_{code}_odd", "MatMulBnb4", [f32(2, 9), u8(14), np.abs(f32(2))], consts=(1, 2), K=9, N=3, block_size=16, quant_type=code)
 save("ort.json")

@@ -82,6 +82,10 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 			of(normal(5, 20), bytes(3, 2, 8), positive(3, 2), bytes(3), nil, normal(3)).With(k...),
 			of(normal(20), bytes(3, 2, 16), positive(3, 2), positive(3, 2),
 				whole(tensor.Int32, 0, 2, 20)).With(append(k, ir.A("bits", 8))...)}
+	case "MatMulBnb4":
+		k := []ir.Attr{ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 16)}
+		return list{of(normal(2, 5, 20), bytes(30), positive(4)).With(append(k, ir.A("quant_type", 1))...),
+			of(normal(5, 3), bytes(30), positive(4)).With(append(k, ir.A("quant_type", 0), ir.A("transB", 0))...)}
 	case "DynamicQuantizeMatMul":
 		return list{of(normal(5, 3), bytes(3, 4), positive(), zero(), normal(4)),
 			of(normal(2, 5, 3), whole(tensor.Int8, -9, 9, 3, 4), positive(4))}
