@@ -188,4 +188,13 @@ for code in (0, 1):  # one row with all codes, one of odd size, blocks over the 
     ms(f"bnb4_{code}", "MatMulBnb4", [np.eye(16, dtype=np.float32), np.array([0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD, 0xEF], np.uint8), np.abs(f32(1))], consts=(1, 2), K=16, N=1, block_size=16, quant_type=code)
     ms(f"bnb4_{code}_blocks", "MatMulBnb4", [f32(2, 3, 48), u8(72), np.abs(f32(9))], consts=(1, 2), K=48, N=3, block_size=16, quant_type=code)
     ms(f"bnb4_{code}_odd", "MatMulBnb4", [f32(2, 9), u8(14), np.abs(f32(2))], consts=(1, 2), K=9, N=3, block_size=16, quant_type=code)
+# Its CPU provider computes neither fc3 nor other places of gates than alternating ones.
+experts = [f32(7, 6), f32(7, 5), f32(5, 4, 6), f32(5, 4), f32(5, 6, 4), f32(5, 6)]
+for act in ("relu", "gelu", "silu", "identity"):
+    ms(f"moe_{act}", "MoE", experts, activation_type=act, k=2)
+ms("moe_one", "MoE", [f32(2, 3, 6), f32(6, 5), experts[2], None, experts[4]], activation_type="relu")
+ms("moe_sum", "MoE", experts, activation_type="silu", k=3, normalize_routing_weights=1)
+gates = [experts[0], experts[1], f32(5, 8, 6), f32(5, 8), experts[4], experts[5]]
+ms("moe_swiglu", "MoE", gates, activation_type="swiglu", swiglu_fusion=1, k=2)
+ms("moe_swiglu_limit", "MoE", gates, activation_type="swiglu", swiglu_fusion=1, k=4, normalize_routing_weights=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=0.5)
 save("ort.json")

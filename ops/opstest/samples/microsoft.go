@@ -82,6 +82,16 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 			of(normal(5, 20), bytes(3, 2, 8), positive(3, 2), bytes(3), nil, normal(3)).With(k...),
 			of(normal(20), bytes(3, 2, 16), positive(3, 2), positive(3, 2),
 				whole(tensor.Int32, 0, 2, 20)).With(append(k, ir.A("bits", 8))...)}
+	case "MoE":
+		return list{of(normal(2, 5, 6), normal(10, 4), normal(4, 3, 6), normal(4, 3), normal(4, 6, 3),
+			normal(4, 6)).With(ir.A("k", 2), ir.A("activation_type", "gelu")),
+			of(normal(5, 6), normal(5, 4), normal(4, 6, 6), nil, normal(4, 6, 3)).With(ir.A("k", 3),
+				ir.A("activation_type", "swiglu"), ir.A("swiglu_fusion", 1), ir.A("normalize_routing_weights", 1),
+				ir.A("activation_alpha", 1.702), ir.A("activation_beta", 1.0), ir.A("swiglu_limit", 0.5)),
+			of(normal(5, 6), normal(5, 4), normal(4, 6, 6), nil, normal(4, 6, 3)).With(ir.A("activation_type", "swiglu"),
+				ir.A("swiglu_fusion", 2)),
+			of(normal(5, 6), normal(5, 4), normal(4, 3, 6), nil, normal(4, 6, 3), nil, normal(4, 3, 6),
+				normal(4, 3)).With(ir.A("activation_type", "silu"), ir.A("k", 2))}
 	case "MatMulBnb4":
 		k := []ir.Attr{ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 16)}
 		return list{of(normal(2, 5, 20), bytes(30), positive(4)).With(append(k, ir.A("quant_type", 1))...),
