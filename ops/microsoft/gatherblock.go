@@ -1,6 +1,8 @@
 package microsoft
 
 import (
+	"slices"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -72,22 +74,33 @@ var GatherBlockQuantized = composed(&ir.Op{Name: "GatherBlockQuantized",
 	}})
 
 // nibbles returns the halves of each byte side by side, the lower ones first.
-func nibbles(b *ir.Builder, v *ir.Value) *ir.Value { return halves(b, v, false) }
+func nibbles(b *ir.Builder, v *ir.Value) *ir.Value { return unpacked(b, v, 4, false) }
 
-// halves returns the halves of each byte side by side, the upper or the lower ones first.
-func halves(b *ir.Builder, v *ir.Value, upper bool) *ir.Value {
-	r := rank(b, v, "data")
+// unpacked returns the numbers of 2, 4 or 8 bits in bytes side by side: of each byte the lowest bits first, or
+// the highest.
+func unpacked(b *ir.Builder, v *ir.Value, bits int64, highest bool) *ir.Value {
+	if b.Err() != nil || bits == 8 {
+		return v
+	}
+	r := rank(b, v, "packed numbers")
 	if b.Err() != nil {
 		return nil
 	}
-	low := std(b, "BitwiseAnd", v, constLike(b, v, 15))
-	high := with(b, "BitShift", vals(v, constLike(b, v, 4)), ir.A("direction", "RIGHT"))
-	if upper {
-		low, high = high, low
+	var parts []*ir.Value
+	for at := int64(0); at < 8; at += bits {
+		p := v
+		if at > 0 {
+			p = with(b, "BitShift", vals(p, constLike(b, v, float64(at))), ir.A("direction", "RIGHT"))
+		}
+		if at+bits < 8 {
+			p = std(b, "BitwiseAnd", p, constLike(b, v, float64(int64(1)<<bits-1)))
+		}
+		parts = append(parts, std(b, "Unsqueeze", p, b.Ints(int64(r))))
 	}
-	at := b.Ints(int64(r))
-	both := with(b, "Concat", vals(std(b, "Unsqueeze", low, at), std(b, "Unsqueeze", high, at)), ir.A("axis", r))
+	if highest {
+		slices.Reverse(parts)
+	}
 	shape := make([]int64, r) // 0 keeps a size
 	shape[r-1] = -1
-	return std(b, "Reshape", both, b.Ints(shape...))
+	return std(b, "Reshape", with(b, "Concat", parts, ir.A("axis", r)), b.Ints(shape...))
 }

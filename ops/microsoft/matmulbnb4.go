@@ -45,7 +45,7 @@ var MatMulBnb4 = composed(&ir.Op{Name: "MatMulBnb4",
 		count := rows * cols
 		blocks := (count + block - 1) / block
 		packed := std(b, "Reshape", x[1], b.Ints((count+1)/2))
-		at := std(b, "Slice", halves(b, packed, true), b.Ints(0), b.Ints(count), b.Ints(0))
+		at := std(b, "Slice", unpacked(b, packed, 4, true), b.Ints(0), b.Ints(count), b.Ints(0))
 		if rest := blocks*block - count; rest > 0 {
 			at = std(b, "Pad", at, b.Ints(0, rest))
 		}

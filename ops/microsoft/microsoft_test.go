@@ -171,6 +171,12 @@ func TestRefused(t *testing.T) {
 			"swiglu"), ir.A("swiglu_fusion", 1)), "even"},
 		{MoE, of(normal(5, 6), normal(5, 4), normal(4, 3, 6), nil, normal(4, 6, 3)).With(ir.A("use_sparse_mixer", 1),
 			ir.A("k", 2)), "use_sparse_mixer"},
+		{QMoE, of(normal(5, 6), normal(5, 4), bytes(4, 4, 3), positive(4, 4), nil, bytes(4, 6, 2), positive(4, 6)).With(
+			ir.A("expert_weight_bits", 3)), "expected 2, 4 or 8, found 3"},
+		{QMoE, of(normal(5, 6), normal(5, 4), bytes(4, 4, 3), positive(4, 4), nil, bytes(4, 6, 2), positive(4, 6)).With(
+			ir.A("block_size", 16)), "fc1_scales: expected 3 axes"},
+		{QMoE, of(normal(5, 6), normal(5, 4), bytes(4, 4, 3), positive(4, 4), nil, bytes(4, 6, 2), positive(4, 6)).With(
+			ir.A("weights_prepacked", 1)), "weights_prepacked"},
 		{Rfft, of(normal(2, 6)).With(ir.A("normalized", 1)), "normalized"},
 		{Rfft, of(normal(2, 6)).With(ir.A("signal_ndim", 3)), "3 axes"},
 		{Irfft, of(normal(2, 6)).With(ir.A("signal_ndim", 1)), "size 2"},

@@ -33,7 +33,7 @@ var MoE = composed(&ir.Op{Name: "MoE",
 		"fc2_experts_bias:T?", "fc3_experts_weights:T?", "fc3_experts_bias:T?"),
 	Out: ops.Sig("output:T"), Elems: types{"T": half16}, Attrs: moeAttrs(), Tol: ir.Summing,
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
-		return experts(b, n, x[0], x[1], nil, [3]expertLayer{{x[2], in(x, 3)}, {x[4], in(x, 5)}, {in(x, 6), in(x, 7)}})
+		return experts(b, n, x[0], x[1], ofAll, [3]expertLayer{{x[2], in(x, 3)}, {x[4], in(x, 5)}, {in(x, 6), in(x, 7)}})
 	}})
 
 // knownDim returns the size of an axis of a value, if it is known.
@@ -62,8 +62,8 @@ func (l expertLayer) apply(b *ir.Builder, x *ir.Value) *ir.Value {
 }
 
 // experts is the body of a mixture. All experts compute all rows, as products of matrices, and each row gathers the
-// answers of its own. weights, if any, are summed with in place of the softmax of probs.
-func experts(b *ir.Builder, n *ir.Node, x, probs, weights *ir.Value, fc [3]expertLayer) []*ir.Value {
+// answers of its own. weigh returns the weights of the chosen experts.
+func experts(b *ir.Builder, n *ir.Node, x, probs *ir.Value, weigh weighing, fc [3]expertLayer) []*ir.Value {
 	r := rank(b, x, "input")
 	count, sized := knownDim(b, fc[0].w, 0)
 	choices, both := knownDim(b, probs, 1)
@@ -99,10 +99,7 @@ func experts(b *ir.Builder, n *ir.Node, x, probs, weights *ir.Value, fc [3]exper
 	if b.Err() != nil {
 		return nil
 	}
-	if weights == nil {
-		weights = with(b, "Softmax", vals(probs), ir.A("axis", -1))
-	}
-	weights = with(b, "GatherElements", vals(weights, best[1]), ir.A("axis", 1))
+	weights := weigh(b, probs, best[0], best[1])
 	if ops.Int(n, "normalize_routing_weights") != 0 {
 		weights = std(b, "Div", weights, std(b, "ReduceSum", weights, b.Ints(1)))
 	}
@@ -117,6 +114,14 @@ func experts(b *ir.Builder, n *ir.Node, x, probs, weights *ir.Value, fc [3]exper
 		y = std(b, "Reshape", y, std(b, "Shape", x))
 	}
 	return vals(y)
+}
+
+// weighing returns weights (rows, k) from probs, the best of these and their indices.
+type weighing = func(b *ir.Builder, probs, best, at *ir.Value) *ir.Value
+
+// ofAll weighs by the softmax over all experts.
+func ofAll(b *ir.Builder, probs, _, at *ir.Value) *ir.Value {
+	return with(b, "GatherElements", vals(with(b, "Softmax", vals(probs), ir.A("axis", -1)), at), ir.A("axis", 1))
 }
 
 // activated returns what goes into the second layer of each expert.

@@ -197,4 +197,16 @@ ms("moe_sum", "MoE", experts, activation_type="silu", k=3, normalize_routing_wei
 gates = [experts[0], experts[1], f32(5, 8, 6), f32(5, 8), experts[4], experts[5]]
 ms("moe_swiglu", "MoE", gates, activation_type="swiglu", swiglu_fusion=1, k=2)
 ms("moe_swiglu_limit", "MoE", gates, activation_type="swiglu", swiglu_fusion=1, k=4, normalize_routing_weights=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=0.5)
+# Its CPU provider quantizes the inputs of experts of 8 bits in blocks.
+for bits in (4, 8):
+    w1, s1, w2, s2 = u8(5, 16, 32 * bits // 8), np.abs(f32(5, 16)) / 2**bits, u8(5, 32, 16 * bits // 8), np.abs(f32(5, 32)) / 2**bits
+    args = [f32(7, 32), f32(7, 5), w1, s1, f32(5, 16), w2, s2, f32(5, 32)]
+    ms(f"qmoe_{bits}", "QMoE", args, consts=(2, 3, 5, 6), activation_type="silu", k=2, expert_weight_bits=bits)
+    zero = [None, None, None, u8(5, 16 * bits // 8), u8(5, 32 * bits // 8), None, np.abs(f32(7, 5))]
+    ms(f"qmoe_{bits}_zero", "QMoE", args + zero[:-1], consts=(2, 3, 5, 6, 11, 12), activation_type="relu", k=1, expert_weight_bits=bits)
+    ms(f"qmoe_{bits}_weights", "QMoE", args + [None] * 6 + zero[-1:], consts=(2, 3, 5, 6), activation_type="relu", k=2, expert_weight_bits=bits)
+    ms(f"qmoe_{bits}_weights_sum", "QMoE", args + [None] * 6 + zero[-1:], consts=(2, 3, 5, 6), activation_type="relu", k=2, expert_weight_bits=bits, normalize_routing_weights=1)
+swiglu = [f32(2, 3, 32), f32(6, 5), u8(5, 32, 16), np.abs(f32(5, 32, 2)) / 16, f32(5, 32), u8(5, 32, 8), np.abs(f32(5, 32, 1)) / 16, f32(5, 32)]
+ms("qmoe_blocks", "QMoE", swiglu, consts=(2, 3, 5, 6), activation_type="swiglu", swiglu_fusion=1, k=2, block_size=16, normalize_routing_weights=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=7.0)
+ms("qmoe_blocks_zero", "QMoE", swiglu + [None, None, None, u8(5, 32, 1), u8(5, 32, 1)], consts=(2, 3, 5, 6, 11, 12), activation_type="swiglu", swiglu_fusion=1, k=2, block_size=16)
 save("ort.json")

@@ -92,6 +92,13 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 				ir.A("swiglu_fusion", 2)),
 			of(normal(5, 6), normal(5, 4), normal(4, 3, 6), nil, normal(4, 6, 3), nil, normal(4, 3, 6),
 				normal(4, 3)).With(ir.A("activation_type", "silu"), ir.A("k", 2))}
+	case "QMoE":
+		return list{of(normal(2, 5, 6), normal(10, 4), bytes(4, 4, 3), positive(4, 4), normal(4, 4), bytes(4, 6, 2),
+			positive(4, 6), normal(4, 6)).With(ir.A("k", 2), ir.A("activation_type", "silu")),
+			of(normal(5, 32), normal(5, 3), bytes(3, 16, 32), positive(3, 16, 2), nil, bytes(3, 32, 4), positive(3, 32, 1),
+				nil, bytes(3, 16, 16), positive(3, 16, 2), normal(3, 16), bytes(3, 16, 2), bytes(3, 32, 1),
+				bytes(3, 16, 1), opstest.Inside(0.1, 1, 5, 3)).With(ir.A("k", 2), ir.A("block_size", 16),
+				ir.A("fc1_expert_weight_bits", 8), ir.A("fc2_expert_weight_bits", 2), ir.A("activation_type", "swiglu"))}
 	case "MatMulBnb4":
 		k := []ir.Attr{ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 16)}
 		return list{of(normal(2, 5, 20), bytes(30), positive(4)).With(append(k, ir.A("quant_type", 1))...),
