@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -403,6 +404,12 @@ func (f *runFlags) options(cmd *cobra.Command) (o runtime.Options, err error) {
 // backends.
 func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Options) (*runtime.Model, error) {
 	o.Copy = ownCopy(m)
+	compiling := true
+	o.Logger = slog.New(onWarning(func(message string) {
+		if !compiling { // those of passes are written below, those of shapes before the first run
+			warn(cmd, "%s", message)
+		}
+	}))
 	compile := m.Compile
 	if f.device.kind() == deviceRef {
 		compile = m.CompileSource
@@ -418,6 +425,7 @@ func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Opt
 	}
 	if !o.Profile && f.device.kind() == deviceCPU { // with Profile a second time, of the same model
 		warnUnchanged(cmd, m, model, f.precision.value)
+		compiling = false
 	}
 	return model, nil
 }

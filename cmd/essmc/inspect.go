@@ -31,7 +31,8 @@ func newInspectCommand() *cobra.Command {
 		GroupID: groupLook,
 		Long: `Inspect shows a model's inputs and outputs, its parameters by part, its operators before
 and after the passes, how it moves data along time, and the memory that it needs. It
-tells whether the model can run as a stream, and if not, what prevents it.`,
+tells whether the model can run as a stream, and if not, what prevents it, and names
+nodes that will be slow on the cpu backend, since it has no kernel for them.`,
 		Example: `  essmc inspect model
   essmc inspect model.essm --shape 16x4096
   essmc inspect model.onnx --shape input=1,16000
@@ -78,6 +79,7 @@ type inspection struct {
 	Ops        []opReport        `json:"ops"`
 	Time       *timeReport       `json:"time,omitempty"`
 	Memory     memoryReport      `json:"memory"`
+	Slow       []string          `json:"slow,omitempty"` // nodes that have no kernel on the cpu backend
 	config     string            // a line about the configuration of a model directory
 	plan       bool
 }
@@ -167,6 +169,9 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 	if err == nil {
 		r.Memory.Shape = s.String()
 		r.Memory.Working, err = workingMemory(g, dims, options)
+	}
+	if err == nil {
+		r.Slow = slowNodes(g, dims, options)
 	}
 	if err != nil && given { // without a given shape, a model that the cpu backend cannot run has no working memory
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
@@ -435,6 +440,12 @@ func (r *inspection) print(w io.Writer) error {
 			what = " for " + r.Memory.Shape
 		}
 		fmt.Fprintf(w, "  working  %s%s on the cpu\n", byteCount(r.Memory.Working), what)
+	}
+	if len(r.Slow) > 0 {
+		fmt.Fprintf(w, "\nSlow\n")
+		for _, line := range r.Slow {
+			fmt.Fprintf(w, "  %s\n", oneLine(line))
+		}
 	}
 	return nil
 }

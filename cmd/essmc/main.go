@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -133,3 +134,17 @@ func oneLine(s string) string {
 func warn(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintln(cmd.ErrOrStderr(), "essmc: warning: "+oneLine(fmt.Sprintf(format, args...)))
 }
+
+// onWarning is a handler of log records that takes the messages of warnings.
+type onWarning func(message string)
+
+func (f onWarning) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+
+func (f onWarning) Handle(_ context.Context, r slog.Record) error {
+	f(r.Message)
+	return nil
+}
+
+func (f onWarning) WithAttrs([]slog.Attr) slog.Handler { return f }
+
+func (f onWarning) WithGroup(string) slog.Handler { return f }

@@ -27,8 +27,23 @@ func workingMemory(g *ir.Graph, dims map[string]int64, options []cpu.Option) (in
 
 // plannedMemory returns the bytes of an executable within a limit.
 func plannedMemory(g *ir.Graph, dims map[string]int64, limit int64, options []cpu.Option) (int64, error) {
+	return planned(g, dims, limit, options, slog.DiscardHandler)
+}
+
+// slowNodes returns the warnings of the cpu backend of nodes that it has no kernel for.
+func slowNodes(g *ir.Graph, dims map[string]int64, options []cpu.Option) []string {
+	var list []string
+	_, err := planned(g, dims, 0, options, onWarning(func(message string) { list = append(list, message) }))
+	if err != nil {
+		return nil // it does not run
+	}
+	return list
+}
+
+// planned is plannedMemory with a handler of warnings.
+func planned(g *ir.Graph, dims map[string]int64, limit int64, options []cpu.Option, to slog.Handler) (int64, error) {
 	p, err := cpu.New(options...).Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), MaxMemory: limit,
-		Logger: slog.New(slog.DiscardHandler)})
+		Logger: slog.New(to)})
 	if err != nil {
 		return 0, err
 	}

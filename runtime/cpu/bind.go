@@ -119,6 +119,7 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	}); err != nil {
 		return nil, err
 	}
+	p.warnSlow(e, b.Dims)
 	return e, nil
 }
 

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	goruntime "runtime"
+	"sync/atomic"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
@@ -16,6 +17,7 @@ type program struct {
 	costs       Costs
 	stretchRows int               // rows that a stretch computes at once, over all samples; 0: by threads and weights
 	plain       bool              // regions share neither memory nor passes; tests compare other programs with such ones
+	warned      *atomic.Bool      // warnSlow has run
 	leave       goruntime.Cleanup // leaves the crew, where the program may hire helpers
 }
 
@@ -31,7 +33,7 @@ func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &program{Program: l, costs: b.costs}
+	p := &program{Program: l, costs: b.costs, warned: new(atomic.Bool)}
 	p.columns()
 	if c.Threads > 1 {
 		helpers.join()
@@ -55,7 +57,7 @@ func (p *program) lookup(b runtime.Binding) *binding { return &binding{p.Program
 
 // within returns the program l of a subgraph of p: a branch, or the body of a loop.
 func (p *program) within(l *lowering.Program) *program {
-	return &program{Program: l, costs: p.costs, stretchRows: p.stretchRows, plain: p.plain}
+	return &program{Program: l, costs: p.costs, stretchRows: p.stretchRows, plain: p.plain, warned: p.warned}
 }
 
 // sub returns the binding l of a subgraph of d; nil for nil.

@@ -10,9 +10,10 @@ import (
 // Functions of one byte, with constants besides: their 256 values are evaluated when shapes are bound, so the answers are
 // the operators' own, bit by bit.
 func init() {
-	for _, op := range []string{"QLinearSigmoid", "QLinearLeakyRelu"} {
-		record.Register(record.Record{Op: "com.microsoft." + op, Tensor: record.TensorKind{Make: byteTableKernel}})
-	}
+	record.Register(
+		record.Record{Op: "com.microsoft.QLinearSigmoid", Tensor: record.TensorKind{Make: byteTableKernel}},
+		record.Record{Op: "com.microsoft.QLinearLeakyRelu", Tensor: record.TensorKind{Make: byteTableKernel}},
+	)
 }
 
 // byteTable are the values of a function for each byte.
