@@ -212,6 +212,11 @@ var nearMisses = map[string]nearMiss{
 		left: "Scan",
 		why:  "scan: Scan -> last left as it is: Mul -> q multiplies two values that change from step to step",
 	},
+	"scan: a division by the state": {
+		text: missScan("k = Div (u, p)"),
+		left: "Scan",
+		why:  "scan: Scan -> last left as it is: Div -> k divides by a value that changes from step to step",
+	},
 	"loop: not all steps": {
 		text: missLoop("less", "t", "Identity (c)", "q = Mul (a, p)\n k = Add (q, u)"),
 		left: "Loop",
@@ -261,6 +266,29 @@ var nearMisses = map[string]nearMiss{
 		why: "reversed: essm.SSM -> SSM left as it is: ReverseSequence -> r reverses parts of sequences, of lengths " +
 			"n; expected all steps",
 	},
+	"norm: an axis that is removed": {
+		text: `m = ReduceMean <keepdims: int = 0> (x, first)
+  c = Sub (x, m)
+  d = Mul (c, c)
+  w = ReduceMean <keepdims: int = 0> (d, first)
+  e = Add (w, eps)
+  f = Sqrt (e)
+  y = Div (c, f)`,
+		left: "Div",
+		why:  "layer-norm: Div -> y left as it is: ReduceMean -> m removes its axes [0], expected keepdims 1",
+	},
+	"norm: over samples": {
+		text: `m = ReduceMean (x, first)
+  c = Sub (x, m)
+  d = Mul (c, c)
+  w = ReduceMean (d, first)
+  e = Add (w, eps)
+  f = Sqrt (e)
+  y = Div (c, f)`,
+		left: "Div",
+		why: "layer-norm: Div -> y left as it is: it is over axes [0] of shape [B,L,2]; expected one axis or the last " +
+			"ones, of fixed sizes",
+	},
 	"norm: variance over another axis": {
 		text: `m = ReduceMean (x, two)
   c = Sub (x, m)
@@ -289,7 +317,7 @@ func (m nearMiss) graphOf(t *testing.T) *ir.Graph {
 	text := `<ir_version: 10, opset_import: ["" : 24, "essm" : 1]>
 g (float[B,` + steps + `,2] x, float[B,2] h, int64[B] n) => (float[B,` + out + `,2] y)
 <float[2] a = {0.5, 0.125}, float[2] b = {0.5, 0.25}, int64 one = {1}, int64[1] axis = {1}, int64[1] two = {2}, bool yes = {1}, float eps = {0.00001},
- double[1,1,2] re = {-0.5, -0.1}, double[1,1,2] im = {1, 2}, float[1,1,2,2] mix = {1, 2, 3, 4}>
+ int64[1] first = {0}, double[1,1,2] re = {-0.5, -0.1}, double[1,1,2] im = {1, 2}, float[1,1,2,2] mix = {1, 2, 3, 4}>
 {
   ` + m.text + `
 }`
