@@ -91,10 +91,9 @@ func (f *filters) asPacked() []*kernel.Packed {
 type conv2d struct {
 	*filters
 	windowed.PlanarWindow
-	in      lowering.Slot[float32]
-	offsets kernel.Offsets
-	places  int // positions of the output per work item
-	parts   int // work items per sample and group
+	in     lowering.Slot[float32]
+	places int // positions of the output per work item
+	parts  int // work items per sample and group
 
 	// While it runs:
 	e            record.Execution

@@ -379,5 +379,3 @@ func int8s(v []float32) []int8 { return reinterpret[int8](v) }
 func int32s(v []float32) []int32 { return reinterpret[int32](v) }
 
 func uint8s(v []float32) []byte { return reinterpret[byte](v) }
-
-func float32sOf(v []int32) []float32 { return reinterpret[float32](v) }
