@@ -31,6 +31,13 @@ func TestIntegerConv(t *testing.T) {
 		{[]int{1, 70, 20, 20}, []int{67, 70, 1, 1}, 1, nil},
 		{[]int{1, 16, 40, 40}, []int{33, 16, 3, 3}, 1, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
 		{[]int{1, 2, 3, 3}, []int{3, 2, 3, 3}, 1, nil},
+		{[]int{1, 520, 5, 5}, []int{9, 520, 3, 3}, 1, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		{[]int{1, 40, 7, 7}, []int{300, 40, 1, 1}, 1, nil},
+		{[]int{2, 6, 14, 14}, []int{300, 3, 1, 1}, 2, []ir.Attr{ir.A("strides", []int64{2, 2})}},
+		{[]int{1, 24, 7, 7}, []int{70, 24, 3, 3}, 1, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		{[]int{1, 3, 90, 150}, []int{5, 3, 3, 3}, 1, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		{[]int{2, 16, 77}, []int{20, 16, 3}, 1, []ir.Attr{ir.A("dilations", []int64{2})}},
+		{[]int{1, 16, 400}, []int{20, 16, 3}, 1, []ir.Attr{ir.A("pads", []int64{2, 2}), ir.A("dilations", []int64{2})}},
 		{[]int{1, 2, 3, 3}, []int{2, 1, 2, 2}, 2, []ir.Attr{ir.A("strides", []int64{1 << 30, 1 << 31})}},
 	} {
 		attrs := append([]ir.Attr{ir.A("group", c.group)}, c.attrs...)
@@ -45,6 +52,8 @@ func TestIntegerConv(t *testing.T) {
 			}
 			in := []operand{x, fixed(r.scales(0.01)), fixed(r.bytes(types[0])), w, fixed(r.scales(0.01, m)),
 				fixed(r.bytes(types[1], m)), fixed(r.scales(0.3)), fixed(r.bytes(types[0])), fixed(bias)}
+			sameNode(t, "QLinearConv", 1, in, attrs...)
+			in[6] = fixed(r.scales(300))
 			sameNode(t, "QLinearConv", 1, in, attrs...)
 			in[4], in[5] = fixed(r.scales(0.01)), fixed(r.bytes(types[1]))
 			sameNode(t, "QLinearConv", 1, in[:8], attrs...)

@@ -28,12 +28,42 @@ func quadsTwoAVX512(rows int, k int, x *int8, ldx int, w *byte, y *int32, ldy in
 //go:noescape
 func quadPanelAVX512(quads int, y *byte, x *byte, off *int32, flip int32)
 
-// scaleBytesAVX512 computes y[i] of z = (x[i] + bias)·scale in float64, rounded to float32: (min(max(round(z), least),
-// most) + zero) xor flip, rounding ties to even, for i < n, a positive multiple of 16. z is no NaN. Before flip changes
-// them, numbers lie in 0 to 255.
+// quadPanelsAVX512 computes y[v][p][j][h] = x[off[4p+h]+16v+j] xor flip for v < 4, p < quads, j < 16 and h < 4, quads ≥
+// 1. Panels y[v] lie size bytes apart.
 //
 //go:noescape
-func scaleBytesAVX512(n int, y *byte, x *int32, bias float64, scale float64, least float32, most float32, zero int32, flip int32)
+func quadPanelsAVX512(quads int, y *byte, size int, x *byte, off *int32, flip int32)
+
+// quadSumsAVX512 computes y[i][j] = Σ over p of x[p][i]·w[j/16][p][j%16] for i < rows and j < n, 1 ≤ rows ≤ 12 and n ≥
+// 1, where x[p][i] is four signed bytes and w four unsigned ones, multiplied one by one; sums wrap. Rows of y lie ldy
+// elements apart. A panel w[v] has k times 16 words.
+//
+//go:noescape
+func quadSumsAVX512(rows int, k int, n int, x *int8, w *byte, y *int32, ldy int)
+
+// quadBytesAVX512 computes y[i][j] of s = add[i] + Σ over p of x[p][i]·w[j/16][p][j%16] for i < rows and j < n, 1 ≤
+// rows ≤ 12 and n ≥ 1, where x[p][i] is four signed bytes and w four unsigned ones, multiplied one by one; sums wrap. y
+// is the number in 0 to 255 next to round(s·scale[i]) + zero, xor flip: s becomes float32, and so does its product,
+// which rounds to an integer, ties to even, of 32 bits. Rows of y lie ldy elements apart. A panel w[v] has k times 16
+// words.
+//
+//go:noescape
+func quadBytesAVX512(rows int, k int, n int, x *int8, w *byte, y *byte, ldy int, add *int32, scale *float32, zero int32, flip int32)
+
+// scaleFloatRowsAVX512 computes y[i][j] of z = (x[i][j] + bias[i])·scale[i] in float32: (min(max(round(z), least),
+// most) + zero) xor flip, rounding ties to even, for i < rows and j < n, both positive. z is no NaN. Before flip
+// changes them, numbers lie in 0 to 255. Rows of x and y lie ldx and ldy elements apart, biases and scales step bytes.
+//
+//go:noescape
+func scaleFloatRowsAVX512(rows int, n int, y *byte, ldy int, x *float32, ldx int, bias *float64, scale *float64, step int, least float32, most float32, zero int32, flip int32)
+
+// scaleRowsAVX512 computes y[i][j] of z = (x[i][j] + bias[i])·scale[i] in float64, rounded to float32:
+// (min(max(round(z), least), most) + zero) xor flip, rounding ties to even, for i < rows and j < n, both positive. z is
+// no NaN. Before flip changes them, numbers lie in 0 to 255. Rows of x and y lie ldx and ldy elements apart, biases and
+// scales step bytes.
+//
+//go:noescape
+func scaleRowsAVX512(rows int, n int, y *byte, ldy int, x *int32, ldx int, bias *float64, scale *float64, step int, least float32, most float32, zero int32, flip int32)
 
 // requantizeAVX512 computes y[i] of z = (x[i] + add[i] + more)·factor[i]/unit, where the sum wraps around and each
 // operation rounds to float32: (min(max(round(z), least), most) + zero) xor flip, rounding ties to even, for i < n, a
@@ -57,3 +87,20 @@ func addBytesAVX512(n int, y *byte, a *byte, b *byte, scale *float32, zeros *int
 //
 //go:noescape
 func mulBytesAVX512(n int, y *byte, a *byte, b *byte, scale *float32, zeros *int32, least float32, most float32, zero int32, flip int32)
+
+// copyRowsAVX512 sets y[i][j] to x[i][at+j] where bit j of in is set, and to fill where it is not, for i < rows, rows ≥
+// 1, and the bits j of out. Rows of x and y lie ldx and ldy bytes apart. Nothing else is read or written.
+//
+//go:noescape
+func copyRowsAVX512(rows int, y *byte, ldy int, x *byte, at int, ldx int, in uint64, out uint64, fill byte)
+
+// copyEvenRowsAVX512 sets y[i][j] to x[i][at+2j] where bit 2j of in is set, and to fill where it is not, for i < rows,
+// rows ≥ 1, and the bits j < 32 of out. Rows of x and y lie ldx and ldy bytes apart. Nothing else is read or written.
+//
+//go:noescape
+func copyEvenRowsAVX512(rows int, y *byte, ldy int, x *byte, at int, ldx int, in uint64, out uint64, fill byte)
+
+// byteTableAVX512 computes y[i] = table[x[i]] for i < n, a positive multiple of 64. It uses AVX512_VBMI.
+//
+//go:noescape
+func byteTableAVX512(n int, y *byte, x *byte, table *byte)

@@ -140,6 +140,21 @@ func PanelBytes(panel []byte, x Bytes, o Offsets, at int) {
 	}
 }
 
+// PanelsBytes gathers panels of x as PanelBytes does, from at on; they follow each other.
+func PanelsBytes(panels []byte, count int, x Bytes, o Offsets, at int) {
+	size := len(o.off) * PanelWidth
+	for ; count >= 4; count -= 4 {
+		flip, _ := x.flip()
+		if !panelsBytesWide(panels, size, x.Data, flip, o, at) {
+			break
+		}
+		panels, at = panels[4*size:], at+4*PanelWidth
+	}
+	for i := range count {
+		PanelBytes(panels[i*size:], x, o, at+i*PanelWidth)
+	}
+}
+
 // PanelProductBytes computes y[r][j] = Σ over p of x[r][p]·panel[p][j] for rows of 4·quads numbers and the PanelWidth
 // positions of each panel, of which there is at least one; they follow each other. Rows of x lie ldx apart, a multiple of
 // four, and rows of y ldy. Sums wrap around.

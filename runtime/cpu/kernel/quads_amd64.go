@@ -2,6 +2,12 @@
 
 package kernel
 
+import (
+	"math"
+
+	"golang.org/x/sys/cpu"
+)
+
 func quadsWide() bool { return int8Bytes512() }
 
 func panelBytesWide(panel []byte, x []byte, flip byte, o Offsets, at int) bool {
@@ -30,12 +36,120 @@ func panelProductBytesWide(y []int32, ldy int, x []int8, ldx, rows, quads, panel
 	return true
 }
 
-func scaleBytesWide(y []byte, x []int32, bias, scale float64, least, most float32, zero int, flip byte) int {
-	n := len(x) &^ 15
-	if !avx512() || n == 0 {
+func panelsBytesWide(panels []byte, size int, x []byte, flip byte, o Offsets, at int) bool {
+	if !quadsWide() || size == 0 {
+		return false
+	}
+	_, _, _ = x[at+o.lo], x[at+o.hi+4*PanelWidth-1], panels[4*size-1] // checks bounds
+	quadPanelsAVX512(len(o.off)/4, &panels[0], size, &x[at], &o.off[0], int32(flip))
+	return true
+}
+
+func quadSumsWide(y []int32, ldy int, x []int8, rows, quads int, panels []byte, n int) bool {
+	if !quadsWide() || quads == 0 || n == 0 {
+		return false
+	}
+	_, _ = y[(rows-1)*ldy+n-1], panels[(n+PanelWidth-1)/PanelWidth*4*quads*PanelWidth-1]
+	quadSumsAVX512(rows, quads, n, &x[:4*rows*quads][0], &panels[0], &y[0], ldy)
+	return true
+}
+
+func quadBytesWide(y []byte, ldy int, x []int8, rows, quads int, panels []byte, n int, add []int32, scale []float32, r byteRange) bool {
+	if !quadsWide() || quads == 0 {
+		return false
+	}
+	_, _ = y[(rows-1)*ldy+n-1], panels[(n+PanelWidth-1)/PanelWidth*4*quads*PanelWidth-1]
+	quadBytesAVX512(rows, quads, n, &x[:4*rows*quads][0], &panels[0], &y[0], ldy, &add[:rows][0], &scale[:rows][0], int32(r.zero),
+		int32(r.flip))
+	return true
+}
+
+func scaleRowsWide(s *RowScale, y Bytes, ldy int, x []int32, ldx, rows, n int) bool {
+	if !avx512() {
+		return false
+	}
+	step, r := s.rows(y, ldy, len(x), ldx, rows, n)
+	scaleRowsAVX512(rows, n, &y.Data[0], ldy, &x[0], ldx, &s.Bias[0], &s.Scale[0], step, r.least, r.most, int32(r.zero),
+		int32(r.flip))
+	return true
+}
+
+func scaleFloatRowsWide(s *RowScale, y Bytes, ldy int, x []float32, ldx, rows, n int) bool {
+	if !avx512() {
+		return false
+	}
+	step, r := s.rows(y, ldy, len(x), ldx, rows, n)
+	scaleFloatRowsAVX512(rows, n, &y.Data[0], ldy, &x[0], ldx, &s.Bias[0], &s.Scale[0], step, r.least, r.most,
+		int32(r.zero), int32(r.flip))
+	return true
+}
+
+// rows checks bounds, and returns how many bytes the numbers of rows lie apart.
+func (s *RowScale) rows(y Bytes, ldy, size, ldx, rows, n int) (step int, r byteRange) {
+	_ = y.Data[(rows-1)*ldy+n-1]
+	if last := (rows-1)*ldx + n; last > size || len(s.Bias) != len(s.Scale) || len(s.Bias) != 1 && len(s.Bias) < rows {
+		panic("kernel: rows, biases or scales are missing")
+	}
+	if len(s.Bias) > 1 {
+		step = 8
+	}
+	return step, y.rangeOf(s.Zero)
+}
+
+func copyRowsWide(y []byte, ldy, n int, x []byte, at, ldx, step, rows, from, to int, fill byte) bool {
+	if !avx512() || step > 2 {
+		return false
+	}
+	last := at + (rows-1)*ldx
+	_, _, _ = y[(rows-1)*ldy+n-1], x[at+from*step], x[last+(to-1)*step]
+	f, width := copyRowsAVX512, 64
+	if step == 2 {
+		f, width = copyEvenRowsAVX512, 32
+	}
+	for j := 0; j < n; j += width {
+		in := lowBits(to-j) &^ lowBits(from-j)
+		if step == 2 {
+			in = evenBits(in)
+		}
+		f(rows, &y[j], ldy, &x[0], at+j*step, ldx, in, lowBits(min(n-j, width)), fill)
+	}
+	return true
+}
+
+func fillBytesWide(b []byte, v byte) bool {
+	if !avx512() {
+		return false
+	}
+	for i := 0; i < len(b); i += 64 {
+		copyRowsAVX512(1, &b[i], 0, &b[0], 0, 0, 0, lowBits(len(b)-i), v)
+	}
+	return true
+}
+
+// lowBits has the lowest n bits set: none below 0, all from 64 on.
+func lowBits(n int) uint64 {
+	if n >= 64 {
+		return math.MaxUint64
+	}
+	return 1<<max(n, 0) - 1
+}
+
+// evenBits spreads the lowest 32 bits.
+func evenBits(x uint64) uint64 {
+	x &= 1<<32 - 1
+	x = (x | x<<16) & 0x0000ffff0000ffff
+	x = (x | x<<8) & 0x00ff00ff00ff00ff
+	x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
+	x = (x | x<<2) & 0x3333333333333333
+	return (x | x<<1) & 0x5555555555555555
+}
+
+func byteTableWide(y, x []byte, table *[256]byte) int {
+	n := len(x) &^ 63
+	if n == 0 || !avx512() || !cpu.X86.HasAVX512VBMI {
 		return 0
 	}
-	scaleBytesAVX512(n, &y[:n][0], &x[0], bias, scale, least, most, int32(zero), int32(flip))
+	byteTableAVX512(n, &y[:n][0], &x[0], &table[0])
 	return n
 }
 

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -60,6 +61,88 @@ func testQuads(t *testing.T) {
 			if !slices.Equal(y, want) {
 				t.Fatalf("%s, %d panels: products or what lies beside them differ", name, panels)
 			}
+		}
+	}
+}
+
+func TestQuadFilters(t *testing.T) { eachVariant(t, testQuadFilters) }
+
+func testQuadFilters(t *testing.T) {
+	r := newRand()
+	for _, k := range []int{1, 3, 4, 5, 8, 27, 132} {
+		for _, m := range []int{1, 2, 3, 5, 7, 11, 12, 13, 25, 40} {
+			n, quads, signed := 1+r.IntN(90), QuadsOf(k), r.IntN(2) == 0
+			count := (n + PanelWidth - 1) / PanelWidth
+			w, x := bytesOf(r, m*k, true), bytesOf(r, 4*quads*300+400, r.IntN(2) == 0)
+			f := NewQuadFilters(m, k, func(i int, row []int8) {
+				for j := range row {
+					row[j] = int8(w.Data[i*k+j])
+				}
+			})
+			off := make([]int32, 4*quads)
+			for i := range off {
+				off[i] = int32(r.IntN(1200))
+			}
+			panels := make([]byte, count*len(off)*PanelWidth)
+			at := r.IntN(50)
+			x.Data = x.Data[:at+int(slices.Max(off))+count*PanelWidth] // the last byte is the last that is read
+			PanelsBytes(panels, count, x, NewOffsets(off), at)
+			s := &ByteScale{Zero: r.IntN(256)}
+			if signed {
+				s.Zero -= 128
+			}
+			for range m {
+				s.Add = append(s.Add, int32(r.IntN(1<<16)-1<<15))
+				s.Scale = append(s.Scale, float32(math.Ldexp(r.Float64()-0.1, -r.IntN(20))))
+			}
+			ldy := n + r.IntN(5)
+			sums, bytes := make([]int32, m*ldy+1), make([]byte, m*ldy+1)
+			for i := range sums {
+				sums[i], bytes[i] = guard, 33
+			}
+			wantSums, wantBytes := slices.Clone(sums), slices.Clone(bytes)
+			for i := range m {
+				for j := range n {
+					v := int32(0)
+					for p := range k {
+						v += int32(w.at(i*k+p)) * int32(x.at(at+int(off[p])+j)+x.Unsigned())
+					}
+					wantSums[i*ldy+j] = v
+					if !NarrowSums(math.Abs(float64(v)+float64(s.Add[i])), float64(s.Scale[i])) {
+						t.Fatalf("%v by %v is not narrow", v, s.Scale[i])
+					}
+					z := []float32{float32((float64(v) + float64(s.Add[i])) * float64(s.Scale[i]))}
+					QuantizeBytes(Bytes{wantBytes[i*ldy+j:][:1], signed}, z, 1, s.Zero)
+				}
+			}
+			if f.Sums(sums, ldy, panels, n); !slices.Equal(sums, wantSums) {
+				t.Fatalf("%d filters of %d, %d columns: sums or what lies beside them differ", m, k, n)
+			}
+			if f.Bytes(Bytes{bytes, signed}, ldy, panels, n, s); !slices.Equal(bytes, wantBytes) {
+				t.Fatalf("%d filters of %d, %d columns: bytes or what lies beside them differ", m, k, n)
+			}
+		}
+	}
+}
+
+func TestNarrowSums(t *testing.T) {
+	for _, c := range []struct {
+		most, scale float64
+		want        bool
+	}{
+		{1 << 24, 1e-6, false}, // not of float32
+		{1 << 24, float64(float32(1e-6)), true},
+		{1<<24 + 1, float64(float32(1e-6)), false},
+		{1<<24 + 1, 1.0 / (1 << 14), true},
+		{1<<24 + 1, -1.0 / (1 << 14), true},
+		{1<<24 + 1, 1.0 / (1 << 15), false},
+		{1 << 30, 2, false}, // beyond 32 bits
+		{1 << 32, 1.0 / (1 << 10), false},
+		{0, math.Inf(1), false},
+		{1, math.NaN(), false},
+	} {
+		if got := NarrowSums(c.most, c.scale); got != c.want {
+			t.Errorf("sums of %v by %v: %v, expected %v", c.most, c.scale, got, c.want)
 		}
 	}
 }
@@ -155,10 +238,10 @@ func testIntsOfFloats(t *testing.T) {
 	}
 }
 
-func TestScaleBytes(t *testing.T) { eachVariant(t, testScaleBytes) }
+func TestRequantize(t *testing.T) { eachVariant(t, testRequantize) }
 
-// testScaleBytes compares with the steps that ScaleBytes and Requantize stand for.
-func testScaleBytes(t *testing.T) {
+// testRequantize compares with the steps that Requantize stands for.
+func testRequantize(t *testing.T) {
 	r := newRand()
 	inf := float32(math.Inf(1))
 	for n := range 70 {
@@ -171,23 +254,15 @@ func testScaleBytes(t *testing.T) {
 			for i := range x {
 				x[i], add[i], factor[i] = int32(r.Uint32())>>r.IntN(32), int32(r.Uint32())>>10, r.Float32()*0.01
 			}
-			scale, unit := math.Ldexp(r.Float64(), -r.IntN(24)), float32(1)
+			unit := float32(1)
 			if n%3 == 0 {
-				scale, unit = 0.5, r.Float32()
+				unit = r.Float32()
 			}
 			if n%16 == 5 {
-				factor[r.IntN(n)], scale = inf, math.Inf(1)
+				factor[r.IntN(n)] = inf
 			}
 			want, z := make([]byte, n+1), make([]float32, n)
 			got := make([]byte, n+1)
-			for i, v := range x {
-				z[i] = float32((float64(v) + 3) * scale)
-			}
-			QuantizeBytes(Bytes{want[:n], signed}, z, 1, zero)
-			ScaleBytes(Bytes{got[:n], signed}, slices.Clone(x), 3, scale, zero)
-			if !slices.Equal(got, want) {
-				t.Fatalf("%d numbers by %v: %v, expected %v", n, scale, got, want)
-			}
 			for i, v := range x {
 				z[i] = float32(v+add[i]-9) * factor[i]
 			}
@@ -196,6 +271,119 @@ func testScaleBytes(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Fatalf("%d numbers by %v over %v: %v, expected %v", n, factor, unit, got, want)
 			}
+		}
+	}
+}
+
+func TestRowScale(t *testing.T) { eachVariant(t, testRowScale) }
+
+// testRowScale compares with the steps that RowScale stands for, and looks beside the rows.
+func testRowScale(t *testing.T) {
+	r := newRand()
+	for n := range 70 {
+		rows, signed, exact := 1+r.IntN(5), r.IntN(2) == 0, r.IntN(2) == 0
+		s := RowScale{Bias: make([]float64, 1), Scale: make([]float64, 1), Exact: exact, Zero: r.IntN(256)}
+		if signed {
+			s.Zero -= 128
+		}
+		if r.IntN(3) > 0 {
+			s.Bias, s.Scale = make([]float64, rows), make([]float64, rows)
+		}
+		for i := range s.Bias {
+			s.Bias[i] = float64(r.IntN(1<<20) - 1<<19)
+			s.Scale[i] = float64(float32(math.Ldexp(r.Float64()-0.2, -r.IntN(24))))
+			if n%8 == 3 {
+				s.Scale[i] = 0.5 // ties
+			}
+		}
+		if n%16 == 5 {
+			s.Scale[0] = math.Inf(1)
+		}
+		ldx, ldy := n+r.IntN(20), n+r.IntN(20)
+		x, f := make([]int32, rows*ldx), make([]float32, rows*ldx)
+		for i := range x {
+			x[i] = int32(r.Uint32()) >> (8 + r.IntN(24))
+			f[i] = float32(x[i])
+			if !exact {
+				x[i] = int32(r.Uint32()) >> r.IntN(32)
+			}
+		}
+		for _, floats := range []bool{false, true} {
+			got := bytes.Repeat([]byte{77}, rows*ldy+1)
+			want := slices.Clone(got)
+			for i := range rows {
+				z := make([]float32, n)
+				for j := range z {
+					v := float64(x[i*ldx+j])
+					if floats {
+						v = float64(f[i*ldx+j])
+					}
+					z[j] = float32((v + s.Bias[min(i, len(s.Bias)-1)]) * s.Scale[min(i, len(s.Scale)-1)])
+				}
+				QuantizeBytes(Bytes{want[i*ldy : i*ldy+n], signed}, z, 1, s.Zero)
+			}
+			if floats {
+				s.Floats(Bytes{got, signed}, ldy, slices.Clone(f), ldx, rows, n)
+			} else {
+				s.Ints(Bytes{got, signed}, ldy, slices.Clone(x), ldx, rows, n)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d rows of %d numbers, exact %v, floats %v: %v, expected %v", rows, n, exact, floats, got, want)
+			}
+		}
+	}
+}
+
+func TestCopyByteRows(t *testing.T) { eachVariant(t, testCopyByteRows) }
+
+func testCopyByteRows(t *testing.T) {
+	r := newRand()
+	for range 2000 {
+		n, rows, step, ldx := r.IntN(200), r.IntN(4), 1+r.IntN(3), 1+r.IntN(400)
+		ldy, from := n+r.IntN(5), r.IntN(n+1)
+		to := from + r.IntN(n-from+1)
+		at := r.IntN(9) - from*step
+		x, got := make([]byte, max(0, rows-1)*ldx+at+max(1, to-1)*step+1+8), bytes.Repeat([]byte{99}, rows*ldy+1)
+		for i := range x {
+			x[i] = byte(r.Uint32())
+		}
+		if rows > 0 && from < to { // the last byte is the last that is read
+			x = x[: (rows-1)*ldx+at+(to-1)*step+1 : (rows-1)*ldx+at+(to-1)*step+1]
+		}
+		want := slices.Clone(got)
+		for i := range rows {
+			for j := range n {
+				if want[i*ldy+j] = 7; from <= j && j < to {
+					want[i*ldy+j] = x[at+i*ldx+j*step]
+				}
+			}
+		}
+		CopyByteRows(got, ldy, n, x, at, ldx, step, rows, from, to, 7)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d rows of %d, %d to %d by %d: %v, expected %v", rows, n, from, to, step, got, want)
+		}
+	}
+}
+
+func TestTableBytes(t *testing.T) { eachVariant(t, testTableBytes) }
+
+func testTableBytes(t *testing.T) {
+	r := newRand()
+	var table [256]byte
+	for i := range table {
+		table[i] = byte(r.Uint32())
+	}
+	for n := range 200 {
+		x, y := bytesOf(r, n, false).Data[:n], make([]byte, n+1)
+		y[n] = 55
+		TableBytes(y, x, &table)
+		for i, v := range x {
+			if y[i] != table[v] {
+				t.Fatalf("%d bytes: %d becomes %d, expected %d", n, v, y[i], table[v])
+			}
+		}
+		if y[n] != 55 {
+			t.Fatalf("%d bytes: more are written", n)
 		}
 	}
 }

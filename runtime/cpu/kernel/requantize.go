@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -32,23 +33,59 @@ func (r byteRange) of(v float32) byte {
 	return byte(int(min(max(q, r.least), r.most))+r.zero) ^ r.flip
 }
 
-// ScaleBytes computes y of (x + bias)·scale, which is computed in float64 and rounded to float32. It may overwrite x.
-func ScaleBytes(y Bytes, x []int32, bias, scale float64, zero int) {
-	r, dst := y.rangeOf(zero), y.Data[:len(x)]
-	done := 0
-	if finite(bias) && finite(scale) {
-		done = scaleBytesWide(dst, x, bias, scale, r.least, r.most, r.zero, r.flip)
-	}
-	x, dst = x[done:], dst[done:]
-	if !wide() {
-		for i, v := range x {
-			dst[i] = r.of(float32((float64(v) + bias) * scale))
-		}
+// RowScale turns rows of sums into bytes: (x + Bias)·Scale, which is computed in float64 and rounded to float32.
+type RowScale struct {
+	Bias, Scale []float64 // one per row, or one for all
+	// Exact says that biases and their sums with each number are integers of at most MostExact, and scales numbers of float32, so
+	// that float32 gives the same: Floats is faster then.
+	Exact bool
+	Zero  int
+}
+
+// MostExact is the largest magnitude of integers that float32 has all of.
+const MostExact = 1 << 24
+
+// Ints computes n bytes of each of rows of x. Rows of x and y lie ldx and ldy elements apart. It may overwrite x.
+func (s *RowScale) Ints(y Bytes, ldy int, x []int32, ldx, rows, n int) {
+	if rows == 0 || n == 0 || s.finite() && scaleRowsWide(s, y, ldy, x, ldx, rows, n) {
 		return
 	}
-	z := numbersOf(x)
-	ScaleInts(z, x, bias, scale)
-	QuantizeBytes(Bytes{Data: dst, Signed: y.Signed}, z, 1, zero)
+	for i := range rows {
+		s.row(Bytes{y.Data[i*ldy : i*ldy+n], y.Signed}, x[i*ldx:i*ldx+n], i)
+	}
+}
+
+// Floats is Ints for numbers that are integers below 2^31 in magnitude.
+func (s *RowScale) Floats(y Bytes, ldy int, x []float32, ldx, rows, n int) {
+	if rows == 0 || n == 0 || s.Exact && s.finite() && scaleFloatRowsWide(s, y, ldy, x, ldx, rows, n) {
+		return
+	}
+	ints := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+	for i := range rows {
+		row := ints[i*ldx : i*ldx+n]
+		IntsOfFloats(row, x[i*ldx:i*ldx+n])
+		s.row(Bytes{y.Data[i*ldy : i*ldy+n], y.Signed}, row, i)
+	}
+}
+
+func (s *RowScale) finite() bool {
+	return !slices.ContainsFunc(s.Bias, infinite) && !slices.ContainsFunc(s.Scale, infinite)
+}
+
+func infinite(x float64) bool { return !finite(x) }
+
+func (s *RowScale) row(y Bytes, x []int32, i int) {
+	bias, scale := s.Bias[min(i, len(s.Bias)-1)], s.Scale[min(i, len(s.Scale)-1)]
+	if wide() {
+		z := numbersOf(x)
+		ScaleInts(z, x, bias, scale)
+		QuantizeBytes(y, z, 1, s.Zero)
+		return
+	}
+	r := y.rangeOf(s.Zero)
+	for j, v := range x {
+		y.Data[j] = r.of(float32((float64(v) + bias) * scale))
+	}
 }
 
 // Requantize computes y of (x + add + more)·factor/unit. The sum wraps around, and each operation rounds to float32. It may

@@ -20,25 +20,27 @@ func init() {
 	)
 }
 
-// integerConv is a convolution for one shape. The input is copied with its pads, separated into the phases of the
-// strides, so that the inputs of a weight are contiguous. Rows are contiguous, too; the outputs between rows are
-// dropped.
+// integerConv is a convolution for one shape. Its input is copied with its pads, into planes of which the inputs of a weight
+// are contiguous, in rows: a plane for each phase of the strides, where the outputs between rows are dropped, or one for each
+// column of the weights, where there are none. An input that has this form is read where it is.
 type integerConv struct {
 	windowed.PlanarWindow
 	kh, kw, cg, m, group int
-	weights              []int16 // per filter: its weights, an even number
+	weights              []int16 // per filter: its weights, an even number; nil where quads are used
 	requantize           *filterScales
 	quads                *quadWeights    // for machines that multiply four bytes at once, or nil
 	zeroIn               *lowering.Value // zero point of the input; nil for 0
 
-	// sizes of a row and a plane of one phase, of a channel, and of an output channel with gaps
-	pw, plane, channel, span int
-	pairs                    int            // of the weights of a filter
-	offsets                  kernel.Offsets // of their inputs in a group
-	chunk, chunks            int            // positions of a work item, work items per sample and group
-	panelWords, tileWords    int            // sizes in scratch, in float32
-	together                 int            // panels of quads at a time
-	rowPhases, columnPhases  uint64         // those that weights meet, modulo 64
+	planes
+	whole         bool           // the input is read where it is
+	span          int            // positions of an output channel, with gaps
+	pairs         int            // of the weights of a filter
+	offsets       kernel.Offsets // of their inputs in a group
+	last          lastPanel
+	chunk, chunks int // positions of a work item, work items per sample and group
+	parts         int // of the filters of a group
+	panelWords    int // scratch for panels
+	tileWords     int // and for sums
 
 	// While it runs:
 	in     kernel.Bytes
@@ -46,11 +48,16 @@ type integerConv struct {
 	padded []byte
 	sums   []int32
 	out    kernel.Bytes
+	bias   []float64 // what is added to the sums of each filter
+	add    []int32   // the same, if quads are used
+	narrow bool      // the sums of quads become bytes at once
+	ready  bool      // add and bias are those for zero
 }
 
 // filterScales turn sums into bytes, per filter.
 type filterScales struct {
 	bias, scale []float64
+	narrow      []float32 // scale
 	zero        int
 }
 
@@ -69,12 +76,13 @@ func qlinearConvKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	m := s.ConstShape(3)[0]
-	r := &filterScales{bias: make([]float64, m), scale: make([]float64, m), zero: int(zero[0])}
+	r := &filterScales{bias: make([]float64, m), scale: make([]float64, m), narrow: make([]float32, m), zero: int(zero[0])}
 	if len(w) != 1 && len(w) != m {
 		return nil
 	}
 	for i := range m {
 		r.scale[i] = float64(float32(x[0]*w[i%len(w)]) / y[0])
+		r.narrow[i] = float32(r.scale[i])
 	}
 	if !s.Absent(8) {
 		bias := s.Constant64(8)
@@ -110,25 +118,19 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 	if !s.Absent(xZero) {
 		c.zeroIn = s.In[xZero]
 	}
-	key, zero := filterKey{w: s.In[w].Const}, []int{0}
+	key, zeros := filterKey{w: s.In[w].Const}, []int{0}
 	if !s.Absent(wZero) {
 		key.zero = s.In[wZero].Const
-		if zero = bytesOf(key.zero).ints(); len(zero) != 1 && len(zero) != c.m || key.zero.Rank() > 1 {
+		if zeros = bytesOf(key.zero).ints(); len(zeros) != 1 && len(zeros) != c.m || key.zero.Rank() > 1 {
 			return nil
 		}
 	}
-	c.weights = record.Of(s).Shared.Get(key, func() any {
-		width, b := 2*kernel.PairsOf(k), bytesOf(key.w)
-		rows := make([]int16, c.m*width)
-		for i := range c.m {
-			kernel.WidenBytes(rows[i*width:], kernel.Bytes{Data: b.Data[i*k : (i+1)*k], Signed: b.Signed},
-				zero[i%len(zero)])
-		}
-		return rows
-	}).([]int16)
-	depth := c.asDepth(s, key)
-	if r != nil && depth == nil {
-		c.quads = c.quadWeights(s, key)
+	depth := c.asDepth(s, key, zeros)
+	if depth == nil {
+		c.quads = c.quadWeights(s, key, zeros)
+	}
+	if depth == nil && c.quads == nil {
+		c.weights = record.Of(s).Shared.Get(key, func() any { return c.differences(key, zeros) }).([]int16)
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		in, out := d.ShapeOf(s, x), d.Shape(s.Out[0])
@@ -147,17 +149,24 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 	}
 }
 
+// differences returns the weights minus their zero points, an even number per filter.
+func (c *integerConv) differences(key filterKey, zeros []int) []int16 {
+	k := c.cg * c.kh * c.kw
+	width, b := 2*kernel.PairsOf(k), bytesOf(key.w)
+	rows := make([]int16, c.m*width)
+	for i := range c.m {
+		kernel.WidenBytes(rows[i*width:], kernel.Bytes{Data: b.Data[i*k : (i+1)*k], Signed: b.Signed}, zeros[i%len(zeros)])
+	}
+	return rows
+}
+
 func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Value) *record.TensorKernel {
-	ph := (c.Hp + c.Sh - 1) / c.Sh
-	c.pw = (c.Wp + c.Sw - 1) / c.Sw
-	c.plane = c.pw * ph
-	c.channel = c.plane * c.Sh * c.Sw
+	c.planes = c.planesOf(&c.PlanarWindow, c.kh, c.kw, c.m/c.group)
 	var off []int32
 	for ch := range c.cg {
 		for i := range c.kh {
 			for j := range c.kw {
-				y, x := i*c.Dh, j*c.Dw
-				off = append(off, int32(ch*c.channel+((y%c.Sh)*c.Sw+x%c.Sw)*c.plane+y/c.Sh*c.pw+x/c.Sw))
+				off = append(off, int32(ch*c.channel+c.at(&c.PlanarWindow, i, j)))
 			}
 		}
 	}
@@ -173,131 +182,184 @@ func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Va
 	c.span = (c.Oh-1)*c.pw + c.Ow
 	panels := (c.span + kernel.PanelWidth - 1) / kernel.PanelWidth
 	per := min(panels, 2*convItemFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth))
+	c.parts = 1
+	if c.quads != nil {
+		per, c.parts = quadParts(panels, mg, 2*pairs)
+	}
 	per = max(1, (per+1)/2) * 2 // bytes are computed by pairs of panels
 	c.chunk, c.chunks = per*kernel.PanelWidth, (panels+per-1)/per
 	c.panelWords, c.tileWords = kernel.PanelWidth*pairs, mg*c.chunk
 	if c.quads != nil {
-		c.together = max(1, min(per, quadBlock/(kernel.PanelWidth*2*pairs)))
-		c.panelWords = c.together * kernel.PanelWidth * pairs / 2
+		c.panelWords = per * kernel.PanelWidth * pairs / 2
+		c.tileWords = min(mg, (len(c.quads.parts)/c.group+c.parts-1)/c.parts*quadFilters) * c.chunk
 	}
-	size := (c.N*c.C-1)*c.channel + max(c.channel, int(slices.Max(off))-(c.cg-1)*c.channel+panels*kernel.PanelWidth)
+	most := int(slices.Max(off)) - (c.cg-1)*c.channel // in the last channel
+	size := (c.N*c.C-1)*c.channel + max(c.channel, most+panels*kernel.PanelWidth)
 	if size > 1<<31-1 {
 		return nil
 	}
 	in, zero, result := byteSlotOf(d, x), byteSlotOf(d, c.zeroIn), newSumSlot(d, s, c.requantize != nil)
-	// Without pads and strides, inputs are read where they are, unless panels end behind them.
-	whole := c.channel == c.H*c.Wd && c.Sw == 1 && c.Sh == 1 && c.span%kernel.PanelWidth == 0
 	temp := (size + 3) / 4
-	if whole {
+	if c.asInput(&c.PlanarWindow) {
+		c.last, c.whole = newLastPanel(off, even, (panels-1)*kernel.PanelWidth, c.cg*c.channel)
+	}
+	if c.whole {
 		temp = 0
 	}
-	for i := range c.kh {
-		c.rowPhases |= 1 << (i * c.Dh % c.Sh % 64)
+	if c.quads != nil {
+		c.add = lowering.Make[int32](d, c.m)
 	}
-	for j := range c.kw {
-		c.columnPhases |= 1 << (j * c.Dw % c.Sw % 64)
+	if c.requantize != nil {
+		c.bias = lowering.Make[float64](d, c.m)
+		copy(c.bias, c.requantize.bias)
 	}
-	return &record.TensorKernel{Temp: temp, Scratch: c.panelWords + c.tileWords + c.chunk/4,
+	return &record.TensorKernel{Temp: temp, Scratch: c.panelWords + c.tileWords,
 		Run: func(e record.Execution, call record.Call) error {
 			f := e.Frame()
-			c.in, c.zero, c.padded = in.in(f).Bytes, zero.first(f), uint8s(call.Temp)
+			c.padded = uint8s(call.Temp)
 			c.sums, c.out = result.in(f)
-			if whole {
+			c.setInput(in.in(f).Bytes, zero.first(f))
+			if c.whole {
 				c.padded = c.in.Data
-			} else if err := e.Parallel((*bytePhases)(c), c.N*c.C); err != nil {
+			} else if err := e.Parallel((*bytePlanes)(c), c.N*c.C); err != nil {
 				return err
 			}
-			return e.Parallel(c, c.N*c.group*c.chunks)
+			return e.Parallel(c, c.N*c.group*c.chunks*c.parts)
 		}}
 }
 
-// bytePhases copies a channel with its pads, separated into phases.
-type bytePhases integerConv
-
-func (c *bytePhases) Do(_ *record.Workspace, k int) {
-	dst, src := c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.H*c.Wd:(k+1)*c.H*c.Wd]
-	switch {
-	case len(dst) != len(src):
-		fillBytes(dst, byte(c.zero))
-	case c.Sw == 1 && c.Sh == 1:
-		copy(dst, src)
-		return
+// setInput sets the input and its zero point, and what depends on this one.
+func (c *integerConv) setInput(in kernel.Bytes, zero int) {
+	if c.quads != nil && (!c.ready || c.zero != zero) {
+		c.setQuads(zero + in.Unsigned())
+		c.ready = true
 	}
-	for r := range c.H {
-		y, row := r+c.Top, src[r*c.Wd:(r+1)*c.Wd]
-		if c.rowPhases>>(y%c.Sh%64)&1 == 0 {
-			continue
-		}
-		to := dst[(y%c.Sh*c.Sw)*c.plane+y/c.Sh*c.pw:]
-		if c.Sw == 1 {
-			copy(to[c.Left:], row)
-			continue
-		}
-		for q := range min(c.Sw, len(row)) { // numbers of one phase
-			x := q + c.Left
-			if c.columnPhases>>(x%c.Sw%64)&1 == 0 {
-				continue
-			}
-			phase := to[x%c.Sw*c.plane+x/c.Sw:]
-			phase = phase[:(len(row)-q+c.Sw-1)/c.Sw]
-			i := q
-			for k := range phase {
-				phase[k] = row[i]
-				i += c.Sw
-			}
-		}
-	}
+	c.in, c.zero = in, zero
 }
 
-func fillBytes(b []byte, v byte) {
-	if len(b) == 0 {
-		return
+// lastPanel is the panel of a whole input whose numbers may end behind it: those are copied before.
+type lastPanel struct {
+	at         int // its first position
+	head, tail kernel.Offsets
+	rows       int // of head
+	from       int // where the numbers of tail begin
+	size       int // their number; 0 if all lie in the input
+}
+
+// mostTail is the largest number of bytes that are copied.
+const mostTail = 1 << 10
+
+// tailOf copies the numbers of tail.
+func (p *lastPanel) tailOf(tail *[mostTail]byte, src kernel.Bytes) kernel.Bytes {
+	copy(tail[:p.size], src.Data[p.from+p.at:])
+	return kernel.Bytes{Data: tail[:], Signed: src.Signed}
+}
+
+// newLastPanel separates offsets, a multiple of even, of an input of a size. ok is false if too many numbers lie behind it.
+func newLastPanel(off []int32, even, at, size int) (p lastPanel, ok bool) {
+	n := len(off)
+	for n > 0 && int(slices.Max(off[n-even:]))+at+kernel.PanelWidth > size {
+		n -= even
 	}
-	b[0] = v
-	for n := 1; n < len(b); n *= 2 {
-		copy(b[n:], b[:n])
+	p = lastPanel{at: at, head: kernel.NewOffsets(off[:n:n]), rows: n}
+	if n == len(off) {
+		return p, true
 	}
+	p.from = int(slices.Min(off[n:]))
+	tail := slices.Clone(off[n:])
+	for i := range tail {
+		tail[i] -= int32(p.from)
+	}
+	p.tail, p.size = kernel.NewOffsets(tail), int(slices.Max(tail))+kernel.PanelWidth
+	return p, p.size <= mostTail
 }
 
 func (c *integerConv) Do(w *record.Workspace, k int) {
-	part, g, n := k%c.chunks, k/c.chunks%c.group, k/c.chunks/c.group
-	mg, pairs := c.m/c.group, c.pairs
-	tile := int32s(w.Scratch[c.panelWords : c.panelWords+c.tileWords])
-	line := uint8s(w.Scratch[c.panelWords+c.tileWords:])
+	part, chunk, g, n := k%c.parts, k/c.parts%c.chunks, k/c.parts/c.chunks%c.group, k/c.parts/c.chunks/c.group
+	mg, size := c.m/c.group, c.Oh*c.Ow
+	panels, tile := w.Scratch[:c.panelWords], w.Scratch[c.panelWords:c.panelWords+c.tileWords]
 	src := kernel.Bytes{Data: c.padded[(n*c.C+g*c.cg)*c.channel:], Signed: c.in.Signed}
-	from := part * c.chunk
+	from := chunk * c.chunk
 	count := min(c.chunk, c.span-from)
+	first, rows := g*mg, mg // filters
+	var quads []*kernel.QuadFilters
 	if c.quads != nil {
-		c.quadProducts(tile, w.Scratch[:c.panelWords], src, g, from, count)
+		first, quads = c.quads.part(g*c.parts+part, c.group*c.parts)
+		rows = 0
+		for _, q := range quads {
+			rows += q.M
+		}
+	}
+	at := (n*c.m + first) * size // of the outputs
+	if c.requantize == nil {
+		c.sumsOf(int32s(tile), panels, src, quads, first, rows, from, count)
+		for i := range rows {
+			scatter(c.sums[at+i*size:at+(i+1)*size], int32s(tile)[i*c.chunk:i*c.chunk+count], from, c.pw, c.Ow)
+		}
+		return
+	}
+	y, ldy := kernel.Bytes{Data: c.out.Data[at : at+rows*size], Signed: c.out.Signed}, size
+	to := y
+	if c.pw == c.Ow {
+		to.Data = to.Data[from:]
 	} else {
-		panel := int16s(w.Scratch[:c.panelWords])
-		for at := 0; at < count; at += kernel.PanelWidth {
-			kernel.PanelInt16(panel, src, c.zero, c.offsets, from+at)
-			kernel.PanelProductInt16(tile[at:], c.chunk, c.weights[g*mg*2*pairs:], 2*pairs, mg, pairs, panel,
-				kernel.PanelWidth)
+		to.Data, ldy = uint8s(tile), c.chunk
+	}
+	if c.narrow {
+		c.quadProducts(nil, to, ldy, panels, src, quads, first, from, count)
+	} else {
+		c.sumsOf(int32s(tile), panels, src, quads, first, rows, from, count)
+		for i := range rows { // bytes may lie where sums of rows before were
+			f := first + i
+			scale := kernel.RowScale{Bias: c.bias[f : f+1], Scale: c.requantize.scale[f : f+1], Zero: c.requantize.zero}
+			scale.Ints(kernel.Bytes{Data: to.Data[i*ldy:], Signed: to.Signed}, ldy, int32s(tile)[i*c.chunk:], c.chunk, 1, count)
 		}
 	}
-	for i := range mg {
-		f, sums := g*mg+i, tile[i*c.chunk:i*c.chunk+count]
-		at := (n*c.m + f) * c.Oh * c.Ow
-		r := c.requantize
-		if r == nil {
-			scatter(c.sums[at:at+c.Oh*c.Ow], sums, from, c.pw, c.Ow)
-			continue
-		}
-		sums = tile[i*c.chunk : (i+1)*c.chunk] // outputs behind the last position are dropped
-		bias := r.bias[f]
-		if c.quads != nil {
-			bias -= float64(c.quads.sum[f] * (c.zero + src.Unsigned()))
-		}
-		if c.pw == c.Ow && count%kernel.PanelWidth == 0 {
-			y := c.out.Data[at+from : at+from+count]
-			kernel.ScaleBytes(kernel.Bytes{Data: y, Signed: c.out.Signed}, sums[:count], bias, r.scale[f], r.zero)
-			continue
-		}
-		kernel.ScaleBytes(kernel.Bytes{Data: line[:c.chunk], Signed: c.out.Signed}, sums, bias, r.scale[f], r.zero)
-		scatter(c.out.Data[at:at+c.Oh*c.Ow], line[:count], from, c.pw, c.Ow)
+	if c.pw == c.Ow {
+		return
 	}
+	for p := 0; p < count; { // a row of the output of all filters
+		row, col := (from+p)/c.pw, (from+p)%c.pw
+		if n := min(c.Ow-col, count-p); n > 0 {
+			kernel.CopyByteRows(y.Data[row*c.Ow+col:], size, n, to.Data, p, ldy, 1, rows, 0, n, 0)
+		}
+		p += c.pw - col
+	}
+}
+
+// sumsOf computes the sums of count positions from one on, for rows filters from the first on.
+func (c *integerConv) sumsOf(tile []int32, scratch []float32, src kernel.Bytes, quads []*kernel.QuadFilters,
+	first, rows, from, count int) {
+	if c.quads != nil {
+		c.quadProducts(tile, kernel.Bytes{}, 0, scratch, src, quads, first, from, count)
+		if c.requantize == nil {
+			for i, more := range c.add[first : first+rows] {
+				row := tile[i*c.chunk:][:count]
+				for j := range row {
+					row[j] += more
+				}
+			}
+		}
+		return
+	}
+	pairs := c.pairs
+	panel := int16s(scratch)
+	for at := 0; at < count; at += kernel.PanelWidth {
+		c.gather16(panel, src, from+at)
+		kernel.PanelProductInt16(tile[at:], c.chunk, c.weights[first*2*pairs:], 2*pairs, rows, pairs, panel, kernel.PanelWidth)
+	}
+}
+
+// gather16 gathers a panel of differences from the zero point.
+func (c *integerConv) gather16(panel []int16, src kernel.Bytes, at int) {
+	p := &c.last
+	if !c.whole || p.size == 0 || at != p.at {
+		kernel.PanelInt16(panel, src, c.zero, c.offsets, at)
+		return
+	}
+	var tail [mostTail]byte
+	kernel.PanelInt16(panel, src, c.zero, p.head, at)
+	kernel.PanelInt16(panel[p.rows*kernel.PanelWidth:], p.tailOf(&tail, src), c.zero, p.tail, 0)
 }
 
 // scatter copies x, positions from index from on in rows of pw, to rows of ow numbers, and drops the rest of each row.

@@ -142,7 +142,7 @@ func (r repeats) bytes(line []byte, x kernel.Bytes, from, size int) []byte {
 		var n int
 		if r.run > 1 {
 			n = min(len(line)-at, r.run-(from+at)%r.run)
-			fillBytes(line[at:at+n], x.Data[k])
+			kernel.FillBytes(line[at:at+n], x.Data[k])
 		} else {
 			n = copy(line[at:], x.Data[k:])
 		}

@@ -1,6 +1,8 @@
 package tensors
 
 import (
+	"math"
+
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -9,55 +11,119 @@ import (
 // quadWeights are the filters of a convolution as signed bytes. They are multiplied by unsigned ones: inputs before
 // their zero point is subtracted. The sum of each filter's weights, times this zero point, is subtracted from its sums.
 type quadWeights struct {
-	bytes []int8 // per filter: its weights, a multiple of four
-	sum   []int
+	parts      []*kernel.QuadFilters // of quadFilters filters at most, as many per group
+	first      []int                 // the first filter of each
+	more, less []int                 // per filter: the sum of the weights above 0, and of the others without their sign
+}
+
+// quadFilters is the largest number of filters that are packed together.
+const quadFilters = 128
+
+// part returns one of n parts of the filters, and the first filter.
+func (q *quadWeights) part(i, n int) (first int, filters []*kernel.QuadFilters) {
+	from, to := i*len(q.parts)/n, (i+1)*len(q.parts)/n
+	return q.first[from], q.parts[from:to]
 }
 
 // quadKey identifies them, which the programs of a model share.
 type quadKey struct{ filterKey }
 
-// quadBlock is the number of bytes of inputs that are multiplied with one filter after the other.
-const quadBlock = 1 << 18
+// Bytes of panels of a work item at most, its usual operations, and the panels that it should have at least: filters are read
+// anew for each.
+const (
+	quadBlock      = 3 << 17
+	quadOperations = 1 << 25
+	fewQuadPanels  = 8
+)
+
+// quadParts returns the panels of a work item, and the number of parts of the filters of a group, of which there are mg with size
+// weights.
+func quadParts(panels, mg, size int) (per, parts int) {
+	each := 2 * mg * size * kernel.PanelWidth // operations
+	per = max(fewQuadPanels, quadOperations/each)
+	per = min(per, panels, max(2, quadBlock/(size*kernel.PanelWidth)))
+	chunks := (panels + per - 1) / per
+	per = (panels + chunks - 1) / chunks
+	return per, min(max(1, per*each/quadOperations), (mg+quadFilters-1)/quadFilters)
+}
 
 // quadWeights packs the filters, or returns nil if the machine has no such products or if a weight minus its zero point
 // has more than 8 bits.
-func (c *integerConv) quadWeights(s *lowering.Step, key filterKey) *quadWeights {
+func (c *integerConv) quadWeights(s *lowering.Step, key filterKey, zeros []int) *quadWeights {
 	if !kernel.Quads() {
 		return nil
 	}
 	k := c.cg * c.kh * c.kw
 	return record.Of(s).Shared.Get(quadKey{key}, func() any {
-		from, to := 2*kernel.PairsOf(k), 4*kernel.QuadsOf(k)
-		q := &quadWeights{bytes: make([]int8, c.m*to), sum: make([]int, c.m)}
-		for i := range c.m {
-			for j, v := range c.weights[i*from : i*from+k] {
-				if v != int16(int8(v)) {
-					return (*quadWeights)(nil)
+		b, mg, ok := bytesOf(key.w), c.m/c.group, true
+		q := &quadWeights{more: make([]int, c.m), less: make([]int, c.m)}
+		n := (mg + quadFilters - 1) / quadFilters // parts of a group
+		for i := range c.group * n {
+			from, to := i/n*mg+i%n*mg/n, i/n*mg+(i%n+1)*mg/n
+			q.first = append(q.first, from)
+			q.parts = append(q.parts, kernel.NewQuadFilters(to-from, k, func(i int, row []int8) {
+				i += from
+				zero := zeros[i%len(zeros)]
+				for j := range row {
+					v := b.at(i*k+j) - zero
+					ok = ok && v == int(int8(v))
+					row[j] = int8(v)
+					q.more[i] += max(v, 0)
+					q.less[i] -= min(v, 0)
 				}
-				q.bytes[i*to+j] = int8(v)
-				q.sum[i] += int(v)
-			}
+			}))
+		}
+		if !ok {
+			return (*quadWeights)(nil)
 		}
 		return q
 	}).(*quadWeights)
 }
 
-// quadProducts computes the sums of count positions from one on, for the filters of group g.
-func (c *integerConv) quadProducts(tile []int32, scratch []float32, src kernel.Bytes, g, from, count int) {
-	mg, size := c.m/c.group, 2*c.pairs
-	panels, weights := uint8s(scratch), c.quads.bytes[g*mg*size:(g+1)*mg*size]
-	width := c.together * kernel.PanelWidth
-	for at := 0; at < count; at += width {
-		end := min(at+width, count)
-		for p := at; p < end; p += kernel.PanelWidth {
-			kernel.PanelBytes(panels[(p-at)*size:], src, c.offsets, from+p)
+// setQuads sets what is added to the sums of each filter and how they become bytes, for a zero point.
+func (c *integerConv) setQuads(zero int) {
+	low, high := zero, math.MaxUint8-zero
+	c.narrow = true
+	for f := range c.add {
+		more, less, bias := c.quads.more[f], c.quads.less[f], 0.
+		if r := c.requantize; r != nil {
+			bias = r.bias[f]
+			most := max(more*high+less*low, more*low+less*high)
+			c.narrow = c.narrow && kernel.NarrowSums(float64(most)+math.Abs(bias), r.scale[f])
+			c.bias[f] = bias - float64((more-less)*zero)
 		}
-		for f := 0; f < mg; f += quadRows {
-			kernel.PanelProductBytes(tile[f*c.chunk+at:], c.chunk, weights[f*size:], size, min(quadRows, mg-f), size/4,
-				(end-at+kernel.PanelWidth-1)/kernel.PanelWidth, panels)
-		}
+		c.add[f] = int32(int64(bias) - int64(more-less)*int64(zero))
 	}
 }
 
-// quadRows is the number of filters that the fastest kernel takes at a time.
-const quadRows = 12
+// quadProducts computes the sums of count positions from one on, for filters from the first on, or their bytes in rows that lie
+// ldy apart.
+func (c *integerConv) quadProducts(tile []int32, y kernel.Bytes, ldy int, scratch []float32, src kernel.Bytes,
+	quads []*kernel.QuadFilters, first, from, count int) {
+	panels := uint8s(scratch)
+	c.gatherQuads(panels, src, from, (count+kernel.PanelWidth-1)/kernel.PanelWidth, 2*c.pairs)
+	for _, q := range quads {
+		if y.Data == nil {
+			q.Sums(tile, c.chunk, panels, count)
+			tile = tile[min(q.M*c.chunk, len(tile)):]
+			continue
+		}
+		q.Bytes(y, ldy, panels, count, &kernel.ByteScale{Add: c.add[first : first+q.M],
+			Scale: c.requantize.narrow[first : first+q.M], Zero: c.requantize.zero})
+		y.Data, first = y.Data[min(q.M*ldy, len(y.Data)):], first+q.M
+	}
+}
+
+// gatherQuads gathers panels of quads from a position on.
+func (c *integerConv) gatherQuads(panels []byte, src kernel.Bytes, at, count, size int) {
+	p, last := &c.last, at+(count-1)*kernel.PanelWidth
+	if !c.whole || p.size == 0 || last != p.at {
+		kernel.PanelsBytes(panels, count, src, c.offsets, at)
+		return
+	}
+	var tail [mostTail]byte
+	kernel.PanelsBytes(panels, count-1, src, c.offsets, at)
+	panels = panels[(count-1)*kernel.PanelWidth*size:]
+	kernel.PanelBytes(panels, src, p.head, last)
+	kernel.PanelBytes(panels[p.rows*kernel.PanelWidth:], p.tailOf(&tail, src), p.tail, 0)
+}

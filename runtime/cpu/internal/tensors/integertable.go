@@ -4,6 +4,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -77,8 +78,5 @@ func byteTableKernel(s *lowering.Step) record.TensorMaker {
 func (t *byteTable) Do(_ *record.Workspace, k int) {
 	x, y := t.x[k*tableItem:], t.y[k*tableItem:]
 	x = x[:min(len(x), tableItem)]
-	y = y[:len(x)]
-	for i, v := range x {
-		y[i] = t.values[v]
-	}
+	kernel.TableBytes(y, x, &t.values)
 }

@@ -97,9 +97,17 @@ var groups = map[string]func(){
 			VPDPWSSD_BCST)
 		quadsTwoAVX512()
 		quadPanelAVX512()
+		quadPanelsAVX512()
+		quadFiltersAVX512("quadSumsAVX512", false)
+		quadFiltersAVX512("quadBytesAVX512", true)
 		requantizations()
 		pairBytesAVX512("addBytesAVX512", "+", VADDPS)
 		pairBytesAVX512("mulBytesAVX512", "·", VMULPS)
+		copyRows("copyRowsAVX512", " sets y[i][j] to x[i][at+j] where bit j of in is set, and to fill where it is not, for i < "+
+			"rows, rows ≥ 1, and the bits j of out.", false)
+		copyRows("copyEvenRowsAVX512", " sets y[i][j] to x[i][at+2j] where bit 2j of in is set, and to fill where it is not, for "+
+			"i < rows, rows ≥ 1, and the bits j < 32 of out.", true)
+		byteTableAVX512()
 	}),
 	"bf16512": avx512.do(func() {
 		roundBF16AVX512()

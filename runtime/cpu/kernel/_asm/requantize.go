@@ -6,49 +6,29 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// requantizations generates scaleBytesAVX512 and requantizeAVX512.
+// requantizations generates the functions that turn sums into bytes.
 func requantizations() {
+	for _, f := range []scaleRows{
+		{name: "scaleFloatRowsAVX512", of: "x *float32", sum: "(x[i][j] + bias[i])·scale[i] in float32", floats: true},
+		{name: "scaleRowsAVX512", of: "x *int32", sum: "(x[i][j] + bias[i])·scale[i] in float64, rounded to float32"},
+	} {
+		f.generate()
+	}
+
 	const bytes = "(min(max(round(z), least), most) + zero) xor flip, rounding ties to even, for i < n, a positive multiple of " +
 		"16. z is no NaN. Before flip changes them, numbers lie in 0 to 255."
-
-	TEXT("scaleBytesAVX512", NOSPLIT, "func(n int, y *byte, x *int32, bias, scale float64, least, most float32, zero, flip int32)")
-	Pragma("noescape")
-	describe("scaleBytesAVX512 computes y[i] of z = (x[i] + bias)·scale in float64, rounded to float32: " + bytes)
-	n, y, x := given("n"), given("y"), given("x")
-	bias, scale := ZMM(), ZMM()
-	VBROADCASTSD(Load(Param("bias"), XMM()), bias)
-	VBROADCASTSD(Load(Param("scale"), XMM()), scale)
-	b := newByteRange()
-	Label("next")
-	halves := []VecVirtual{YMM(), YMM()}
-	for i, half := range halves {
-		v := ZMM()
-		VCVTDQ2PD(Mem{Base: x, Disp: 32 * i}, v)
-		VADDPD(bias, v, v)
-		VMULPD(scale, v, v)
-		VCVTPD2PS(v, half)
-	}
-	z := ZMM()
-	VINSERTF32X8(Imm(1), halves[1], halves[0].AsZ(), z)
-	b.store(z, y)
-	ADDQ(Imm(64), x)
-	ADDQ(Imm(16), y)
-	SUBQ(Imm(16), n)
-	JNZ(LabelRef("next"))
-	VZEROUPPER()
-	RET()
 
 	TEXT("requantizeAVX512", NOSPLIT,
 		"func(n int, y *byte, x, add *int32, more int32, factor *float32, unit, least, most float32, zero, flip int32)")
 	Pragma("noescape")
 	describe("requantizeAVX512 computes y[i] of z = (x[i] + add[i] + more)·factor[i]/unit, where the sum wraps around and each " +
 		"operation rounds to float32: " + bytes)
-	n, y, x = given("n"), given("y"), given("x")
+	n, y, x := given("n"), given("y"), given("x")
 	add, factor := given("add"), given("factor")
 	more, unit := ZMM(), ZMM()
 	VPBROADCASTD(Load(Param("more"), GP32()), more)
 	VBROADCASTSS(Load(Param("unit"), XMM()), unit)
-	b = newByteRange()
+	b := newByteRange()
 	Label("next")
 	v := ZMM()
 	VPADDD(Mem{Base: x}, more, v)
@@ -62,6 +42,146 @@ func requantizations() {
 	}
 	ADDQ(Imm(16), y)
 	SUBQ(Imm(16), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// scaleRows generates a function that turns rows of sums into bytes.
+type scaleRows struct {
+	name, of, sum string
+	floats        bool
+}
+
+func (s scaleRows) generate() {
+	TEXT(s.name, NOSPLIT, "func(rows, n int, y *byte, ldy int, "+s.of+", ldx int, bias, scale *float64, step int, "+
+		"least, most float32, zero, flip int32)")
+	Pragma("noescape")
+	describe(s.name + " computes y[i][j] of z = " + s.sum + ": (min(max(round(z), least), most) + zero) xor flip, rounding ties " +
+		"to even, for i < rows and j < n, both positive. z is no NaN. Before flip changes them, numbers lie in 0 to 255. Rows of x " +
+		"and y lie ldx and ldy elements apart, biases and scales step bytes.")
+	rows, n, y, ldy := given("rows"), given("n"), given("y"), given("ldy")
+	x, ldx := strided("x", "ldx")
+	bias, scale, step := given("bias"), given("scale"), given("step")
+	r := newByteRange()
+	Label("row")
+	to, from, left := GP64(), GP64(), GP64()
+	MOVQ(y, to)
+	MOVQ(x, from)
+	MOVQ(n, left)
+	add, factor := ZMM(), ZMM()
+	if s.floats {
+		repeatNarrow(bias, add)
+		repeatNarrow(scale, factor)
+	} else {
+		VBROADCASTSD(Mem{Base: bias}, add)
+		VBROADCASTSD(Mem{Base: scale}, factor)
+	}
+	block := func(mask Op) VecVirtual {
+		v := fetch(Mem{Base: from}, mask)
+		if s.floats {
+			VADDPS(add, v, v)
+			VMULPS(factor, v, v)
+			return v
+		}
+		upper, halves := YMM(), []VecVirtual{YMM(), YMM()}
+		VEXTRACTI32X8(Imm(1), v, upper)
+		for i, sums := range []Op{v.AsY(), upper} {
+			z := ZMM()
+			VCVTDQ2PD(sums, z)
+			VADDPD(add, z, z)
+			VMULPD(factor, z, z)
+			VCVTPD2PS(z, halves[i])
+		}
+		VINSERTF32X8(Imm(1), halves[1], halves[0].AsZ(), v)
+		return v
+	}
+	SUBQ(Imm(16), left)
+	JL(LabelRef("rest"))
+	Label("whole")
+	r.store(block(nil), to)
+	ADDQ(Imm(64), from)
+	ADDQ(Imm(16), to)
+	SUBQ(Imm(16), left)
+	JGE(LabelRef("whole"))
+	Label("rest")
+	ADDQ(Imm(16), left)
+	JZ(LabelRef("end"))
+	mask := lowest(left)
+	VMOVDQU8(r.bytes(block(mask)), mask, Mem{Base: to})
+	Label("end")
+	ADDQ(ldx, x)
+	ADDQ(ldy, y)
+	ADDQ(step, bias)
+	ADDQ(step, scale)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// repeatNarrow repeats a number of 64 bits that float32 holds.
+func repeatNarrow(at Register, v VecVirtual) {
+	x := XMM()
+	VXORPS(x, x, x)
+	VCVTSD2SS(Mem{Base: at}, x, x)
+	VBROADCASTSS(x, v)
+}
+
+// copyRows generates copyRowsAVX512 and copyEvenRowsAVX512.
+func copyRows(name, doc string, even bool) {
+	TEXT(name, NOSPLIT, "func(rows int, y *byte, ldy int, x *byte, at, ldx int, in, out uint64, fill byte)")
+	Pragma("noescape")
+	describe(name + doc + " Rows of x and y lie ldx and ldy bytes apart. Nothing else is read or written.")
+	rows, y, ldy, x, at, ldx := given("rows"), given("y"), given("ldy"), given("x"), given("at"), given("ldx")
+	ADDQ(at, x)
+	in, out, fill := K(), K(), ZMM()
+	KMOVQ(given("in"), in)
+	KMOVQ(given("out"), out)
+	VPBROADCASTB(Load(Param("fill"), GP32()), fill)
+	Label("next")
+	v := ZMM()
+	VMOVDQA64(fill, v)
+	VMOVDQU8(Mem{Base: x}, in, v)
+	if even {
+		half := YMM()
+		VPMOVWB(v, half)
+		VMOVDQU8(half, out, Mem{Base: y})
+	} else {
+		VMOVDQU8(v, out, Mem{Base: y})
+	}
+	ADDQ(ldx, x)
+	ADDQ(ldy, y)
+	DECQ(rows)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// byteTableAVX512 generates byteTableAVX512.
+func byteTableAVX512() {
+	TEXT("byteTableAVX512", NOSPLIT, "func(n int, y, x, table *byte)")
+	Pragma("noescape")
+	describe("byteTableAVX512 computes y[i] = table[x[i]] for i < n, a positive multiple of 64. It uses AVX512_VBMI.")
+	n, y, x, table := given("n"), given("y"), given("x"), given("table")
+	var t [4]VecVirtual
+	for i := range t {
+		t[i] = ZMM()
+		VMOVDQU64(Mem{Base: table, Disp: 64 * i}, t[i])
+	}
+	Label("next")
+	v, low, high, upper := ZMM(), ZMM(), ZMM(), K()
+	VMOVDQU64(Mem{Base: x}, v)
+	VPMOVB2M(v, upper) // from 128 on
+	VMOVDQA64(v, low)
+	VMOVDQA64(v, high)
+	VPERMI2B(t[1], t[0], low)
+	VPERMI2B(t[3], t[2], high)
+	VMOVDQU8(high, upper, low)
+	VMOVDQU64(low, Mem{Base: y})
+	ADDQ(Imm(64), x)
+	ADDQ(Imm(64), y)
+	SUBQ(Imm(64), n)
 	JNZ(LabelRef("next"))
 	VZEROUPPER()
 	RET()
@@ -121,7 +241,10 @@ func newByteRange() (b byteRange) {
 }
 
 // store writes 16 numbers as bytes.
-func (b byteRange) store(v VecVirtual, to Register) {
+func (b byteRange) store(v VecVirtual, to Register) { VMOVDQU(b.bytes(v), Mem{Base: to}) }
+
+// bytes turns 16 numbers into bytes.
+func (b byteRange) bytes(v VecVirtual) VecVirtual {
 	VMAXPS(b.least, v, v)
 	VMINPS(b.most, v, v)
 	VCVTPS2DQ(v, v)
@@ -129,5 +252,5 @@ func (b byteRange) store(v VecVirtual, to Register) {
 	w := XMM()
 	VPMOVDB(v, w)
 	VPXOR(b.flip, w, w)
-	VMOVDQU(w, Mem{Base: to})
+	return w
 }

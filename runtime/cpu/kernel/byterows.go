@@ -1,0 +1,48 @@
+package kernel
+
+// CopyByteRows sets n bytes of each of rows of y: byte j to x[at+j*step] where from ≤ j < to, and to fill elsewhere. Rows of y lie
+// ldy apart, and those of x ldx; at may be negative. to is at most n.
+func CopyByteRows(y []byte, ldy, n int, x []byte, at, ldx, step, rows, from, to int, fill byte) {
+	if rows == 0 || n == 0 {
+		return
+	}
+	if from < to && copyRowsWide(y, ldy, n, x, at, ldx, step, rows, from, to, fill) {
+		return
+	}
+	to = max(from, to)
+	for i := range rows {
+		row := y[i*ldy : i*ldy+n]
+		FillBytes(row[:from], fill)
+		FillBytes(row[to:], fill)
+		if from == to {
+			continue
+		}
+		src := x[at+i*ldx+from*step:]
+		if step == 1 {
+			copy(row[from:to], src)
+			continue
+		}
+		for j := range row[from:to] {
+			row[from+j] = src[j*step]
+		}
+	}
+}
+
+// FillBytes sets all of b to v.
+func FillBytes(b []byte, v byte) {
+	if len(b) == 0 || len(b) <= 4*64 && fillBytesWide(b, v) {
+		return
+	}
+	b[0] = v
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
+}
+
+// TableBytes computes y[i] = table[x[i]].
+func TableBytes(y, x []byte, table *[256]byte) {
+	y = y[:len(x)]
+	for i := byteTableWide(y, x, table); i < len(x); i++ {
+		y[i] = table[x[i]]
+	}
+}
