@@ -104,3 +104,18 @@ func copyEvenRowsAVX512(rows int, y *byte, ldy int, x *byte, at int, ldx int, in
 //
 //go:noescape
 func byteTableAVX512(n int, y *byte, x *byte, table *byte)
+
+// depthBytesAVX512 computes y[c][i][j] for c < channels, i < p.rows and j < p.n, all positive, from the sums s = add[c]
+// + Σ over t < p.taps and h < 4 of w[c][t][h]·x[c][i][p.off[t] + p.step·j/16 + p.index[4·(j%16)+h]], where p is a
+// depthShape, w are signed, and x, xor p.flipIn, unsigned bytes: the number in 0 to 255 next to round(s·scale[c]) +
+// p.zero, xor p.flipOut. s becomes float32, and so does its product, which rounds to an integer, ties to even, of 32
+// bits. 64 bytes are read for 16 positions.
+//
+//go:noescape
+func depthBytesAVX512(p *int, y *byte, x *byte, w *int32, add *int32, scale *float32, channels int)
+
+// copyPlanesAVX512 sets n bytes of each of rows of each of planes of y to those of x, all positive. Rows and planes lie
+// ldy and planeY, and ldx and planeX bytes apart.
+//
+//go:noescape
+func copyPlanesAVX512(planes int, rows int, n int, y *byte, planeY int, ldy int, x *byte, planeX int, ldx int)

@@ -12579,3 +12579,152 @@ next:
 	JNZ       next
 	VZEROUPPER
 	RET
+
+// func depthBytesAVX512(p *int, y *byte, x *byte, w *int32, add *int32, scale *float32, channels int)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2
+TEXT ·depthBytesAVX512(SB), NOSPLIT, $0-56
+	MOVQ         p+0(FP), AX
+	MOVQ         w+24(FP), CX
+	VPBROADCASTB 80(AX), Z0
+	VPBROADCASTB 88(AX), X1
+	VPBROADCASTD 72(AX), Z3
+	VMOVDQU64    96(AX), Z2
+	VXORPS       Z4, Z4, Z4
+
+channel:
+	MOVQ         add+32(FP), DX
+	VPBROADCASTD (DX), Z5
+	MOVQ         scale+40(FP), DX
+	VBROADCASTSS (DX), Z6
+	MOVQ         y+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         (AX), DX
+
+row:
+	MOVQ 8(AX), DI
+	MOVQ BX, R8
+	MOVQ SI, R9
+
+block:
+	VMOVDQA64     Z5, Z7
+	MOVQ          64(AX), R10
+	MOVQ          16(AX), R11
+	CMPQ          R11, $0x03
+	JNE           many
+	MOVLQSX       (R10), R11
+	VPXORD        (R9)(R11*1), Z0, Z8
+	VPERMB        Z8, Z2, Z8
+	VPDPBUSD.BCST (CX), Z8, Z7
+	MOVLQSX       4(R10), R11
+	VPXORD        (R9)(R11*1), Z0, Z8
+	VPERMB        Z8, Z2, Z8
+	VPDPBUSD.BCST 4(CX), Z8, Z7
+	MOVLQSX       8(R10), R10
+	VPXORD        (R9)(R10*1), Z0, Z8
+	VPERMB        Z8, Z2, Z8
+	VPDPBUSD.BCST 8(CX), Z8, Z7
+	JMP           sum
+
+many:
+	MOVQ CX, R12
+
+tap:
+	MOVLQSX       (R10), R13
+	VPXORD        (R9)(R13*1), Z0, Z8
+	VPERMB        Z8, Z2, Z8
+	VPDPBUSD.BCST (R12), Z8, Z7
+	ADDQ          $0x04, R10
+	ADDQ          $0x04, R12
+	DECQ          R11
+	JNZ           tap
+
+sum:
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z6, Z7, Z7
+	VCVTPS2DQ Z7, Z7
+	VPADDD    Z3, Z7, Z7
+	VPMAXSD   Z4, Z7, Z7
+	VPMOVUSDB Z7, X7
+	VPXORD    X1, X7, X7
+	CMPQ      DI, $0x10
+	JL        last
+	VMOVDQU8  X7, (R8)
+	ADDQ      $0x10, R8
+	ADDQ      24(AX), R9
+	SUBQ      $0x10, DI
+	JNZ       block
+	JMP       next
+
+last:
+	MOVL     $0xffffffff, R9
+	BZHIL    DI, R9, R9
+	KMOVW    R9, K1
+	VMOVDQU8 X7, K1, (R8)
+
+next:
+	ADDQ 32(AX), BX
+	ADDQ 40(AX), SI
+	DECQ DX
+	JNZ  row
+	MOVQ 48(AX), DX
+	ADDQ DX, y+8(FP)
+	MOVQ 56(AX), DX
+	ADDQ DX, x+16(FP)
+	ADDQ $0x04, add+32(FP)
+	ADDQ $0x04, scale+40(FP)
+	MOVQ 16(AX), DX
+	LEAQ (CX)(DX*4), CX
+	DECQ channels+48(FP)
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func copyPlanesAVX512(planes int, rows int, n int, y *byte, planeY int, ldy int, x *byte, planeX int, ldx int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·copyPlanesAVX512(SB), NOSPLIT, $0-72
+	MOVQ planes+0(FP), AX
+	MOVQ y+24(FP), CX
+	MOVQ x+48(FP), DX
+	MOVQ ldy+40(FP), BX
+	MOVQ ldx+64(FP), SI
+
+plane:
+	MOVQ rows+8(FP), DI
+	MOVQ CX, R8
+	MOVQ DX, R9
+
+row:
+	MOVQ n+16(FP), R10
+	MOVQ R8, R11
+	MOVQ R9, R12
+	SUBQ $0x40, R10
+	JL   rest
+
+whole:
+	VMOVDQU64 (R12), Z0
+	VMOVDQU64 Z0, (R11)
+	ADDQ      $0x40, R12
+	ADDQ      $0x40, R11
+	SUBQ      $0x40, R10
+	JGE       whole
+
+rest:
+	ADDQ       $0x40, R10
+	JZ         next
+	MOVQ       $-1, R13
+	BZHIQ      R10, R13, R13
+	KMOVQ      R13, K1
+	VMOVDQU8.Z (R12), K1, Z0
+	VMOVDQU8   Z0, K1, (R11)
+
+next:
+	ADDQ SI, R9
+	ADDQ BX, R8
+	DECQ DI
+	JNZ  row
+	ADDQ planeY+32(FP), CX
+	ADDQ planeX+56(FP), DX
+	DECQ AX
+	JNZ  plane
+	VZEROUPPER
+	RET

@@ -238,10 +238,10 @@ func testIntsOfFloats(t *testing.T) {
 	}
 }
 
-func TestRequantize(t *testing.T) { eachVariant(t, testRequantize) }
+func TestColumnScale(t *testing.T) { eachVariant(t, testColumnScale) }
 
-// testRequantize compares with the steps that Requantize stands for.
-func testRequantize(t *testing.T) {
+// testColumnScale compares with the steps that ColumnScale stands for.
+func testColumnScale(t *testing.T) {
 	r := newRand()
 	inf := float32(math.Inf(1))
 	for n := range 70 {
@@ -267,7 +267,11 @@ func testRequantize(t *testing.T) {
 				z[i] = float32(v+add[i]-9) * factor[i]
 			}
 			QuantizeBytes(Bytes{want[:n], signed}, z, unit, zero)
-			Requantize(Bytes{got[:n], signed}, slices.Clone(x), add, -9, factor, unit, zero)
+			columns := NewColumnScale(append([]float32{inf, 1}, factor...), unit, zero)
+			if !slices.Contains(factor, inf) {
+				columns = NewColumnScale(append([]float32{2, 1}, factor...), unit, zero)
+			}
+			columns.Bytes(Bytes{got[:n], signed}, slices.Clone(x), add, -9, 2)
 			if !slices.Equal(got, want) {
 				t.Fatalf("%d numbers by %v over %v: %v, expected %v", n, factor, unit, got, want)
 			}

@@ -88,19 +88,32 @@ func (s *RowScale) row(y Bytes, x []int32, i int) {
 	}
 }
 
-// Requantize computes y of (x + add + more)·factor/unit. The sum wraps around, and each operation rounds to float32. It may
-// overwrite x.
-func Requantize(y Bytes, x, add []int32, more int32, factor []float32, unit float32, zero int) {
-	r, dst := y.rangeOf(zero), y.Data[:len(x)]
-	add, factor = add[:len(x)], factor[:len(x)]
+// ColumnScale turns sums of columns into bytes: (x + add)·Factor/Unit. The sum wraps around, and each operation rounds to
+// float32.
+type ColumnScale struct {
+	factor []float32
+	unit   float32
+	zero   int
+	finite bool // no NaN arises
+}
+
+// NewColumnScale returns the ColumnScale for factors, one per column. It keeps the slice.
+func NewColumnScale(factor []float32, unit float32, zero int) ColumnScale {
+	return ColumnScale{factor, unit, zero, finite(unit) && unit != 0 && Finite(factor)}
+}
+
+// Bytes computes y of x + add + more, of columns from one on. It may overwrite x.
+func (s *ColumnScale) Bytes(y Bytes, x, add []int32, more int32, from int) {
+	r, dst := y.rangeOf(s.zero), y.Data[:len(x)]
+	add, factor := add[:len(x)], s.factor[from:from+len(x)]
 	done := 0
-	if finite(unit) && unit != 0 && Finite(factor) {
-		done = requantizeWide(dst, x, add, more, factor, unit, r.least, r.most, r.zero, r.flip)
+	if s.finite {
+		done = requantizeWide(dst, x, add, more, factor, s.unit, r.least, r.most, r.zero, r.flip)
 	}
 	x, add, factor, dst = x[done:], add[done:], factor[done:], dst[done:]
 	if !wide() {
 		for i, v := range x {
-			dst[i] = r.of(float32(float32(v+add[i]+more)*factor[i]) / unit)
+			dst[i] = r.of(float32(float32(v+add[i]+more)*factor[i]) / s.unit)
 		}
 		return
 	}
@@ -108,7 +121,7 @@ func Requantize(y Bytes, x, add []int32, more int32, factor []float32, unit floa
 	z := numbersOf(x)
 	FloatsOfInts(z, x)
 	Mul(z, z, factor)
-	QuantizeBytes(Bytes{Data: dst, Signed: y.Signed}, z, unit, zero)
+	QuantizeBytes(Bytes{Data: dst, Signed: y.Signed}, z, s.unit, s.zero)
 }
 
 // BytePair is a sum or a product of bytes a and b, which become numbers by scales and zero points, and again bytes.

@@ -34,8 +34,8 @@ type integerProduct struct {
 	bZeros         int                // then, the zero point of wQuads
 	offsets        kernel.Offsets     // of the rows of b, a number of them that is even, or with quads a multiple of four
 	requantize     *requantization
-	add            []int32   // then, per column: its bias
-	factor         []float32 // and its scale
+	add            []int32            // then, per column: its bias
+	scale          kernel.ColumnScale // and how they become bytes
 	aIn, bIn       *lowering.Value
 	aZero, bZero   *lowering.Value // nil: 0
 	a, b           kernel.Bytes
@@ -43,6 +43,8 @@ type integerProduct struct {
 	sums           []int32      // of the result, or nil
 	y              kernel.Bytes // of the result, where it is quantized
 	blockA, blockB int          // words of scratch
+	signed         []int8       // with quads: a as signed numbers, rows of quads
+	ofRows         []int32      // then, the sums of its rows
 }
 
 // requantization turns sums into bytes: with a bias, as float32 numbers times scales, one or one per column, divided by
@@ -145,10 +147,13 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantizatio
 	}
 }
 
-// What a work item of an integer product holds at most: bytes of a block of a, and numbers of the result.
+// What a work item of an integer product holds at most: bytes of a block of a, numbers of the result, and, of quads, bytes of
+// a and of b.
 const (
 	integerBlock = 1 << 16
 	integerTile  = 1 << 15
+	quadRowBytes = 1 << 19
+	quadBytes    = 1 << 18
 )
 
 func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int) *record.TensorKernel {
@@ -189,43 +194,61 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 		}
 		p.offsets = kernel.NewOffsets(off)
 	}
-	pairs, flops := kernel.PairsOf(p.k), 2*convItemFlops // words of a row, work of an item
-	if p.quads {
-		pairs, flops = kernel.QuadsOf(p.k), 8*flops
-	}
-	p.rows = min(p.m, max(12, integerBlock/(4*pairs)))
 	panels := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
-	per := max(1, min(panels, flops/(2*p.rows*p.k*kernel.PanelWidth), integerTile/(p.rows*kernel.PanelWidth)))
-	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
-	p.down = (p.m + p.rows - 1) / p.rows
-	p.blockA, p.blockB = p.rows*pairs, kernel.PanelWidth*pairs
+	per, temp := 0, 0
 	if p.quads {
-		p.blockA, p.blockB = p.blockA+p.rows+p.columns, quadPanels*p.blockB
+		quads := kernel.QuadsOf(p.k)
+		p.rows = max(12, quadRowBytes/(4*quads))
+		p.down = (p.m + p.rows - 1) / p.rows
+		p.rows = (p.m + p.down - 1) / p.down
+		per = min(16*convItemFlops/(2*p.rows*p.k*kernel.PanelWidth), quadBytes/(4*quads*kernel.PanelWidth))
+		per = max(quadPanels, min(per, integerTile/(p.rows*kernel.PanelWidth))/quadPanels*quadPanels)
+		per = min(per, panels)
+		p.blockA, p.blockB = per*kernel.PanelWidth, quadPanels*kernel.PanelWidth*quads
+		all := product(a) / p.k // rows
+		temp = all*quads + all
+	} else {
+		pairs := kernel.PairsOf(p.k)
+		p.rows = min(p.m, max(12, integerBlock/(4*pairs)))
+		p.down = (p.m + p.rows - 1) / p.rows
+		per = min(2*convItemFlops/(2*p.rows*p.k*kernel.PanelWidth), integerTile/(p.rows*kernel.PanelWidth))
+		per = max(1, min(per, panels))
+		p.blockA, p.blockB = p.rows*pairs, kernel.PanelWidth*pairs
 	}
+	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
 	if r := p.requantize; r != nil {
 		if p.add = r.bias; r.bias == nil {
 			p.add = lowering.Make[int32](d, p.n)
 		}
-		if p.factor = r.scale; len(r.scale) == 1 {
-			p.factor = lowering.Make[float32](d, p.n)
+		factor := r.scale
+		if len(r.scale) == 1 {
+			factor = lowering.Make[float32](d, p.n)
 			for i := range ops.Each(d.Steps(), p.n) {
-				p.factor[i] = r.scale[0]
+				factor[i] = r.scale[0]
 			}
 		}
+		p.scale = kernel.NewColumnScale(factor, r.unit, r.zero)
 	}
 	aIn, bIn, aZero, bZero := byteSlotOf(d, p.aIn), byteSlotOf(d, p.bIn), byteSlotOf(d, p.aZero), byteSlot{}
 	if !constant {
 		bZero = byteSlotOf(d, p.bZero)
 	}
 	result := newSumSlot(d, s, p.requantize != nil)
-	return &record.TensorKernel{Scratch: p.blockA + p.blockB + p.rows*p.columns,
-		Run: func(e record.Execution, _ record.Call) error {
+	return &record.TensorKernel{Temp: temp, Scratch: p.blockA + p.blockB + p.rows*p.columns,
+		Run: func(e record.Execution, c record.Call) error {
 			f := e.Frame()
 			p.a, p.b, p.zeroA, p.zeroB = aIn.in(f).Bytes, bIn.in(f).Bytes, aZero.first(f), bZero.first(f)
 			if p.wQuads != nil {
 				p.zeroB = p.bZeros
 			}
 			p.sums, p.y = result.in(f)
+			if p.quads {
+				n := temp / (kernel.QuadsOf(p.k) + 1)
+				p.signed, p.ofRows = int8s(c.Temp[n:temp]), int32s(c.Temp[:n])
+				if err := e.Parallel((*signedRows)(p), (n+signedItem-1)/signedItem); err != nil {
+					return err
+				}
+			}
 			return e.Parallel(p, len(p.at[0])*p.down*p.across)
 		}}
 }
@@ -270,9 +293,8 @@ func (p *integerProduct) Do(w *record.Workspace, t int) {
 // quantize makes bytes of sums of a row from column left on, and of what is added to them, per column and to all. The sums
 // are overwritten.
 func (p *integerProduct) quantize(sums []int32, product, row, left int, add []int32, more int32) {
-	at, r := (product*p.m+row)*p.n+left, p.requantize
-	kernel.Requantize(kernel.Bytes{Data: p.y.Data[at : at+len(sums)], Signed: p.y.Signed}, sums, add, more, p.factor[left:],
-		r.unit, r.zero)
+	at := (product*p.m+row)*p.n + left
+	p.scale.Bytes(kernel.Bytes{Data: p.y.Data[at : at+len(sums)], Signed: p.y.Signed}, sums, add, more, left)
 }
 
 // gather packs n columns of b.

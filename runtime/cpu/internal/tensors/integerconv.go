@@ -125,7 +125,7 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 			return nil
 		}
 	}
-	depth := c.asDepth(s, key, zeros)
+	depth, quadDepth := c.asDepth(s, key, zeros), c.asQuadDepth(s, key, zeros)
 	if depth == nil {
 		c.quads = c.quadWeights(s, key, zeros)
 	}
@@ -141,6 +141,11 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 		var ok bool
 		if c.PlanarWindow, ok = windowed.Planar(s.Node, in, out, c.kh, c.kw); !ok || c.C != c.cg*c.group {
 			return nil
+		}
+		if quadDepth != nil {
+			if k := c.quadDepthwise(d, s, s.In[x], quadDepth); k != nil {
+				return k
+			}
 		}
 		if depth != nil {
 			return c.depthwise(d, s, s.In[x], depth)
@@ -258,7 +263,7 @@ func (p *lastPanel) tailOf(tail *[mostTail]byte, src kernel.Bytes) kernel.Bytes 
 // newLastPanel separates offsets, a multiple of even, of an input of a size. ok is false if too many numbers lie behind it.
 func newLastPanel(off []int32, even, at, size int) (p lastPanel, ok bool) {
 	n := len(off)
-	for n > 0 && int(slices.Max(off[n-even:]))+at+kernel.PanelWidth > size {
+	for n > 0 && int(slices.Max(off[n-even:n]))+at+kernel.PanelWidth > size {
 		n -= even
 	}
 	p = lastPanel{at: at, head: kernel.NewOffsets(off[:n:n]), rows: n}

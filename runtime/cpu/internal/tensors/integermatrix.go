@@ -12,6 +12,24 @@ type quadMatrixKey struct{ t *tensor.Tensor }
 // quadPanels is the number of panels that are multiplied at once.
 const quadPanels = 2
 
+// signedRows makes signed numbers of rows of a, of quads, and their sums.
+type signedRows integerProduct
+
+// signedItem is the number of rows of a work item.
+const signedItem = 32
+
+func (p *signedRows) Do(_ *record.Workspace, k int) {
+	size := 4 * kernel.QuadsOf(p.k)
+	from, to := k*signedItem, min((k+1)*signedItem, len(p.ofRows))
+	for i := from; i < to; i++ {
+		row := kernel.Bytes{Data: p.a.Data[i*p.k : (i+1)*p.k], Signed: p.a.Signed}
+		kernel.SignedBytes(p.signed[i*size:(i+1)*size], row)
+	}
+	if p.b.Signed || p.zeroB != 0 {
+		kernel.SumBytes(p.ofRows[from:to], p.signed[from*size:], size, size/4)
+	}
+}
+
 // quadProduct computes a work item with products of four bytes at once: of signed numbers of a, less than its own by d,
 // and unsigned ones of b, greater than its own by c, which have the zero points in them. Since
 //
@@ -20,17 +38,13 @@ const quadPanels = 2
 // sums of rows and columns make up for them. All sums wrap around; the last one fits 32 bits.
 func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, rows, columns int) {
 	quads := kernel.QuadsOf(p.k)
-	size := 4 * quads
-	words := p.rows * quads
-	block, ofRows := int8s(w.Scratch[:words]), int32s(w.Scratch[words:words+rows])
-	ofColumns := int32s(w.Scratch[words+p.rows : p.blockA])
+	size, first := 4*quads, p.at[0][product]/p.k+from
+	block, ofRows := p.signed[first*size:], p.ofRows[first:first+rows]
+	ofColumns := int32s(w.Scratch[:p.blockA])
 	panel, tile := uint8s(w.Scratch[p.blockA:p.blockA+p.blockB]), int32s(w.Scratch[p.blockA+p.blockB:])
-	a, b := p.a.Data[p.at[0][product]+from*p.k:], kernel.Bytes{}
+	b := kernel.Bytes{}
 	if p.wQuads == nil {
 		b = kernel.Bytes{Data: p.b.Data[p.at[1][product]:], Signed: p.b.Signed}
-	}
-	for i := range rows {
-		kernel.SignedBytes(block[i*size:(i+1)*size], kernel.Bytes{Data: a[i*p.k : (i+1)*p.k], Signed: p.a.Signed})
 	}
 	c, d := int32(p.b.Unsigned()+p.zeroB), int32(p.a.SignedLess()-p.zeroA)
 	for j := 0; j < columns; j += quadPanels * kernel.PanelWidth {
@@ -54,9 +68,6 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 	}
 	if p.requantize != nil {
 		kernel.AddInts(ofColumns[:columns], p.add[left:left+columns], 0)
-	}
-	if c != 0 {
-		kernel.SumBytes(ofRows, block, size, quads)
 	}
 	for i := range rows {
 		more := int32(0)

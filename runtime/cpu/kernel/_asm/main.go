@@ -108,6 +108,8 @@ var groups = map[string]func(){
 		copyRows("copyEvenRowsAVX512", " sets y[i][j] to x[i][at+2j] where bit 2j of in is set, and to fill where it is not, for "+
 			"i < rows, rows ≥ 1, and the bits j < 32 of out.", true)
 		byteTableAVX512()
+		depthBytesAVX512()
+		copyPlanesAVX512()
 	}),
 	"bf16512": avx512.do(func() {
 		roundBF16AVX512()
