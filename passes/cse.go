@@ -130,9 +130,12 @@ func mergeConstants(g *ir.Graph) int {
 		}
 		s := sketch{elem: v.Const.DType(), rank: v.Const.Rank()}
 		copy(s.dim[:], v.Const.Shape())
-		b := v.Const.Bytes()
+		size := tensor.ByteSize(v.Const.DType(), v.Const.Len())
 		for i := range s.sample {
-			copy(s.sample[i][:], b[len(b)/len(s.sample)*i:])
+			at := size / len(s.sample) * i / 16 * 16
+			if err := v.Const.PeekPart(s.sample[i][:min(16, size-at)], at); err != nil {
+				panic(&tensor.SourceError{Err: err})
+			}
 		}
 		first, more := firsts[s]
 		switch {

@@ -36,7 +36,7 @@ var scaled = []struct {
 	{"ConvTranspose", 1, func(n *ir.Node, shape []int) int { return shape[1] * int(ops.Int(n, "group")) },
 		func(n *ir.Node, shape []int, s []float64) factors {
 			each := shape[0] / int(ops.Int(n, "group")) // input channels per group
-			return factors{tapsOf(shape), func(i int) []float64 { return s[i/shape[1]/each*shape[1]+i%shape[1]:][:1] }}
+			return factors{tapsOf(shape), func(i int) []float64 { return s[i/shape[1]/each*shape[1]+i%shape[1]:][:1] }, nil}
 		}},
 	{"essm.Linear", -1, rowsOf, eachRow},
 	{"Gemm", -1, func(n *ir.Node, shape []int) int {
@@ -48,7 +48,7 @@ var scaled = []struct {
 		if ops.Int(n, "transB") != 0 {
 			return eachRow(n, shape, s)
 		}
-		return factors{shape[1], func(int) []float64 { return s }}
+		return factors{shape[1], func(int) []float64 { return s }, nil}
 	}},
 }
 
@@ -57,11 +57,12 @@ var scaled = []struct {
 type factors struct {
 	columns int
 	of      func(i int) []float64
+	rows    []float64 // the factors of rows, if each has one
 }
 
 // eachRow returns one factor for each output channel, whose weights are a row.
 func eachRow(_ *ir.Node, shape []int, s []float64) factors {
-	return factors{shape[1] * tapsOf(shape), func(i int) []float64 { return s[i : i+1] }}
+	return factors{shape[1] * tapsOf(shape), func(i int) []float64 { return s[i : i+1] }, s}
 }
 
 func rowsOf(_ *ir.Node, shape []int) int { return shape[0] }
@@ -223,7 +224,7 @@ func foldBefore(m *Match) string {
 		for _, x := range s {
 			all = append(all, slices.Repeat([]float64{x}, taps)...)
 		}
-		return factors{ins * taps, func(i int) []float64 { return all[i/each*ins*taps:][:ins*taps] }}
+		return factors{ins * taps, func(i int) []float64 { return all[i/each*ins*taps:][:ins*taps] }, nil}
 	}
 	if slices.ContainsFunc(t, func(x float64) bool { return x != 0 }) {
 		ws, err := ops.Windows(n, w.Rank()-2)
@@ -271,11 +272,18 @@ func scaleWeights(m *Match, by factors, one bool, bias []float64) (why string) {
 		f.bias = tensor.New(tensor.Float32, len(bias))
 		ok = scaleRow(tensor.Data[float32](f.bias), bias, 1)
 	}
-	if !one || double != wide {
+	lazy := w.Lazy() && w.DType() == tensor.Float32
+	if lazy {
+		by := &scaledWeights{w, by, double}
+		ok = ok && by.finite()
+		if !one || double {
+			f.w = by.tensor()
+		}
+	} else if !one || double != wide {
 		f.w = tensor.New(f.bias.DType(), w.Shape()...)
 	}
 	switch {
-	case !ok:
+	case !ok || lazy:
 	case f.w == w && wide:
 		ok = finite(tensor.Data[float64](w))
 	case f.w == w:

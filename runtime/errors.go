@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 // Kinds of errors, for errors.Is. The types below hold details, for errors.As.
@@ -159,10 +160,13 @@ func Ended(err *error) {
 
 // Recovered makes an error of a value that recover returned, in the function that recovered. n is the node that was
 // evaluated, or nil. Backends call it in their goroutines, where no caller can recover. Of an *ir.Ended it is the error
-// of the context.
+// of the context, of a *tensor.SourceError that of the source.
 func Recovered(n *ir.Node, value any) error {
 	if end, ok := value.(*ir.Ended); ok {
 		return end.Err
+	}
+	if bad, ok := value.(*tensor.SourceError); ok {
+		return bad.Err
 	}
 	err := &PanicError{Value: value, Stack: debug.Stack()}
 	if n == nil {

@@ -69,10 +69,10 @@ type Options struct {
 	Outputs []string
 	// Limits bound what the plan that Load and the like read may take; New reads none.
 	Limits plan.Limits
-	// Copy makes Load read the plan into memory in place of mapping it. A process that maps a file is ended by the
-	// system, without an error, if someone else truncates the file; a copy is its own. It costs the time to copy the
-	// weights, and memory that processes with the same plan would share. The checksums are verified either way, once,
-	// in Load. LoadFS and LoadReader always copy.
+	// Copy makes Load read the plan into memory in place of mapping it, and open.Load all of an ONNX file. A process
+	// that maps a file is ended by the system, without an error, if someone else truncates the file; a copy is its own.
+	// It costs the time to copy the weights, and memory that processes with the same plan would share. The checksums
+	// are verified either way, once, in Load. LoadFS and LoadReader always copy.
 	Copy bool
 	// Context, if not nil, ends New, Load and the like with its error when it is done, once a plan has been read. Runs have
 	// contexts of their own, and so has NewStreamContext.

@@ -63,8 +63,13 @@ type Options struct {
 	// Budget bounds the resources for a file.
 	Budget Budget
 	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
-	Dir    *os.Root
-	folder *files.Root // the same, or that of the file
+	Dir *os.Root
+	// Lazy lets ReadFile leave large tensors of numbers in the file until their elements are needed
+	// (tensor.Tensor.Lazy). The file stays open until none of these tensors is reachable. It must not change until then: a
+	// tensor that is read after that fails. It has no effect where systems hinder others from replacing open files.
+	Lazy   bool
+	folder *files.Root // Dir, or that of the file
+	file   *openFile   // the model's, for lazy tensors, or nil
 }
 
 // Budget bounds the resources for reading a model. Fields that are 0 stand for the defaults.
@@ -158,7 +163,12 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close()
+	keep := false
+	defer func() {
+		if !keep {
+			f.Close()
+		}
+	}()
 	size, err := f.Regular(path)
 	if err != nil {
 		return nil, nil, err
@@ -172,8 +182,16 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 		}
 		defer o.folder.Close()
 	}
+	if o.Lazy && lazyFiles {
+		st, err := f.Stat()
+		if err != nil {
+			return nil, nil, err
+		}
+		o.file = &openFile{name: path, File: f, begin: st}
+	}
 	g, info, err := Read(f, size, path, o)
 	if err == nil {
+		keep = o.file != nil && o.file.used
 		if _, ok := g.Meta[ir.MetaSource]; !ok {
 			g.Meta[ir.MetaSource] = filepath.Base(path)
 		}
@@ -200,7 +218,7 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 	}
 	r := &reader{
 		file: name, resolver: o.Resolver, dir: o.folder, budget: o.Budget.withDefaults(s.size),
-		source: s, files: map[string]*externalFile{}, known: map[*tensorProto]*decoded{},
+		source: s, lazy: o.file, files: map[string]*externalFile{}, known: map[*tensorProto]*decoded{},
 		next: map[string]int{},
 	}
 	r.fixedMemory = o.Budget.Memory > 0

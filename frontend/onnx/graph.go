@@ -19,6 +19,7 @@ type reader struct {
 	dir      *files.Root
 	budget   Budget
 	source   *source
+	lazy     *openFile // the same file, for lazy tensors; or nil
 
 	files         map[string]*externalFile
 	externalBytes int64

@@ -14,3 +14,6 @@ func links(info fs.FileInfo) uint64 {
 	}
 	return 1
 }
+
+// lazyFiles reports whether others may replace or remove a file that is open.
+const lazyFiles = true

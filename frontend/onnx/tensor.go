@@ -206,6 +206,9 @@ func (r *reader) decode(t *tensorProto) (*tensor.Tensor, error) {
 			return nil, fmt.Errorf("%v%s needs %d bytes of raw_data, found %d", d, tensor.ShapeString(shape), want,
 				t.raw.len())
 		}
+		if x := r.lazy.tensor(d, shape, t.raw.len(), t.raw.pos); x != nil {
+			return x, nil
+		}
 		b, err := t.raw.aligned()
 		if err != nil {
 			return nil, err

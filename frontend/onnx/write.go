@@ -134,7 +134,8 @@ type writer struct {
 	names    map[string]int // names of nodes in use
 }
 
-func encode(g *ir.Graph, o WriteOptions) (*message, []placed, error) {
+func encode(g *ir.Graph, o WriteOptions) (_ *message, _ []placed, err error) {
+	defer tensor.Caught(&err)
 	if o.ExternalFrom == 0 {
 		o.ExternalFrom = 64 << 10
 	}

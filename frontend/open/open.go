@@ -100,8 +100,13 @@ func (l Limits) plan() plan.Limits {
 const maxReader = 4 << 30
 
 // Load opens the model at path and prepares it to run on the CPU, or on the backend in Options.Run.
+//
+// Where systems let others replace open files, the large weights of an ONNX file stay in it, unless Options.Run.Copy is
+// set. They are read when the backend packs them, and again where they are needed after that: by Model.Hash, or by a form
+// that other shapes take. The file stays open until the model is not reachable. Replace it by renaming a new file over it:
+// a model whose file was written to says so, as an error, where it needs weights again.
 func Load(path string, o Options) (*runtime.Model, error) {
-	m, err := File(path, o)
+	m, err := file(path, o, !o.Run.Copy)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +130,10 @@ func Must[T any](v T, err error) T {
 // File opens the model at path, a directory or a file. Weights of ONNX files and texts may be in other files of the
 // same folder. The graph of a plan is read when it is first needed. If there is an error, the model is nil, with one
 // exception: for an ONNX file with unsupported operators, its Name, Kind and Info are set.
-func File(path string, o Options) (*Model, error) {
+func File(path string, o Options) (*Model, error) { return file(path, o, false) }
+
+// file is File. lazy leaves the weights of an ONNX file there until they are needed.
+func file(path string, o Options, lazy bool) (*Model, error) {
 	if path == "" {
 		return nil, fmt.Errorf("no model is named: %s", expected)
 	}
@@ -150,7 +158,7 @@ func File(path string, o Options) (*Model, error) {
 				func(res ir.Resolver) (*ir.Graph, error) { return plan.ReadFile(path, res, o.Limits.plan()) },
 				func(r runtime.Options) (*runtime.Model, error) { return runtime.Load(path, r) })
 		case ONNX:
-			m.source, m.Info, err = onnx.ReadFile(path, onnx.Options{Budget: o.Limits.onnx()})
+			m.source, m.Info, err = onnx.ReadFile(path, onnx.Options{Budget: o.Limits.onnx(), Lazy: lazy})
 		case Text:
 			m.source, err = irtext.ReadFile(path, resolver, irtext.Options{Budget: o.Limits.text()})
 		}

@@ -62,7 +62,6 @@ var uncharged = map[string]string{
 	"runtime/lowering/layout.go zeros":                              weights,
 	"runtime/lowering/print.go":                                     "text for people",
 	"runtime/lowering/program.go Constant64":                        weights,
-	"runtime/lowering/program.go float32s":                          weights,
 	"runtime/lowering/shapes.go sizes":                              "one number for each axis",
 	"runtime/lowering/shapes.go Ints":                               weights,
 	"runtime/lowering/shapes.go cleared":                            "one for each input of a node",

@@ -42,7 +42,8 @@ const dataAlign = 64
 
 // Print writes g as text that Parse reads. It fails if g holds something that has no text: a value without a name or
 // type, or a dimension whose symbol ParseDim would read differently.
-func Print(w io.Writer, g *ir.Graph, o Options) error {
+func Print(w io.Writer, g *ir.Graph, o Options) (err error) {
+	defer tensor.Caught(&err)
 	if o.Inline == 0 {
 		o.Inline = 64
 	}
@@ -54,7 +55,7 @@ func Print(w io.Writer, g *ir.Graph, o Options) error {
 	if p.err != nil {
 		return fmt.Errorf("print graph %s: %w", g.Name, p.err)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err = w.Write(b.Bytes())
 	return err
 }
 

@@ -192,11 +192,11 @@ func (t *Tensor) ReadFloat64s(dst []float64, from int) error {
 		}
 	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ:
 		f := formats[t.dtype]
-		for i, v := range t.data[from:to] {
+		for i, v := range t.Bytes()[from:to] {
 			dst[i] = f.decode(uint(v))
 		}
 	case Float8E8M0:
-		for i, v := range t.data[from:to] {
+		for i, v := range t.Bytes()[from:to] {
 			dst[i] = math.Ldexp(1, int(v)-127)
 			if v == 255 {
 				dst[i] = math.NaN()

@@ -24,6 +24,7 @@ type Tensor struct {
 	dtype DType
 	shape []int
 	data  []byte
+	lazy  *lazy // in place of data
 	strs  []string
 }
 
@@ -236,11 +237,7 @@ func Data[T Elem](t *Tensor) []T {
 	if want := DTypeOf[T](); t.dtype != want {
 		panic(fmt.Sprintf("tensor.Data: tensor is %v, asked for %v", t.dtype, want))
 	}
-	if len(t.data) == 0 {
-		return nil
-	}
-	var z T
-	return unsafe.Slice((*T)(unsafe.Pointer(&t.data[0])), len(t.data)/int(unsafe.Sizeof(z)))
+	return View[T](t.Bytes())
 }
 
 // DType returns the tensor's element type.
@@ -270,7 +267,12 @@ func (t *Tensor) Len() int {
 }
 
 // Bytes returns the storage, or nil for strings.
-func (t *Tensor) Bytes() []byte { return t.data }
+func (t *Tensor) Bytes() []byte {
+	if t.lazy != nil {
+		return t.lazy.bytes()
+	}
+	return t.data
+}
 
 // Strings returns the elements of a string tensor, or nil for others.
 func (t *Tensor) Strings() []string { return t.strs }
@@ -284,7 +286,7 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	if n != t.Len() {
 		return nil, fmt.Errorf("cannot reshape %v (%d elements) to %v (%d elements)", t.shape, t.Len(), shape, n)
 	}
-	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, strs: t.strs}, nil
+	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, lazy: t.lazy, strs: t.strs}, nil
 }
 
 // NewView makes a tensor without elements, for Rebase to set. Runtimes use it to go through a tensor part by part without
@@ -299,7 +301,7 @@ func NewView(d DType, shape ...int) *Tensor {
 // Rebase makes t a view of base's elements from index at on, under t's own shape. All holders of t see the change. With a
 // nil base t has no elements, as after NewView. It panics if base has another element type or too few elements.
 func (t *Tensor) Rebase(base *Tensor, at int) {
-	t.data = nil
+	t.data, t.lazy = nil, nil
 	if base == nil {
 		return
 	}
@@ -308,28 +310,29 @@ func (t *Tensor) Rebase(base *Tensor, at int) {
 		panic(fmt.Sprintf("tensor.Rebase: %v from element %d of %v", t, at, base))
 	}
 	if n > 0 {
-		t.data = base.data[at*size : (at+n)*size : (at+n)*size]
+		t.data = base.Bytes()[at*size : (at+n)*size : (at+n)*size]
 	}
 }
 
 // Clone copies the tensor and its storage.
 func (t *Tensor) Clone() *Tensor {
 	c := New(t.dtype, t.shape...)
-	copy(c.data, t.data)
+	copy(c.data, t.Bytes())
 	copy(c.strs, t.strs)
 	return c
 }
 
 // CloneParts is Clone, which calls pause before each 256 KiB that it copies.
 func (t *Tensor) CloneParts(pause func()) *Tensor {
-	if len(t.data) <= largePart && len(t.strs) <= largePart/16 {
+	size := len(t.Bytes())
+	if size <= largePart && len(t.strs) <= largePart/16 {
 		return t.Clone()
 	}
 	c := &Tensor{dtype: t.dtype, shape: slices.Clone(t.shape)}
 	if t.dtype == String {
 		c.strs = make([]string, len(t.strs))
 	} else {
-		c.data = uncleared(len(t.data))
+		c.data = uncleared(size)
 	}
 	c.CopyParts(t, pause)
 	return c
@@ -337,9 +340,10 @@ func (t *Tensor) CloneParts(pause func()) *Tensor {
 
 // CopyParts copies the elements of a tensor of the same element type and size to t. It calls pause before each 256 KiB.
 func (t *Tensor) CopyParts(from *Tensor, pause func()) {
-	for lo := 0; lo < len(from.data); lo += largePart {
+	data := from.Bytes()
+	for lo := 0; lo < len(data); lo += largePart {
 		pause()
-		copy(t.data[lo:], from.data[lo:min(lo+largePart, len(from.data))])
+		copy(t.data[lo:], data[lo:min(lo+largePart, len(data))])
 	}
 	for lo := 0; lo < len(from.strs); lo += largePart / 16 {
 		pause()
@@ -356,7 +360,7 @@ func (t *Tensor) Part(lo, hi int) *Tensor {
 		return p
 	}
 	from, to := lo/8*t.dtype.Bits()+lo%8*t.dtype.Bits()/8, ByteSize(t.dtype, hi)
-	p.data = t.data[from:to:to]
+	p.data = t.Bytes()[from:to:to]
 	return p
 }
 
@@ -365,7 +369,7 @@ func Equal(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.dtype == b.dtype && slices.Equal(a.shape, b.shape) && string(a.data) == string(b.data) &&
+	return a.dtype == b.dtype && slices.Equal(a.shape, b.shape) && string(a.Bytes()) == string(b.Bytes()) &&
 		slices.Equal(a.strs, b.strs)
 }
 

@@ -161,6 +161,9 @@ func outputsOf(n *ir.Node) int {
 // turned returns the transpose of a constant matrix as a constant.
 func turned(b *ir.Builder, w *ir.Value) *ir.Value {
 	rows, columns := w.Const.Dim(0), w.Const.Dim(1)
+	if w.Const.Lazy() {
+		return b.Const(w.Name, tensor.LazyTranspose(w.Const))
+	}
 	switch d := w.Elem(); d {
 	case tensor.Float32:
 		t := tensor.New(d, columns, rows)

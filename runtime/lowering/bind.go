@@ -44,6 +44,7 @@ const (
 
 // bound is everything that is known of a value.
 type bound struct {
+	slotted bool  // a kernel has asked for its slot
 	shape   []int // nil if it is no tensor, or of unknown shape
 	dtype   tensor.DType
 	content *tensor.Tensor // as far as it follows from the shapes

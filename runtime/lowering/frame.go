@@ -54,7 +54,10 @@ func (d *Binding) NewFrame(nested bool) Frame {
 		made: make([]bool, len(d.Program.Outputs)), memory: d.memory}
 	for _, v := range d.Program.Values {
 		if t := d.Constant(v); t != nil {
-			f.data[v.ID], f.slots[v.ID+1], f.fixed[v.ID] = t, elementsOf(t), true
+			f.data[v.ID], f.fixed[v.ID] = t, true
+			if !t.Lazy() || d.values[v.ID].slotted { // others are read through their tensors, if at all
+				f.slots[v.ID+1] = elementsOf(t)
+			}
 			if v.Const == nil && !d.Given(v) {
 				known += ops.SizeOf(t)
 			}

@@ -130,6 +130,9 @@ func (s *Step) Constant(i int) []float32 {
 	return float32s(s.In[i].Const)
 }
 
+// Release tells that the numbers of constant input i are not needed for now, since the backend keeps them in another form.
+func (s *Step) Release(i int) { s.In[i].Const.Release() }
+
 // Constant64 returns the elements of input i as float64; nil if it is no constant.
 func (s *Step) Constant64(i int) []float64 {
 	if i >= len(s.In) || s.In[i] == nil || s.In[i].Const == nil {
@@ -150,21 +153,14 @@ func (s *Step) Absent(i int) bool { return i >= len(s.In) || s.In[i] == nil }
 
 // float32s returns a tensor's elements as float32, never nil.
 func float32s(t *tensor.Tensor) []float32 {
-	if t.DType() == tensor.Float32 {
-		if v := tensor.Data[float32](t); v != nil {
-			return v
-		}
+	v, err := t.Float32s()
+	switch {
+	case err != nil:
+		return nil
+	case v == nil:
 		return []float32{}
 	}
-	v, err := t.Float64s()
-	if err != nil {
-		return nil
-	}
-	w := make([]float32, len(v))
-	for i, x := range v {
-		w[i] = float32(x)
-	}
-	return w
+	return v
 }
 
 // Float32Input reports whether input i is a float32 tensor.

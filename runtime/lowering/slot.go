@@ -41,6 +41,7 @@ func (d *Binding) slot(v *Value, want tensor.DType) int {
 		panic(fmt.Sprintf("lowering: value %s is bound as %v%v, a kernel asks for %v",
 			v.Name, d.DType(v), d.Shape(v), want))
 	}
+	d.values[v.ID].slotted = true
 	return v.ID + 1
 }
 
@@ -60,6 +61,7 @@ func BytesOf(d *Binding, v *Value) Bytes {
 	if t == tensor.Invalid || t == tensor.String {
 		panic(fmt.Sprintf("lowering: value %s is bound as %v%v, a kernel asks for its bytes", v.Name, t, d.Shape(v)))
 	}
+	d.values[v.ID].slotted = true
 	return Bytes{v.ID + 1, t.Bits()}
 }
 

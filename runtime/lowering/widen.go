@@ -325,6 +325,9 @@ func (w *widener) captures(g, sub *ir.Graph) {
 
 // widened returns the numbers of t as float32.
 func (w *widener) widened(t *tensor.Tensor) *tensor.Tensor {
+	if t.Lazy() {
+		return tensor.LazyFloat32(t)
+	}
 	x := ops.New(w.steps, tensor.Float32, t.Shape()...)
 	y := tensor.Data[float32](x)
 	if t.DType() == tensor.Float16 {

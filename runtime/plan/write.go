@@ -7,10 +7,12 @@ import (
 
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 // Write writes g, which must be an outermost graph that ir.Verify accepts. Equal graphs give equal bytes.
-func Write(w io.Writer, g *ir.Graph) error {
+func Write(w io.Writer, g *ir.Graph) (err error) {
+	defer tensor.Caught(&err)
 	if err := ir.Verify(g); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}

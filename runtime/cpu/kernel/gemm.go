@@ -19,6 +19,43 @@ func Pack(w []float32, m, k, rs, cs int) *Packed {
 	return p
 }
 
+// PackParts is Pack of a matrix whose numbers are read in parts: read writes those from number from on to dst. One of rs
+// and cs is 1, and the other is the number of columns or rows.
+func PackParts(m, k, rs, cs int, read func(dst []float32, from int) error) (*Packed, error) {
+	p := layout(m, k)
+	p.data = make([]float32, p.size())
+	if m == 0 || k == 0 {
+		return p, nil
+	}
+	const most = 1 << 17
+	if cs == 1 {
+		step := max(1, most/k/p.panel) * p.panel
+		part := make([]float32, min(step, m)*k)
+		for i := 0; i < m; i += step {
+			rows := min(step, m-i)
+			if err := read(part[:rows*k], i*rs); err != nil {
+				return nil, err
+			}
+			for r := 0; r < rows; r += p.panel {
+				p.fillPanel(i+r, part[r*k:], rs, 1, 0, k)
+			}
+		}
+		return p, nil
+	}
+	step := max(1, most/m)
+	part := make([]float32, min(step, k)*m)
+	for j := 0; j < k; j += step {
+		columns := min(step, k-j)
+		if err := read(part[:columns*m], j*cs); err != nil {
+			return nil, err
+		}
+		for i := 0; i < m; i += p.panel {
+			p.fillPanel(i, part[i:], 1, cs, j, columns)
+		}
+	}
+	return p, nil
+}
+
 // layout returns a matrix of m rows and k columns, without data, with the panels of the variant.
 func layout(m, k int) *Packed {
 	n, last := panel, panel
@@ -43,23 +80,28 @@ func (p *Packed) fill(w []float32, rs, cs int) {
 		return
 	}
 	for i := 0; i < p.M; i += p.panel {
-		rows, width := min(p.panel, p.M-i), p.panel
-		if i == p.tail() {
-			width = p.last
+		p.fillPanel(i, w[i*rs:], rs, cs, 0, p.K)
+	}
+}
+
+// fillPanel fills columns of the panel of row i, from column first on. from begins with the first of these numbers.
+func (p *Packed) fillPanel(i int, from []float32, rs, cs, first, columns int) {
+	rows, width := min(p.panel, p.M-i), p.panel
+	if i == p.tail() {
+		width = p.last
+	}
+	to := p.data[i*p.K+first*width:]
+	switch {
+	case cs == 1:
+		Transpose(to, width, from, rs, rows, columns)
+	case rs == 1:
+		for j := range columns {
+			copy(to[j*width:], from[j*cs:j*cs+rows])
 		}
-		to, from := p.data[i*p.K:], w[i*rs:]
-		switch {
-		case cs == 1:
-			Transpose(to, width, from, rs, rows, p.K)
-		case rs == 1:
-			for j := range p.K {
-				copy(to[j*width:], from[j*cs:j*cs+rows])
-			}
-		default:
-			for j := range p.K {
-				for r := range rows {
-					to[j*width+r] = from[r*rs+j*cs]
-				}
+	default:
+		for j := range columns {
+			for r := range rows {
+				to[j*width+r] = from[r*rs+j*cs]
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // RowGemm computes x W or x Wᵀ, plus a constant vector.
 func RowGemm(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
-	w, c := s.Constant(1), s.Constant(2)
+	c := s.Constant(2)
 	if len(s.ConstShape(1)) != 2 || a.Bool("transA", false) {
 		return nil
 	}
@@ -18,9 +18,6 @@ func RowGemm(s *lowering.Step) record.RowMaker {
 		m, k, rs, cs = shape[0], shape[1], shape[1], 1
 	}
 	alpha, beta := a.Float("alpha", 1), a.Float("beta", 1)
-	if alpha != 1 {
-		w = scaled(w, alpha)
-	}
 	var bias []float32
 	if c != nil {
 		switch n := len(c); {
@@ -37,6 +34,10 @@ func RowGemm(s *lowering.Step) record.RowMaker {
 		if beta != 1 {
 			bias = scaled(bias, beta)
 		}
+	}
+	var w func() []float32
+	if alpha != 1 {
+		w = func() []float32 { return scaled(s.Constant(1), alpha) }
 	}
 	return productOf(s, w, alpha, m, k, rs, cs, bias)
 }

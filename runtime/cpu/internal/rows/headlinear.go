@@ -18,13 +18,15 @@ func init() {
 
 // heads packs constant input i, of shape (C, S, p, q), as C·S blocks. It also returns S.
 func heads(s *lowering.Step, i int) (w *kernel.Blocks, perChannel int) {
-	v := s.Constant(i)
-	if v == nil || len(s.ConstShape(i)) != 4 {
+	if s.In[i].Const == nil || len(s.ConstShape(i)) != 4 {
 		return nil, 0
 	}
 	shape := s.ConstShape(i)
 	key := blocksKey{s.In[i].Const, shape[0] * shape[1], shape[2], shape[3]}
-	pack := func() any { return kernel.PackBlocks(v, key.n, key.m, key.k) }
+	pack := func() any {
+		defer s.Release(i)
+		return kernel.PackBlocks(s.Constant(i), key.n, key.m, key.k)
+	}
 	return record.Of(s).Shared.Get(key, pack).(*kernel.Blocks), shape[1]
 }
 

@@ -68,10 +68,10 @@ type lowKey struct {
 	p *record.LowPrecision
 }
 
-// lowProduct returns a row kernel for n products in low precision; nil for products that stay in float32. w holds n
+// lowProduct returns a row kernel for n products in low precision; nil for products that stay in float32. w returns n
 // matrices, one after the other, with element (i, j) of each at i*rs+j*cs: the numbers of constant input 1, times
-// alpha.
-func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, parts int,
+// alpha. Where w is nil they are the constant's own.
+func lowProduct(s *lowering.Step, w func() []float32, alpha float64, n, m, k, rs, cs, parts int,
 	bias []float32) record.RowMaker {
 	if !lowProductOf(s, n, m, k, parts) {
 		return nil
@@ -80,7 +80,11 @@ func lowProduct(s *lowering.Step, w []float32, alpha float64, n, m, k, rs, cs, p
 	key := lowKey{packedKey{s.In[1].Const, m, k, rs, cs, alpha}, n, l.P}
 	long, rows := lowRows(n, m, k)
 	all := record.Of(s).Shared.Get(key, func() any {
-		var all []lowPart
+		defer s.Release(1)
+		if w == nil {
+			w = func() []float32 { return s.Constant(1) }
+		}
+		w, all := w(), []lowPart(nil)
 		for i := range n {
 			for lo := 0; lo < m; lo += rows {
 				count := min(rows, m-lo)
@@ -136,15 +140,14 @@ func lowRows(n, m, k int) (long bool, rows int) {
 
 // lowHeads returns the row kernel of a HeadLinear in low precision; nil for one that stays in float32.
 func lowHeads(s *lowering.Step) record.RowMaker {
-	w := s.Constant(1)
-	if w == nil || len(s.ConstShape(1)) != 4 {
+	if s.In[1].Const == nil || len(s.ConstShape(1)) != 4 {
 		return nil
 	}
 	shape := s.ConstShape(1)
 	n, m, k := shape[0]*shape[1], shape[2], shape[3]
 	if t, ok := s.In[0].Type.(*ir.TensorType); ok && !t.NoRank && len(t.Shape) > 0 &&
 		t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(shape[1]*k))) {
-		return lowProduct(s, w, 1, n, m, k, k, 1, shape[1], nil) // channels share the input
+		return lowProduct(s, nil, 1, n, m, k, k, 1, shape[1], nil) // channels share the input
 	}
-	return lowProduct(s, w, 1, n, m, k, k, 1, n, nil)
+	return lowProduct(s, nil, 1, n, m, k, k, 1, n, nil)
 }

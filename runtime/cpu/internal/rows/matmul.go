@@ -11,5 +11,5 @@ func RowMatMul(s *lowering.Step) record.RowMaker {
 	if len(shape) != 2 {
 		return nil
 	}
-	return productOf(s, s.Constant(1), 1, shape[1], shape[0], 1, shape[1], nil)
+	return productOf(s, nil, 1, shape[1], shape[0], 1, shape[1], nil)
 }

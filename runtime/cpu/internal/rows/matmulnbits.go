@@ -22,8 +22,7 @@ func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 		return nil
 	}
 	blocks := (k + block - 1) / block
-	packed := s.In[1].Const.Bytes()
-	if len(packed) != n*blocks*block*bits/8 || len(scale) != n*blocks {
+	if s.In[1].Const.Len() != n*blocks*block*bits/8 || len(scale) != n*blocks {
 		return nil // refused when it is evaluated
 	}
 	element := func(b []byte, row, i, perRow int) float64 { // rows are padded to whole bytes
@@ -46,12 +45,15 @@ func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 			zero = func(row, g int) float64 { return v[row*blocks+g] }
 		}
 	}
-	w := make([]float32, n*k)
-	for row := range n {
-		for i := range k {
-			g := i / block
-			w[row*k+i] = float32((element(packed, row, i, blocks*block) - zero(row, g)) * scale[row*blocks+g])
+	unpacked := func() []float32 {
+		w, packed := make([]float32, n*k), s.In[1].Const.Bytes()
+		for row := range n {
+			for i := range k {
+				g := i / block
+				w[row*k+i] = float32((element(packed, row, i, blocks*block) - zero(row, g)) * scale[row*blocks+g])
+			}
 		}
+		return w
 	}
-	return productOf(s, w, 1, n, k, k, 1, bias)
+	return productOf(s, unpacked, 1, n, k, k, 1, bias)
 }

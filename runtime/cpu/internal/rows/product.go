@@ -21,15 +21,43 @@ type (
 	}
 )
 
-// packedInput returns w, the numbers of constant input i times alpha, packed for products.
-func packedInput(s *lowering.Step, i int, w []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
+// packedInput returns w, the numbers of constant input i times alpha, packed for products. Where w is nil they are the
+// constant's own.
+func packedInput(s *lowering.Step, i int, w func() []float32, alpha float64, m, k, rs, cs int) *kernel.Packed {
 	key := packedKey{s.In[i].Const, m, k, rs, cs, alpha}
-	return record.Of(s).Shared.Get(key, func() any { return kernel.Pack(w, m, k, rs, cs) }).(*kernel.Packed)
+	return record.Of(s).Shared.Get(key, func() any {
+		defer s.Release(i)
+		if w == nil {
+			return packed(s, i, m, k, rs, cs)
+		}
+		return kernel.Pack(w(), m, k, rs, cs)
+	}).(*kernel.Packed)
 }
 
-// productOf returns a row kernel for x Wᵀ + b. W is m × k, with element (i, j) at w[i*rs+j*cs]: the numbers of constant
-// input 1, times alpha.
-func productOf(s *lowering.Step, w []float32, alpha float64, m, k, rs, cs int, bias []float32) record.RowMaker {
+// packed packs constant input i. A lazy one is read in parts, so that there is no other copy of it.
+func packed(s *lowering.Step, i, m, k, rs, cs int) *kernel.Packed {
+	t := s.In[i].Const
+	whole := t.Len() == m*k && (rs == k && cs == 1 || rs == 1 && cs == m)
+	if d := t.DType(); !t.Lazy() || !whole || d != tensor.Float32 && d != tensor.Float64 {
+		return kernel.Pack(s.Constant(i), m, k, rs, cs)
+	}
+	if u := t.Turned(); u != nil {
+		if t = u; cs == 1 {
+			rs, cs = 1, m
+		} else {
+			rs, cs = k, 1
+		}
+	}
+	p, err := kernel.PackParts(m, k, rs, cs, t.PeekFloat32s)
+	if err != nil {
+		panic(&tensor.SourceError{Err: err})
+	}
+	return p
+}
+
+// productOf returns a row kernel for x Wᵀ + b. W is m × k, with element (i, j) at i*rs+j*cs of w, which returns the
+// numbers of constant input 1, times alpha, if they are not packed yet. Where w is nil they are the constant's own.
+func productOf(s *lowering.Step, w func() []float32, alpha float64, m, k, rs, cs int, bias []float32) record.RowMaker {
 	if low := lowProduct(s, w, alpha, 1, m, k, rs, cs, 1, bias); low != nil {
 		return low
 	}

@@ -21,11 +21,14 @@ func init() {
 
 // filters are the constant weights of a convolution. They are packed once for each form.
 type filters struct {
-	w, bias         []float32
+	s               *lowering.Step // weights are its input 1
+	bias            []float32
 	m, cg, kh, kw   int // kh: taps of all axes but the last
 	group           int
 	onceRows, onceP sync.Once
 	onceF, onceT    sync.Once
+	onceW           sync.Once
+	w               []float32        // the weights as they are, see asGiven
 	rows            []float32        // (M, K) or, with a bias, (M, K+1)
 	tiles           []float32        // the same, packed per group
 	packed          []*kernel.Packed // per group
@@ -43,15 +46,23 @@ func (f *filters) width() int {
 	return f.k()
 }
 
+// weights returns the weights, for use while they are packed; packed forms release them.
+func (f *filters) weights() []float32 { return f.s.Constant(1) }
+
+// asGiven keeps the weights as they are.
+func (f *filters) asGiven() { f.onceW.Do(func() { f.w = f.weights() }) }
+
 func (f *filters) asRows() {
 	f.onceRows.Do(func() {
-		if f.rows = f.w; f.bias == nil {
+		w := f.weights()
+		if f.rows = w; f.bias == nil {
 			return
 		}
+		defer f.s.Release(1)
 		k := f.k()
 		f.rows = make([]float32, f.m*(k+1))
 		for i := range f.m {
-			copy(f.rows[i*(k+1):], f.w[i*k:(i+1)*k])
+			copy(f.rows[i*(k+1):], w[i*k:(i+1)*k])
 			f.rows[i*(k+1)+k] = f.bias[i]
 		}
 	})
@@ -61,12 +72,14 @@ func (f *filters) asRows() {
 func (f *filters) asTiles() {
 	f.onceT.Do(func() {
 		k, width, mg := f.k(), f.width(), f.m/f.group
+		defer f.s.Release(1)
+		w := f.weights()
 		f.tiles = make([]float32, f.m*width)
 		rows := make([]float32, tileRows*width)
 		for from := 0; from < f.m; {
 			n := min(tileRows, mg-from%mg)
 			for i := range n {
-				copy(rows[i*width:], f.w[(from+i)*k:(from+i+1)*k])
+				copy(rows[i*width:], w[(from+i)*k:(from+i+1)*k])
 				if f.bias != nil {
 					rows[i*width+k] = f.bias[from+i]
 				}
@@ -79,9 +92,10 @@ func (f *filters) asTiles() {
 
 func (f *filters) asPacked() []*kernel.Packed {
 	f.onceP.Do(func() {
-		k, mg := f.k(), f.m/f.group
+		defer f.s.Release(1)
+		k, mg, w := f.k(), f.m/f.group, f.weights()
 		for g := range f.group {
-			f.packed = append(f.packed, kernel.Pack(f.w[g*mg*k:], mg, k, k, 1))
+			f.packed = append(f.packed, kernel.Pack(w[g*mg*k:], mg, k, k, 1))
 		}
 	})
 	return f.packed
@@ -106,7 +120,7 @@ func convKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(1) || len(ws) < 3 {
 		return nil
 	}
-	f := &filters{w: s.Constant(1), bias: s.Constant(2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]),
+	f := &filters{s: s, bias: s.Constant(2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]),
 		kw: ws[len(ws)-1], group: int(ops.Int(s.Node, "group"))}
 	if f.group < 1 || f.m%f.group != 0 || f.m == 0 || f.k() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil

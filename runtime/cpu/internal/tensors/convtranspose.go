@@ -19,8 +19,9 @@ func init() {
 // spreading is a transposed convolution. A product computes, for each output channel and tap, the contributions of the
 // input's positions, which are then added to the output.
 type spreading struct {
-	c, m, group, kh, kw int // kh: taps of all axes but the last
-	w, bias             []float32
+	c, m, group, kh, kw int            // kh: taps of all axes but the last
+	s                   *lowering.Step // weights are its input 1
+	bias                []float32
 	once                sync.Once
 	rows                []float32 // per group: (M·kh·kw, C), the transposed weights
 }
@@ -28,11 +29,13 @@ type spreading struct {
 func (f *spreading) turn() {
 	f.once.Do(func() {
 		cg, out := f.c/f.group, f.m/f.group*f.kh*f.kw
+		defer f.s.Release(1)
+		w := f.s.Constant(1)
 		f.rows = make([]float32, f.c*out)
 		for g := range f.group {
 			for i := range cg {
 				for j := range out {
-					f.rows[(g*out+j)*cg+i] = f.w[(g*cg+i)*out+j]
+					f.rows[(g*out+j)*cg+i] = w[(g*cg+i)*out+j]
 				}
 			}
 		}
@@ -54,11 +57,11 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 	if len(s.ConstShape(1)) < 3 || s.Node.Attrs.Get("output_shape") != nil {
 		return nil
 	}
-	w, ws := s.Constant(1), s.ConstShape(1)
+	ws := s.ConstShape(1)
 	group := int(ops.Int(s.Node, "group"))
-	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], w: w,
+	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], s: s,
 		bias: s.Constant(2)}
-	if group < 1 || f.c%group != 0 || len(w) == 0 || f.bias != nil && len(f.bias) != f.m {
+	if group < 1 || f.c%group != 0 || s.In[1].Const.Len() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
 	rank := len(ws) - 2

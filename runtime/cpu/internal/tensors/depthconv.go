@@ -114,6 +114,7 @@ func (c conv2d) depthwise() *record.TensorKernel {
 	p.parts = (c.m + p.places - 1) / p.places
 	return &record.TensorKernel{Fuses: true, Scratch: p.channel.scratch(),
 		Run: func(e record.Execution, call record.Call) error {
+			p.asGiven()
 			f := e.Frame()
 			p.e, p.x, p.y, p.after = e, p.in.In(f), call.Result.In(f), call.Epilogue
 			return e.Parallel(p, p.N*p.parts)

@@ -26,10 +26,10 @@ func gruKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	c.n = l.hidden
-	n, r, b := c.n, s.Constant(2), s.Constant(3)
+	n, b := c.n, s.Constant(3)
 	for d := range l.dirs {
-		c.zr = append(c.zr, packedPart(s, 2, r, d*3*n*n, 2*n, n))
-		c.h = append(c.h, packedPart(s, 2, r, (d*3+2)*n*n, n, n))
+		c.zr = append(c.zr, packedPart(s, 2, d*3*n*n, 2*n, n))
+		c.h = append(c.h, packedPart(s, 2, (d*3+2)*n*n, n, n))
 		var bias []float32
 		if c.after && b != nil {
 			bias = b[(6*d+5)*n : (6*d+6)*n]

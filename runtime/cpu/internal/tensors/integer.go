@@ -132,10 +132,16 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantizatio
 		}
 		if p.quads = kernel.Quads() && !slices.ContainsFunc(zero, func(z int) bool { return z != zero[0] }) && n > 0; p.quads {
 			p.bZeros = zero[0]
-			pack := func() any { return kernel.PackQuads(bytesOf(w).Bytes, n, k, 1, n) }
+			pack := func() any {
+				defer w.Release()
+				return kernel.PackQuads(bytesOf(w).Bytes, n, k, 1, n)
+			}
 			p.wQuads = record.Of(s).Shared.Get(quadMatrixKey{w}, pack).(*kernel.QuadMatrix)
 		} else {
-			pack := func() any { return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n) }
+			pack := func() any {
+				defer w.Release()
+				return kernel.PackInt16(bytesOf(w).Bytes, zero, n, k, 1, n)
+			}
 			p.w = record.Of(s).Shared.Get(key, pack).(*kernel.Int16)
 		}
 	} else if p.quads = kernel.Quads(); p.bZero != nil && !record.SingleInput(s, bZero) {
@@ -229,9 +235,10 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 		}
 		p.scale = kernel.NewColumnScale(factor, r.unit, r.zero)
 	}
-	aIn, bIn, aZero, bZero := byteSlotOf(d, p.aIn), byteSlotOf(d, p.bIn), byteSlotOf(d, p.aZero), byteSlot{}
+	aIn, aZero, bZero := byteSlotOf(d, p.aIn), byteSlotOf(d, p.aZero), byteSlot{}
+	bIn := byteSlot{signed: d.DType(p.bIn) == tensor.Int8}
 	if !constant {
-		bZero = byteSlotOf(d, p.bZero)
+		bIn, bZero = byteSlotOf(d, p.bIn), byteSlotOf(d, p.bZero)
 	}
 	result := newSumSlot(d, s, p.requantize != nil)
 	return &record.TensorKernel{Temp: temp, Scratch: p.blockA + p.blockB + p.rows*p.columns,

@@ -156,6 +156,7 @@ func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) re
 
 // differences returns the weights minus their zero points, an even number per filter.
 func (c *integerConv) differences(key filterKey, zeros []int) []int16 {
+	defer key.w.Release()
 	k := c.cg * c.kh * c.kw
 	width, b := 2*kernel.PairsOf(k), bytesOf(key.w)
 	rows := make([]int16, c.m*width)

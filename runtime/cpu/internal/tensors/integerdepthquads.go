@@ -39,6 +39,7 @@ func (c *integerConv) asQuadDepth(s *lowering.Step, key filterKey, zeros []int) 
 		return nil
 	}
 	return record.Of(s).Shared.Get(quadDepthKey{key}, func() any {
+		defer key.w.Release()
 		b, k, row := bytesOf(key.w), c.kh*c.kw, tapsOf(c.kw)
 		q := &quadDepthWeights{words: make([]int32, c.m*c.kh*row)}
 		q.more, q.less = make([]int, c.m), make([]int, c.m)

@@ -55,6 +55,7 @@ func (c *integerConv) quadWeights(s *lowering.Step, key filterKey, zeros []int) 
 	}
 	k := c.cg * c.kh * c.kw
 	return record.Of(s).Shared.Get(quadKey{key}, func() any {
+		defer key.w.Release()
 		b, mg, ok := bytesOf(key.w), c.m/c.group, true
 		q := &quadWeights{more: make([]int, c.m), less: make([]int, c.m)}
 		n := (mg + quadFilters - 1) / quadFilters // parts of a group

@@ -29,7 +29,7 @@ func lstmKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	for d := range l.dirs {
-		c.r = append(c.r, packedPart(s, 2, s.Constant(2), d*4*c.n*c.n, 4*c.n, c.n))
+		c.r = append(c.r, packedPart(s, 2, d*4*c.n*c.n, 4*c.n, c.n))
 		var peep []float32
 		if p != nil {
 			peep = p[3*d*c.n : 3*(d+1)*c.n]

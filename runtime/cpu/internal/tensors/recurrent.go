@@ -40,7 +40,7 @@ type cell interface {
 func recurrentWeights(s *lowering.Step, gates, activations int, defaults []string,
 	bias func(i int) bool) *recurrentLayer {
 	a := s.Node.Attrs
-	w, b := s.Constant(1), s.Constant(3)
+	b := s.Constant(3)
 	ws, rs := s.ConstShape(1), s.ConstShape(2)
 	if len(ws) != 3 || len(rs) != 3 {
 		return nil
@@ -64,7 +64,7 @@ func recurrentWeights(s *lowering.Step, gates, activations int, defaults []strin
 	}
 	for d := range l.dirs {
 		l.f = append(l.f, f[d*activations:(d+1)*activations])
-		l.w = append(l.w, packedPart(s, 1, w, d*g*l.inputs, g, l.inputs))
+		l.w = append(l.w, packedPart(s, 1, d*g*l.inputs, g, l.inputs))
 		var sum []float32
 		if b != nil {
 			sum = slices.Clone(b[2*d*g : (2*d+1)*g])
@@ -86,9 +86,13 @@ type partKey struct {
 }
 
 // packedPart packs m rows of k numbers of constant input i, from number from on, for products.
-func packedPart(s *lowering.Step, i int, w []float32, from, m, k int) *kernel.Packed {
-	return record.Of(s).Shared.Get(partKey{s.In[i].Const, from, m, k},
-		func() any { return kernel.Pack(w[from:], m, k, k, 1) }).(*kernel.Packed)
+func packedPart(s *lowering.Step, i, from, m, k int) *kernel.Packed {
+	return record.Of(s).Shared.Get(partKey{s.In[i].Const, from, m, k}, func() any {
+		if from+m*k == s.In[i].Const.Len() { // this is the last part
+			defer s.Release(i)
+		}
+		return kernel.Pack(s.Constant(i)[from:], m, k, k, 1)
+	}).(*kernel.Packed)
 }
 
 // A worker computes at most recurrentRows samples together, so that a matrix is read once per step for all of them. The

@@ -23,7 +23,7 @@ func rnnKernel(s *lowering.Step) record.TensorMaker {
 	}
 	c := &rnn{n: l.hidden}
 	for d := range l.dirs {
-		c.r = append(c.r, packedPart(s, 2, s.Constant(2), d*c.n*c.n, c.n, c.n))
+		c.r = append(c.r, packedPart(s, 2, d*c.n*c.n, c.n, c.n))
 	}
 	l.cell = c
 	return l.kernel(s)

@@ -102,14 +102,15 @@ func (p *winograd) run(e record.Execution, call record.Call) error {
 func (f *filters) asFactors() {
 	f.onceF.Do(func() {
 		const products = kernel.WinogradProducts
-		outputs := winogradOutputs(f.m)
+		defer f.s.Release(1)
+		outputs, w := winogradOutputs(f.m), f.weights()
 		f.factors = make([]float32, products*f.m*f.cg)
 		rows, all := make([]float32, products*outputs*f.cg), f.factors
 		var t [products]float32
 		for from := 0; from < f.m; from += outputs {
 			n := min(outputs, f.m-from)
 			for i := range n * f.cg {
-				kernel.WinogradFilter(&t, f.w[(from*f.cg+i)*9:][:9])
+				kernel.WinogradFilter(&t, w[(from*f.cg+i)*9:][:9])
 				for k, v := range t {
 					rows[k*n*f.cg+i] = v
 				}
@@ -213,12 +214,15 @@ func (p *winogradOut) Do(w *record.Workspace, k int) {
 
 // again computes the outputs of a channel that are not finite, in rows first to last-1, as sums.
 func (p *winogradOut) again(w *record.Workspace, m, first, last int) {
-	x := p.x[p.sample*p.C*p.H*p.Wd:]
+	x, weights := p.x[p.sample*p.C*p.H*p.Wd:], []float32(nil)
 	for row := first; row < last && !w.Stopped(); row++ {
 		y := p.y[((p.sample*p.m+m)*p.Oh+row)*p.Ow:][:p.Ow]
 		for col, v := range y {
 			if v-v == 0 {
 				continue
+			}
+			if weights == nil {
+				weights = p.weights()
 			}
 			var s float32
 			if p.bias != nil {
@@ -227,7 +231,7 @@ func (p *winogradOut) again(w *record.Workspace, m, first, last int) {
 			for ch := range p.cg {
 				for i := max(0, p.Top-row); i < min(3, p.H+p.Top-row); i++ {
 					for j := max(0, p.Left-col); j < min(3, p.Wd+p.Left-col); j++ {
-						s += p.w[(m*p.cg+ch)*9+3*i+j] * x[(ch*p.H+row+i-p.Top)*p.Wd+col+j-p.Left]
+						s += weights[(m*p.cg+ch)*9+3*i+j] * x[(ch*p.H+row+i-p.Top)*p.Wd+col+j-p.Left]
 					}
 				}
 			}
