@@ -7,8 +7,8 @@ import (
 
 // checks looks for reads of memory that nobody wrote, and for races: two accesses of different threads of a launch to the same
 // bytes, one of them a write, with nothing between them that orders the threads. A barrier of the whole block does, and
-// bar.warp.sync does for a warp; shuffles and votes do not, nor does the lockstep of a warp's lanes. Blocks are never ordered.
-// Atomics do not race with each other. A write races whether or not it changes the memory. Of the reads of a cell the last one
+// bar.warp.sync does for a warp; shuffles and votes do not, nor does the lockstep of a warp's lanes. Blocks are ordered by
+// atomics between fences (handed). Atomics do not race with each other. A write races whether or not it changes the memory. Of the reads of a cell the last one
 // is remembered, and how far apart the readers were, so that a race is missed only behind another one.
 //
 // Asynchronous copies may move no memory that nobody wrote, and their destination may be used only behind a wait.
@@ -20,7 +20,8 @@ type checks struct {
 	segments []segment
 	seen     map[uint64]bool // findings of the launch, by place and kind: one of each is told
 	free     []*blockShadow
-	distinct [2]uint64 // bytes of global memory that the launch read, and wrote
+	distinct [2]uint64            // bytes of global memory that the launch read, and wrote
+	places   map[uint64]knowledge // what atomics of the launch have handed over, by address
 }
 
 // segment tells whose a stamp is.
@@ -37,6 +38,9 @@ type blockShadow struct {
 	since   uint64 // the first segment behind the last barrier
 	shared  shadow
 	local   []*shadow // of each warp: all lanes' memory
+	handed  []handed  // of each warp
+	taken   knowledge // of other blocks, behind the next barrier
+	known   knowledge // of other blocks
 }
 
 func (c *checks) launch(*launch) {
@@ -45,6 +49,7 @@ func (c *checks) launch(*launch) {
 	}
 	c.first, c.segments, c.seen = c.next, c.segments[:0], nil
 	c.distinct = [2]uint64{}
+	clear(c.places)
 }
 
 func (c *checks) blockStarted(b *block) {
@@ -56,6 +61,7 @@ func (c *checks) blockStarted(b *block) {
 	}
 	s.shared.reset(len(b.shared))
 	s.segment, s.barrier, s.local = s.segment[:0], 0, s.local[:0]
+	s.handed, s.taken, s.known = make([]handed, len(b.warps)), nil, nil
 	for range b.warps {
 		s.segment = append(s.segment, 0)
 		if k := b.launch.kernel.local; k > 0 {
@@ -91,6 +97,7 @@ func (c *checks) barrier(b *block, id int) {
 	}
 	s := b.shadow.(*blockShadow)
 	s.barrier++
+	s.known, s.taken = s.known.add(s.taken), nil
 	c.order(b, s)
 }
 
@@ -110,6 +117,9 @@ func (c *checks) access(a *access) {
 			c.lane(a, i, s, &s.shared, int(a.addr[i]), own|stamp(i), nil)
 		}
 	case global:
+		if a.kind == atomic {
+			c.atomics(a, s)
+		}
 		var last *allocation
 		var sh *shadow
 		for m := a.mask; m != 0; m &= m - 1 {
@@ -191,7 +201,7 @@ func (c *checks) lane(a *access, i int, s *blockShadow, sh *shadow, at int, own 
 			case r.same(own):
 				level = stamp(r.level())
 			default:
-				level = c.apart(r, own)
+				level = c.apart(s, r, own)
 			}
 			p.read = own | level<<levelShift
 			continue
@@ -213,11 +223,16 @@ func (c *checks) lane(a *access, i int, s *blockShadow, sh *shadow, at int, own 
 	}
 }
 
-// apart returns the level of a stamp of reads whose last was r, and to which own is added.
-func (c *checks) apart(r, own stamp) stamp {
+// apart returns the level of a stamp of reads whose last was r, and to which own is added, by the block of s.
+func (c *checks) apart(s *blockShadow, r, own stamp) stamp {
 	x, y := &c.segments[r.segment()-c.first], &c.segments[own.segment()-c.first]
 	switch {
-	case r.level() == severalBlocks || x.number != y.number:
+	case r.level() == severalBlocks:
+		return severalBlocks
+	case x.number != y.number:
+		if s.follows(x.number, r.segment()) {
+			return sameThread
+		}
 		return severalBlocks
 	case x.barrier != y.barrier:
 		return sameThread
@@ -249,6 +264,9 @@ func (c *checks) against(a *access, i, at int, earlier, own stamp, write bool, l
 	switch {
 	case !write && earlier.level() == severalBlocks:
 	case x.number != y.number:
+		if a.w.block.shadow.(*blockShadow).follows(x.number, earlier.segment()) {
+			return
+		}
 	case x.barrier != y.barrier:
 		return
 	case !write && earlier.level() == severalWarps || x.warp != y.warp:

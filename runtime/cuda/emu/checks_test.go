@@ -156,6 +156,15 @@ var faults = []struct {
 		x.Index(k.ThreadX(), 4).LoadF32(0)
 		k.If(k.BlockX().Eq(ptx.U(2)), func() { x.Index(k.ThreadX(), 4).StoreF32(pick(bad, 0, 128), ptx.F(1)) })
 	}},
+	{"a last block without a fence before its atomic", 64, 3, "race", func(k *ptx.Kernel, x, y ptx.Addr, bad bool) {
+		lastBlock(k, x, y, !bad, true, true)
+	}},
+	{"a last block without a fence behind its atomic", 64, 3, "race", func(k *ptx.Kernel, x, y ptx.Addr, bad bool) {
+		lastBlock(k, x, y, true, !bad, true)
+	}},
+	{"a last block without a barrier before its atomic", 64, 3, "race", func(k *ptx.Kernel, x, y ptx.Addr, bad bool) {
+		lastBlock(k, x, y, true, true, !bad)
+	}},
 	{"race on global memory in a block", 64, 1, "race", func(k *ptx.Kernel, x, y ptx.Addr, bad bool) {
 		y.Index(k.ThreadX(), 4).StoreF32(0, ptx.F(1))
 		if !bad {
@@ -245,6 +254,35 @@ var faults = []struct {
 		z := k.Lane()
 		k.If(k.Lane().Lt(ptx.U(pick(bad, 31, 32))), func() { k.MMATF32(d, [4]ptx.U32{z, z, z, z}, [2]ptx.U32{z, z}) })
 	}},
+}
+
+// lastBlock lets the last of three blocks that comes to it read, and change, what all of them have written.
+func lastBlock(k *ptx.Kernel, x, y ptx.Addr, before, behind, barrier bool) {
+	last := k.SharedArray(4, 4)
+	own := y.Index(k.BlockX().MAD(ptx.U(64), k.ThreadX()), 4)
+	own.StoreF32(0, ptx.F(1))
+	own.StoreF32(0, own.LoadF32(0))
+	if barrier {
+		k.Barrier()
+	}
+	k.If(k.ThreadX().Eq(ptx.U(0)), func() {
+		if before {
+			k.Fence()
+		}
+		n := x.Count(ptx.U(2))
+		if behind {
+			k.Fence()
+		}
+		last.StoreU32(0, n)
+	})
+	k.Barrier()
+	k.If(last.LoadU32(0).Eq(ptx.U(2)), func() {
+		for i := range 3 {
+			y.Index(k.ThreadX().Xor(ptx.U(33)), 4).LoadF32(256 * i)
+		}
+		k.Barrier()
+		y.Index(k.ThreadX(), 4).StoreF32(256, ptx.F(2))
+	})
 }
 
 // atomically is stored where the test wants an atomic addition, which package ptx does not write.

@@ -15,8 +15,8 @@
 // (Driver.Guard, Driver.Forget). It counts
 // (Driver.Counters): instructions by class, operations, bytes of global memory by sectors, passes over the banks of shared memory.
 //
-// It does not model time, caches, the order of memory between threads that no barrier orders (races are findings
-// instead), textures, surfaces, functions called from kernels, clusters, and instructions of single architectures (wgmma,
+// It does not model time, caches, the order of memory between threads that neither a barrier nor atomics between fences order
+// (races are findings instead), textures, surfaces, functions called from kernels, clusters, and instructions of single architectures (wgmma,
 // bulk copies).
 //
 // The same seed, program and calls give the same answers and findings. A kernel runs on one goroutine.

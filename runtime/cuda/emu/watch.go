@@ -20,5 +20,4 @@ func (w *watch) access(a *access) {
 	w.checks.access(a)
 }
 
-func (w *watch) fence(*warp, *instr, uint32) {}
-func (w *watch) freed(*allocation)           {}
+func (w *watch) freed(*allocation) {}

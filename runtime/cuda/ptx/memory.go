@@ -67,6 +67,12 @@ func at(a value, offset int) string {
 	return fmt.Sprintf("[%v%+d]", a, offset)
 }
 
+// Count adds 1 to the number there, atomically for all threads of the device, and returns the number before; a number of last or
+// more becomes 0.
+func (a Addr) Count(last U32) U32 {
+	return U32{a.v.k.compute(b32Class, "atom.global.inc.u32", at(a.v, 0), last.v)}
+}
+
 func load(a value, space, typ string, c class, offset int) value {
 	return a.k.compute(c, "ld."+space+"."+typ, at(a, offset))
 }
