@@ -90,6 +90,8 @@ func (m *mover) onDevice(u *unit) {
 			used[k.Value] = true
 		case k.Scratch > 0:
 			m.memory.scratch(x, k.Scratch, m.now)
+		case k.Zeros > 0:
+			m.zeros(x, k.Zeros, u)
 		case k.Fault != "":
 			m.fault(x, k.Fault, u)
 		}
@@ -137,6 +139,24 @@ func (m *mover) fault(x kernel.Buffer, message string, u *unit) {
 	l.faults = append(l.faults, fault{x, u, message})
 	l.clear.Bytes = faultBytes * len(l.faults)
 	m.open.faults = true
+}
+
+// zeros adds memory of a unit that is cleared with all other such memory, before the first.
+func (m *mover) zeros(x kernel.Buffer, bytes int, u *unit) {
+	l := &m.memory
+	if slices.ContainsFunc(l.zeros, func(z zeros) bool { return z.buffer == x }) {
+		return
+	}
+	at := 0
+	if n := len(l.zeros); n == 0 {
+		l.clearZeros = &record.Work{Kind: record.Fill, Dst: x}
+		m.open.items = append(m.open.items, item{unit: u, work: l.clearZeros})
+	} else {
+		at = l.zeros[n-1].end()
+	}
+	z := zeros{x, at, bytes}
+	l.zeros = append(l.zeros, z)
+	l.clearZeros.Bytes = z.end()
 }
 
 // toDevice adds the copy of a value that the host has.

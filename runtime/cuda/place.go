@@ -27,6 +27,9 @@ type layout struct {
 	clear    *record.Work // sets them to zero
 	faultsAt int          // behind the places of the host: their copies
 
+	zeros      []zeros
+	clearZeros *record.Work
+
 	offsets map[kernel.Buffer]int // in the arena
 	arena   int                   // bytes of the device
 	places  int                   // bytes of the host
@@ -51,6 +54,15 @@ type fault struct {
 }
 
 const faultBytes = 4
+
+// zeros is memory of a unit among all that is cleared at the begin of a run.
+type zeros struct {
+	buffer    kernel.Buffer
+	at, bytes int
+}
+
+// end is where the next one begins: numbers of 32 bits are aligned.
+func (z zeros) end() int { return (z.at + z.bytes + 3) / 4 * 4 }
 
 func (l *layout) init() {
 	*l = layout{lives: map[*lowering.Value]*span{}, scratched: map[kernel.Buffer]*span{},
@@ -110,6 +122,11 @@ func (p *plan) place() {
 		l.faultsAt = l.staging
 		l.staging += (faults.Size + align - 1) / align * align
 	}
+	zeros := &span{Interval: lowering.Interval{Last: len(p.units)}}
+	if n := len(l.zeros); n > 0 {
+		zeros.Size = l.zeros[n-1].end()
+		l.order = append(l.order, zeros)
+	}
 	for _, host := range []bool{false, true} {
 		var spans []*span
 		var all []lowering.Interval
@@ -131,6 +148,10 @@ func (p *plan) place() {
 			case s == faults:
 				for k, f := range l.faults {
 					l.offsets[f.buffer] = s.at + faultBytes*k
+				}
+			case s == zeros:
+				for _, z := range l.zeros {
+					l.offsets[z.buffer] = s.at + z.at
 				}
 			case s.buffer != 0:
 				l.offsets[s.buffer] = s.at

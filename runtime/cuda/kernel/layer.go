@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
@@ -11,8 +13,10 @@ import (
 //	layer_ends  reads u, computes B u and the states that each tile of steps reaches from zero
 //	layer       reads u again, recomputes B u, computes the states from those before the tile, and all the rest
 //
-// The states before a tile are summed up by the second kernel from those at the edges of groups of tiles, each of which a block
-// of the first kernel goes through (groups). Where that would leave too few blocks, the kernel of Scan in between sums up.
+// A block of the first kernel goes through a group of tiles. Where there are many groups, the last of the blocks of some
+// groups in a row, a span, sums up the states at the ends of these, in their order: a block that comes to the end counts itself,
+// and the one that finds all others counted is the last. None waits. The second kernel sums up the states before a tile from
+// those at the ends of the spans, of a group and of a tile before it.
 //
 // A single step, of streams, is one kernel, whose tiles are samples in place of steps. For few samples other kernels compute
 // it (layerFew).
@@ -32,6 +36,7 @@ type Layer struct {
 	Tables      Buffer // LayerTables
 	Powers      Buffer // LayerPowers
 	Scratch     Buffer // of ScratchBytes
+	Counts      Buffer // of CountBytes: zeros, and zeros are left
 }
 
 // LayerForm says what is compiled into the kernels of a layer.
@@ -71,9 +76,8 @@ const (
 	layerWarps       = 8
 	layerThreads     = 32 * layerWarps
 	layerChunk       = 128 // states that are computed at once: 16 a warp
-	inlineTiles      = 16  // tiles of a sequence in two directions up to which the second kernel sums up states
-	groupTiles       = 6   // tiles of a group for which a single sequence goes by groups
-	groupBlocks      = 128 // blocks of the first kernel that are enough for groups of any size
+	groupBlocks      = 128 // blocks of the first kernel that are enough, so that groups may be larger
+	spanTogether     = 16  // ends of groups that a thread reads at once
 	layerShared      = 99 << 10
 )
 
@@ -110,31 +114,62 @@ func (f *LayerForm) directions() int {
 	return 1
 }
 
-// groups returns the number of tiles that a block of the first kernel goes through; 0 if Scan's kernel sums up states. The
-// second kernel reads the last states of all groups before its own, so there are few of them: these reads and those of the
-// edges of tiles are at most a tenth of the bytes of u, which is read twice, and y.
-func (l *Layer) groups() int {
+// split returns the number of tiles of a group, and that of groups of a span; 1: groups are not summed up. The second kernel
+// reads the last states of all spans before its own, so there are few of them: these reads and those of the ends of groups
+// and tiles are at most a tenth of the bytes of u, which is read twice, and y, unless there are more states than features.
+func (l *Layer) split() (group, span int) {
 	tiles := l.blocks(l.Length)
 	tenth := 15 * l.Features * l.steps() / (100 * l.States) // of u, u and y of a tile, in states
-	most, rest := 2*tenth-4, 0
+	most, spans := 2*tenth-4, 2*tenth-7
 	if l.directions() == 2 { // twice as many ends, and those of the backward scan are written again
-		if most = tenth - 5; tiles <= max(most, 1)+4 {
-			return 1
-		}
-		if tiles <= inlineTiles {
-			rest = 1
+		if most, spans = tenth-5, tenth-7; tiles <= max(most, 1)+4 {
+			return 1, 1
 		}
 	}
-	most = min(max(most, 4), 14)
-	size := ceilDiv(tiles, most)
-	if size > 1 && l.groupShared() > layerShared || size > groupTiles && l.Batch*ceilDiv(tiles, size) < groupBlocks {
-		return rest
+	most, spans = min(max(most, 4), 14), min(max(spans, 2), 14)
+	group = ceilDiv(tiles, most)
+	if group == 1 || l.fits(group) && l.Batch*ceilDiv(tiles, group) >= groupBlocks {
+		return group, 1
 	}
-	return size
+	for group = min(group, ceilDiv(tiles*l.Batch, groupBlocks)); !l.fits(group); {
+		group = (group + 1) / 2
+	}
+	groups := ceilDiv(tiles, group)
+	if groups <= most {
+		return group, 1
+	}
+	return group, ceilDiv(groups, spans)
 }
 
-// groupShared is the shared memory of the first kernel with groups: u, and states in float64.
-func (f *LayerForm) groupShared() int { return 4*f.steps()*f.width() + 16*f.padded() }
+// kept returns the number of tiles whose states of the backward scan of two the first kernel keeps in shared memory: a power of
+// two that is enough for the group, so that few kernels are compiled.
+func (f *LayerForm) kept(group int) int {
+	if group == 1 || f.directions() == 1 {
+		return 0
+	}
+	room := 2
+	for room < group {
+		room *= 2
+	}
+	return room
+}
+
+// fits reports whether the first kernel has the shared memory for groups of so many tiles.
+func (f *LayerForm) fits(group int) bool {
+	return group == 1 || 4*f.steps()*f.width()+f.groupShared(f.kept(group)) <= layerShared
+}
+
+// spanRoot is the number of powers over groups by which those over the groups of a span are made in two factors.
+func spanRoot(span int) int {
+	root := 1
+	for root*root < span {
+		root++
+	}
+	return root
+}
+
+// groupShared is the shared memory of the first kernel with groups behind that of u: states in float64, and those of kept tiles.
+func (f *LayerForm) groupShared(kept int) int { return (16 + 8*kept) * f.padded() }
 
 // ScratchBytes returns the size of the scratch memory.
 func (l *Layer) ScratchBytes() int {
@@ -145,6 +180,18 @@ func (l *Layer) ScratchBytes() int {
 		return 0
 	}
 	return 8 * l.Batch * l.blocks(l.Length) * l.States * l.directions()
+}
+
+// CountBytes returns the size of the memory of counts: a number for each span of a sample.
+func (l *Layer) CountBytes() int {
+	if l.Batch == 0 || l.Length <= 1 {
+		return 0
+	}
+	group, span := l.split()
+	if span == 1 {
+		return 0
+	}
+	return 4 * l.Batch * ceilDiv(ceilDiv(l.blocks(l.Length), group), span)
 }
 
 // Calls returns the launches.
@@ -163,35 +210,40 @@ func (l *Layer) Calls() []Call {
 	grid := driver.Dim{X: uint32(tiles), Y: y, Z: z}
 	args := []Arg{U32(l.Batch), U32(l.Length), U32(tiles), Ptr(l.U), Ptr(l.Tables), Ptr(l.Scratch),
 		PtrAt(l.Scratch, (l.directions()-1)*l.ScratchBytes()/2)}
-	group := l.groups()
-	inline := group > 0
+	group, span := l.split()
+	args = append(args, U32(group), U32(span), U32(spanRoot(span)), Ptr(l.Powers))
 	var calls []Call
 	if tiles > 1 {
 		ends := grid
-		ends.X = uint32(ceilDiv(tiles, max(group, 1)))
-		calls = append(calls, NewCall(layerEnds(l.LayerForm, group > 1), ends, append(args, U32(max(group, 1)), Ptr(l.Powers))...))
+		ends.X = uint32(ceilDiv(tiles, group))
+		calls = append(calls, NewCall(layerEnds(l.LayerForm, group > 1, span > 1, l.kept(group)), ends, append(slices.Clip(args), Ptr(l.Counts))...))
 	}
-	if !inline {
-		s := Scan{ScanForm: ScanForm{Tile: l.steps(), Forward: l.Forward, Backward: l.Backward, State32: l.State32}}
-		calls = append(calls, NewCall(scanCarry(s.ScanForm), driver.Dim{X: uint32(ceilDiv(l.States, 32)), Y: y, Z: z},
-			U32(l.Batch), U32(l.Length), U32(l.States), U32(0), Ptr(l.Powers), Ptr(l.First), Ptr(l.Last), U32(2*l.States),
-			U32(tiles), args[5], args[6]))
-	}
-	return append(calls, NewCall(layerMain(l.LayerForm, inline, group > 1, l.Last != 0), grid, append(args, U32(max(group, 1)), Ptr(l.Powers),
-		Ptr(l.First), Ptr(l.Last), Ptr(l.Y))...))
+	return append(calls, NewCall(layerMain(l.LayerForm, group > 1, span > 1, l.Last != 0), grid,
+		append(args, Ptr(l.First), Ptr(l.Last), Ptr(l.Y))...))
 }
 
-// Exponents returns those of the powers that LayerPowers holds: with groups, over a tile, a group and the last tile, then over
-// the tiles of a group before each.
+// Exponents returns those of the powers that LayerPowers holds: over a tile, a span and the last tile; then, unless groups are
+// tiles and spans groups, over the tiles of a group before each, and over so many groups and multiples of spanRoot of groups.
 func (l *Layer) Exponents() []int {
 	if l.Length == 1 {
 		return []int{1}
 	}
-	all := ScanExponents(l.steps(), l.Length)
-	if size := l.groups(); size > 1 {
-		all[1] = l.steps() * size
-		for k := range size {
-			all = append(all, l.steps()*k)
+	group, span := l.split()
+	tiles := l.blocks(l.Length)
+	all := []int{l.steps(), l.steps() * group * span, l.Length - (tiles-1)*l.steps()}
+	if group == 1 && span == 1 {
+		return all
+	}
+	for k := range group {
+		all = append(all, l.steps()*k)
+	}
+	if span > 1 {
+		root := spanRoot(span)
+		for k := range root {
+			all = append(all, l.steps()*group*k)
+		}
+		for k := 0; k < span; k += root {
+			all = append(all, l.steps()*group*k)
 		}
 	}
 	return all

@@ -12,6 +12,8 @@ type layerFrame struct {
 	share, rows          int // steps of a thread, steps of a tile
 	batch, length, tiles ptx.U32
 	u, table, fore, back ptx.Addr
+	group, span, root    ptx.U32 // tiles of a group, groups of a span, and spanRoot of that
+	powers               ptx.Addr
 	tile, sample, begin  ptx.U32
 	lane, warp, g, t     ptx.U32
 	shared               ptx.Shared // (rows, width): u, then results of stages
@@ -29,6 +31,12 @@ func newLayerFrame(f LayerForm, k *ptx.Kernel, rows, extra int) *layerFrame {
 	l.g, l.t = l.lane.Shr(ptx.U(2)), l.lane.And(ptx.U(3))
 	l.shared = k.DynamicShared(4*l.rows*f.width() + extra)
 	return l
+}
+
+// split takes the parameters of groups and spans.
+func (l *layerFrame) split() {
+	l.group, l.span, l.root = l.k.U32Param("group"), l.k.U32Param("span"), l.k.U32Param("root")
+	l.powers = l.k.PtrParam("powers")
 }
 
 // Rows of shared memory are in units of 4 numbers, and row r holds unit i at the place i xor swizzle(r): then neither the
@@ -304,158 +312,4 @@ func (l *layerFrame) storeEnds(ends ptx.Addr, lead ptx.Pred, chunk ptx.U32, c in
 			at.StoreF32(4*n, z[p][1])
 		})
 	}
-}
-
-// loadEnds reads that which storeEnds has written; 0 in other threads.
-func (l *layerFrame) loadEnds(ends ptx.Addr, lead ptx.Pred, chunk ptx.U32, c int) (z [2][2]ptx.F32) {
-	n := l.f.States
-	for p := range z {
-		z[p] = [2]ptx.F32{l.k.VarF32(ptx.F(0)), l.k.VarF32(ptx.F(0))}
-	}
-	for p := range z {
-		j := l.stateIndex(chunk, c, p)
-		at := l.endAt(ends, l.tile, j)
-		here := lead.And(j.Lt(ptx.U(n)))
-		if n%2 == 0 {
-			l.k.Guard(here, func() {
-				for part := range 2 {
-					x := at.LoadF32s(4*n*part, 2)
-					z[0][part].Set(x[0])
-					z[1][part].Set(x[1])
-				}
-			})
-			return z
-		}
-		l.k.Guard(here, func() {
-			z[p][0].Set(at.LoadF32(0))
-			z[p][1].Set(at.LoadF32(4 * n))
-		})
-	}
-	return z
-}
-
-// layerEnds computes the states that a tile reaches from zero, or, with groups of tiles, those that the tiles of the group reach up
-// to its end.
-func layerEnds(f LayerForm, grouped bool) *Code {
-	return New("layer_ends", layerThreads, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
-		extra := 0
-		if grouped {
-			extra = 16 * f.padded()
-		}
-		l := newLayerFrame(f, k, f.steps(), extra)
-		group, powers := k.U32Param("group"), k.PtrParam("powers")
-		if grouped {
-			l.groupEnds(group, powers)
-			return
-		}
-		l.load()
-		l.loaded()
-		k.For(ptx.U(0), ptx.U(f.chunks()), ptx.U(1), func(chunk ptx.U32) {
-			acc := l.inputs(chunk)
-			for c := range 2 {
-				both := l.states(acc, chunk, c)
-				for _, d := range []struct {
-					is, forward bool
-					ends        ptx.Addr
-				}{{f.Forward, true, l.fore}, {f.Backward, false, l.back}} {
-					if !d.is {
-						continue
-					}
-					var z [2][2]ptx.F32
-					for p := range both {
-						re, im := l.reached(&both[p], d.forward, nil)
-						if d.forward { // no tile is behind the last one; layerMain adds what it reaches to the last state
-							is := l.tile.Add(ptx.U(1)).Lt(l.tiles)
-							re, im = is.SelectF32(re, ptx.F(0)), is.SelectF32(im, ptx.F(0))
-						}
-						z[p] = [2]ptx.F32{re, im}
-					}
-					l.storeEnds(d.ends, l.edge(!d.forward), chunk, c, z)
-				}
-			}
-		})
-	})
-}
-
-// groupEnds goes through the tiles of a group, in the direction of the scan, or of the forward one of two. States are carried in float64, in shared memory,
-// where each thread reads what it has written.
-func (l *layerFrame) groupEnds(group ptx.U32, powers ptx.Addr) {
-	k, f := l.k, &l.f
-	sums := l.shared.Add(ptx.U(4 * l.rows * f.width()))
-	two := f.directions() == 2
-	forward, ends := f.Forward, l.fore
-	if !forward {
-		ends = l.back
-	}
-	first := l.tile.Mul(group)
-	end := first.Add(group).Min(l.tiles)
-	k.For(first, end, ptx.U(1), func(i ptx.U32) {
-		l.tile = i
-		if !forward {
-			l.tile = l.tiles.Sub(ptx.U(1)).Sub(i)
-		}
-		l.begin = l.tile.Mul(ptx.U(l.rows))
-		l.load()
-		l.loaded()
-		k.For(ptx.U(0), ptx.U(f.chunks()), ptx.U(1), func(chunk ptx.U32) {
-			acc := l.inputs(chunk)
-			for c := range 2 {
-				both := l.states(acc, chunk, c)
-				var ahead, behind [2][2]ptx.F32
-				for p := range both {
-					re, im := l.reached(&both[p], forward, nil)
-					j := l.stateIndex(chunk, c, p)
-					z := complexF64{k.VarF64(re.F64()), k.VarF64(im.F64())}
-					k.If(l.edge(!forward).And(j.Lt(ptx.U(f.States))), func() {
-						sum := sums.Index(j, 16)
-						k.If(i.Gt(first), func() {
-							at := powers.Index(j, 8)
-							old := sum.LoadF64s(0, 2)
-							z.set(complexF64{at.ConstF64(0), at.ConstF64(8 * f.States)}.fma(complexF64{old[0], old[1]}, z))
-						})
-						sum.StoreF64s(0, z.re, z.im)
-					})
-					ahead[p] = [2]ptx.F32{z.re.F32(), z.im.F32()}
-					if two {
-						re, im := l.reached(&both[p], false, nil)
-						behind[p] = [2]ptx.F32{re, im}
-					}
-				}
-				l.storeEnds(ends, l.edge(!forward), chunk, c, ahead)
-				if two {
-					l.storeEnds(l.back, l.edge(true), chunk, c, behind)
-				}
-			}
-		})
-		k.Barrier() // all have read u
-	})
-	if two {
-		l.groupBack(first, end, powers)
-	}
-}
-
-// groupBack turns the states that a backward scan reaches from zero over each tile of a group into those that it reaches over all
-// of the group from the tile on, with threads that each read what they have written.
-func (l *layerFrame) groupBack(first, end ptx.U32, powers ptx.Addr) {
-	k, f := l.k, &l.f
-	k.For(ptx.U(0), ptx.U(f.chunks()), ptx.U(1), func(chunk ptx.U32) {
-		for c := range 2 {
-			var z, tile [2]complexF64
-			for p := range z {
-				j := l.stateIndex(chunk, c, p).Min(ptx.U(f.States - 1))
-				over := powers.Index(j, 8)
-				z[p], tile[p] = varComplex(k), complexF64{over.ConstF64(0), over.ConstF64(8 * f.States)}
-			}
-			k.For(first, end, ptx.U(1), func(i ptx.U32) {
-				l.tile = first.Add(end).Sub(ptx.U(1)).Sub(i)
-				var out [2][2]ptx.F32
-				for p, x := range l.loadEnds(l.back, l.edge(true), chunk, c) {
-					z[p].set(tile[p].fma(z[p], complexF64{x[0].F64(), x[1].F64()}))
-					out[p] = [2]ptx.F32{z[p].re.F32(), z[p].im.F32()}
-				}
-				l.storeEnds(l.back, l.edge(true), chunk, c, out)
-			})
-		}
-	})
 }

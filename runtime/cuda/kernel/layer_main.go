@@ -4,27 +4,25 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// layerMain computes the states from those before the tile, and the rest of a layer. With inline it sums up the states
-// before the tile from the ends of the other tiles; with keep it writes the state after the last step. That is the sum of two:
-// the state that the steps of the last tile reach from zero, and the one before the tile, carried on in float64: by carry, or
-// by scanCarry, which leaves it in last.
-func layerMain(f LayerForm, inline, grouped, keep bool) *Code {
+// layerMain computes the states from those before the tile, and the rest of a layer. It sums up the states before the tile from
+// the ends of the other tiles, of groups and, with summed, of spans; with keep it writes the state after the last step. That is
+// the sum of two: the state that the steps of the last tile reach from zero, and the one before the tile, carried on in
+// float64.
+func layerMain(f LayerForm, grouped, summed, keep bool) *Code {
 	return New("layer", layerThreads, func(k *ptx.Kernel) {
 		k.MinBlocks = 1 // without it the compiler spills a register for one more block
 		l := newLayerFrame(f, k, f.steps(), 4*f.steps()*layerChunk+8*2*layerChunk)
-		group := k.U32Param("group")
-		powers, first, last, y := k.PtrParam("powers"), k.PtrParam("first"), k.PtrParam("last"), k.PtrParam("y")
+		l.split()
+		first, last, y := k.PtrParam("first"), k.PtrParam("last"), k.PtrParam("y")
 		var before [2][2]map[bool]*[2]ptx.F32
 		l.main(y, func(states ptx.Shared, chunk ptx.U32) {
-			if inline {
-				l.carry(states, chunk, powers, first, group, grouped, keep)
-			}
+			l.carry(states, chunk, first, grouped || summed, summed, keep)
 		}, func(states ptx.Shared, chunk ptx.U32) {
 			for c := range before {
 				before[c] = [2]map[bool]*[2]ptx.F32{{}, {}}
 				for _, forward := range []bool{true, false} {
 					if forward && f.Forward || !forward && f.Backward {
-						for p, z := range l.before(states, chunk, c, forward, inline) {
+						for p, z := range l.before(states, c, forward) {
 							before[c][p][forward] = &z
 						}
 					}
@@ -42,7 +40,7 @@ func layerMain(f LayerForm, inline, grouped, keep bool) *Code {
 				if keep && f.Forward {
 					k.If(l.tile.Add(ptx.U(1)).Eq(l.tiles), func() {
 						for p := range both {
-							l.keep(&both[p], chunk, c, p, last, inline)
+							l.keep(&both[p], chunk, c, p, last)
 						}
 					})
 				}
@@ -89,8 +87,8 @@ func (l *layerFrame) main(y ptx.Addr, begin, read func(states ptx.Shared, chunk 
 // carry sums up the states before the tile of a chunk, and leaves them in shared memory: for each direction layerChunk real
 // parts, then as many imaginary ones.
 // With keep the part of the last state that is carried lies in kept.
-func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr, group ptx.U32, grouped, keep bool) {
-	k, f := l.k, &l.f
+func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, first ptx.Addr, grouped, summed, keep bool) {
+	k, f, powers := l.k, &l.f, l.powers
 	forward := k.ThreadX().Lt(ptx.U(layerChunk))
 	mine := k.ThreadX().And(ptx.U(layerChunk - 1))
 	j := chunk.MAD(ptx.U(layerChunk), mine)
@@ -123,18 +121,61 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr,
 				}
 			})
 		}
-		// groups sums up whole groups before tile i, counted in the direction of the scan, and the tiles of its own.
-		groups := func(ends ptx.Addr, i ptx.U32, tile func(i ptx.U32) ptx.U32) {
-			over := powers.Index(j, 8).Add(ptx.L(uint64(16 * f.States)))
-			p = complexF64{over.ConstF64(0), over.ConstF64(8 * f.States)}
-			count := i.Div(group)
-			sum(ends, count, func(q ptx.U32) ptx.U32 { return tile(q.MAD(group, group).Sub(ptx.U(1))) })
-			k.If(i.Gt(count.Mul(group)), func() {
-				in := powers.Index(i.Sub(count.Mul(group)).Add(ptx.U(3)).Mul(ptx.U(2*f.States)).Add(j), 8)
-				at := l.endAt(ends, tile(i.Sub(ptx.U(1))), j)
-				end := complexF64{at.LoadF32(0).F64(), at.LoadF32(4 * f.States).F64()}
-				z.set(complexF64{in.ConstF64(0), in.ConstF64(8 * f.States)}.fma(z, end))
+		end := func(ends ptx.Addr, tile ptx.U32) complexF64 {
+			at := l.endAt(ends, tile, j)
+			return complexF64{at.LoadF32(0).F64(), at.LoadF32(4 * f.States).F64()}
+		}
+		power := func(row ptx.U32) complexF64 {
+			at := powers.Index(row.Mul(ptx.U(2*f.States)).Add(j), 8)
+			return complexF64{at.ConstF64(0), at.ConstF64(8 * f.States)}
+		}
+		overSpan := func() complexF64 {
+			at := powers.Index(j, 8).Add(ptx.L(uint64(16 * f.States)))
+			return complexF64{at.ConstF64(0), at.ConstF64(8 * f.States)}
+		}
+		// groups goes over so many groups of a span, behind which a tile ends, and within goes over so many tiles of a group.
+		groups := func(ends ptx.Addr, count, tile ptx.U32) {
+			k.If(count.Gt(ptx.U(0)), func() {
+				row := l.group.Add(ptx.U(3))
+				high := count.Div(l.root)
+				low := count.Sub(high.Mul(l.root))
+				part := power(row.Add(low)).fma(z, complexF64{ptx.D(0), ptx.D(0)})
+				z.set(power(row.Add(l.root).Add(high)).fma(part, end(ends, tile)))
 			})
+		}
+		within := func(ends ptx.Addr, count, tile ptx.U32) {
+			k.If(count.Gt(ptx.U(0)), func() { z.set(power(count.Add(ptx.U(3))).fma(z, end(ends, tile))) })
+		}
+		// upTo sums up what is before tile i, counted in the direction of the scan.
+		upTo := func(ends ptx.Addr, i ptx.U32, tile func(i ptx.U32) ptx.U32) {
+			p = overSpan()
+			group := i.Div(l.group)
+			if summed {
+				span := group.Div(l.span)
+				per := l.span.Mul(l.group)
+				sum(ends, span, func(q ptx.U32) ptx.U32 { return tile(q.MAD(per, per).Sub(ptx.U(1))) })
+				groups(ends, group.Sub(span.Mul(l.span)), tile(group.Mul(l.group).Sub(ptx.U(1))))
+			} else {
+				sum(ends, group, func(q ptx.U32) ptx.U32 { return tile(q.MAD(l.group, l.group).Sub(ptx.U(1))) })
+			}
+			within(ends, i.Sub(group.Mul(l.group)), tile(i.Sub(ptx.U(1))))
+		}
+		// behind is upTo in the direction back, with the groups of the forward scan: the last one may be shorter, and nothing is
+		// behind it.
+		behind := func() {
+			after := l.tiles.Sub(ptx.U(1))
+			group, final := l.tile.Div(l.group), after.Div(l.group)
+			p = overSpan()
+			if summed {
+				span, last := group.Div(l.span), final.Div(l.span)
+				sum(l.back, last.Sub(span), func(q ptx.U32) ptx.U32 { return last.Sub(q).Mul(l.span).Mul(l.group) })
+				count := span.MAD(l.span, l.span).Sub(ptx.U(1)).Min(final).Sub(group)
+				groups(l.back, count, group.MAD(l.group, l.group))
+			} else {
+				sum(l.back, final.Sub(group), func(q ptx.U32) ptx.U32 { return final.Sub(q).Mul(l.group) })
+			}
+			count := group.MAD(l.group, l.group).Sub(ptx.U(1)).Min(after).Sub(l.tile)
+			within(l.back, count, l.tile.Add(ptx.U(1)))
 		}
 		fore := func() {
 			k.If(first.U64().Ne(ptx.L(0)), func() {
@@ -142,7 +183,7 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr,
 			})
 			tile := func(i ptx.U32) ptx.U32 { return i }
 			if grouped {
-				groups(l.fore, l.tile, tile)
+				upTo(l.fore, l.tile, tile)
 			} else {
 				sum(l.fore, l.tile, tile)
 			}
@@ -150,21 +191,12 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, powers, first ptx.Addr,
 		back := func() {
 			after := l.tiles.Sub(ptx.U(1))
 			tile := func(i ptx.U32) ptx.U32 { return after.Sub(i) }
-			if grouped && f.Forward { // the groups of the forward scan: the last one may be shorter, and nothing is behind it
-				over := powers.Index(j, 8).Add(ptx.L(uint64(16 * f.States)))
-				p = complexF64{over.ConstF64(0), over.ConstF64(8 * f.States)}
-				mine, final := l.tile.Div(group), after.Div(group)
-				sum(l.back, final.Sub(mine), func(q ptx.U32) ptx.U32 { return final.Sub(q).Mul(group) })
-				behind := mine.MAD(group, group).Sub(ptx.U(1)).Min(after).Sub(l.tile) // tiles of the group
-				k.If(behind.Gt(ptx.U(0)), func() {
-					in := powers.Index(behind.Add(ptx.U(3)).Mul(ptx.U(2*f.States)).Add(j), 8)
-					at := l.endAt(l.back, l.tile.Add(ptx.U(1)), j)
-					end := complexF64{at.LoadF32(0).F64(), at.LoadF32(4 * f.States).F64()}
-					z.set(complexF64{in.ConstF64(0), in.ConstF64(8 * f.States)}.fma(z, end))
-				})
-			} else if grouped {
-				groups(l.back, after.Sub(l.tile), tile)
-			} else {
+			switch {
+			case grouped && f.Forward:
+				behind()
+			case grouped:
+				upTo(l.back, after.Sub(l.tile), tile)
+			default:
 				sum(l.back, after.Sub(l.tile), tile)
 			}
 		}
@@ -197,7 +229,7 @@ func (l *layerFrame) kept() ptx.Shared {
 }
 
 // keep writes a state after the last step. All threads of the last tile call it; the one of the last step writes.
-func (l *layerFrame) keep(s *layerState, chunk ptx.U32, c, p int, last ptx.Addr, inline bool) {
+func (l *layerFrame) keep(s *layerState, chunk ptx.U32, c, p int, last ptx.Addr) {
 	k, f := l.k, &l.f
 	re, im := l.reached(s, true, nil)
 	re, im = l.shift(re, true, 1), l.shift(im, true, 1)
@@ -212,36 +244,23 @@ func (l *layerFrame) keep(s *layerState, chunk ptx.U32, c, p int, last ptx.Addr,
 	holds := from.Lt(l.length).And(from.Add(ptx.U(l.share)).Ge(l.length)).And(j.Lt(ptx.U(f.States)))
 	k.If(holds, func() {
 		at := last.Index64(l.sample.MulWide(ptx.U(2*f.States)).Add(j.Wide()), f.stateSize())
-		var z complexF64
-		if inline {
-			slot := l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1))).Add(ptx.U(8*c + p))
-			x := l.kept().Index(slot, 16).LoadF64s(0, 2)
-			z = complexF64{x[0], x[1]}
-		} else {
-			z = f.loadState(at)
-		}
-		f.storeState(at, complexF64{z.re.Add(endRe.F64()), z.im.Add(endIm.F64())})
+		slot := l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1))).Add(ptx.U(8*c + p))
+		z := l.kept().Index(slot, 16).LoadF64s(0, 2)
+		f.storeState(at, complexF64{z[0].Add(endRe.F64()), z[1].Add(endIm.F64())})
 	})
 }
 
 // before are the thread's two states of a tile of states before the tile, in a direction.
-func (l *layerFrame) before(states ptx.Shared, chunk ptx.U32, c int, forward, inline bool) (z [2][2]ptx.F32) {
-	if inline {
-		for p := range z {
-			slot := l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1))).Add(ptx.U(8*c + p))
-			if !forward {
-				slot = slot.Add(ptx.U(2 * layerChunk))
-			}
-			at := states.Index(slot, 4)
-			z[p] = [2]ptx.F32{at.LoadF32(0), at.LoadF32(4 * layerChunk)}
+func (l *layerFrame) before(states ptx.Shared, c int, forward bool) (z [2][2]ptx.F32) {
+	for p := range z {
+		slot := l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1))).Add(ptx.U(8*c + p))
+		if !forward {
+			slot = slot.Add(ptx.U(2 * layerChunk))
 		}
-		return z
+		at := states.Index(slot, 4)
+		z[p] = [2]ptx.F32{at.LoadF32(0), at.LoadF32(4 * layerChunk)}
 	}
-	ends := l.fore
-	if !forward {
-		ends = l.back
-	}
-	return l.loadEnds(ends, l.edge(forward), chunk, c)
+	return z
 }
 
 // scan returns the real parts of the states at the thread's steps.

@@ -44,6 +44,8 @@ type Memory struct {
 	Constant *Constant
 	// Scratch is memory of one unit, in bytes.
 	Scratch int
+	// Zeros is memory of one unit, in bytes, that is zero when a run begins.
+	Zeros int
 	// Fault is the message of a run in which the four bytes there are not zero.
 	Fault string
 }
@@ -247,6 +249,15 @@ func (b *Builder) Scratch(bytes int) kernel.Buffer {
 		panic(fmt.Sprintf("cuda: %d bytes of scratch memory", bytes))
 	}
 	return b.buffer(Memory{Scratch: bytes})
+}
+
+// Zeros returns memory for the step alone. Its bytes are zero when a run begins, of the graph or body that the step is of. 0 bytes
+// are no buffer.
+func (b *Builder) Zeros(bytes int) kernel.Buffer {
+	if bytes == 0 {
+		return 0
+	}
+	return b.buffer(Memory{Zeros: bytes})
 }
 
 // Fault returns a number of 32 bits that is zero when the work of the step begins. If a kernel sets it to another one, the run

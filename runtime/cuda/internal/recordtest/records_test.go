@@ -91,6 +91,8 @@ func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, buil
 				return bench.In(m.Constant.Make())
 			case m.Scratch > 0:
 				return bench.Out(m.Scratch)
+			case m.Zeros > 0:
+				return bench.In(make([]byte, m.Zeros))
 			case m.Fault != "":
 				fault = bench.In([]int32{0})
 				return fault

@@ -274,7 +274,7 @@ func buildLayer(b *record.Builder, l *layer) bool {
 	k.Powers = b.Constant(fmt.Sprint("layer powers ", k.Exponents()), func() []byte {
 		return kernel.LayerPowers(l.weights(), k.Exponents())
 	})
-	k.Scratch = b.Scratch(k.ScratchBytes())
+	k.Scratch, k.Counts = b.Scratch(k.ScratchBytes()), b.Zeros(k.CountBytes())
 	if takesSiso(s) {
 		scanned(b, alone)
 	} else {

@@ -98,6 +98,8 @@ func runForm(t *testing.T, g *ir.Graph, in, want map[string]tensor.Datum, form s
 				return bench.In(m.Constant.Make())
 			case m.Scratch > 0:
 				return bench.Out(m.Scratch)
+			case m.Zeros > 0:
+				return bench.In(make([]byte, m.Zeros))
 			default:
 				for i, v := range p.Inputs {
 					if v == m.Value {
