@@ -20,8 +20,8 @@ import (
 // round to a quantum: values whose real number lies next to the middle between two quanta may differ by one quantum.
 var Integers = &passes.Pass{
 	Name: "integers",
-	Doc: "DequantizeLinear, then Conv, MatMul, Gemm, Add, Mul, Sigmoid, LeakyRelu or a move of elements, then " +
-		"QuantizeLinear, all of 8 bits → one operator on integers. Relu and Clip whose bounds are those of the result's type are part of it. " +
+	Doc: "DequantizeLinear, then Conv, MatMul, Gemm, Add, Mul or a move of elements, then QuantizeLinear, all of 8 bits → one " +
+		"operator on integers, and a function of one such tensor, element by element, → a table. Relu and Clip whose bounds are those of the result's type are part of it. " +
 		"Results agree to one quantum.",
 	Before: []passes.Reason{{Pass: "fold", Why: "weights of 8 bits would become floating-point numbers"}},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
@@ -32,6 +32,10 @@ var Integers = &passes.Pass{
 		if _, ok := g.Opsets[microsoft]; !ok {
 			g.Opsets[microsoft] = 1
 		}
+		tables, err := byteTables(c, g)
+		if err != nil {
+			return tables, err
+		}
 		n, err := passes.Apply(c, g, integerRules())
 		if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Domain == microsoft }) {
 			if n == 0 {
@@ -40,7 +44,7 @@ var Integers = &passes.Pass{
 				delete(g.Opsets, microsoft)
 			}
 		}
-		return n, err
+		return tables + n, err
 	},
 }
 
@@ -357,24 +361,6 @@ func makePairIntegers(b *ir.Builder, m *Match) []*ir.Value {
 	return []*ir.Value{b.Op(microsoft, "QLinear"+m.Node("op").Op.Name, found(m).operands(b, m, m.Val("b")))}
 }
 
-// functionIntegers reads a function of one value.
-func functionIntegers(m *Match) string {
-	q := &integerMatch{}
-	if !ops.Newest(m.Node("op").Op) || !q.read(m) || q.a.zero.DType() != q.y.zero.DType() {
-		return passes.Leave
-	}
-	m.Found = q
-	return ""
-}
-
-func makeFunctionIntegers(b *ir.Builder, m *Match) []*ir.Value {
-	q, n := found(m), m.Node("op")
-	aScale, aZero := q.a.values(b, m.Val("a").Name)
-	yScale, yZero := q.y.values(b, m.Root.Outputs[0].Name)
-	in := []*ir.Value{m.Val("a"), aScale, aZero, yScale, yZero}
-	return []*ir.Value{b.Op(microsoft, "QLinear"+n.Op.Name, in, n.Attrs...)}
-}
-
 // movedIntegers reads an operator that gives elements of its input as they are, with the same quanta before and after.
 func movedIntegers(m *Match) string {
 	q := &integerMatch{}
@@ -410,10 +396,7 @@ var integerRules = sync.OnceValue(func() *Set {
 	for _, op := range []string{"Add", "Mul"} {
 		add("pair-integers", "a sum or product of quantized values", Op(op, a, b).As("op"), pairIntegers, makePairIntegers)
 	}
-	for _, op := range []string{"Sigmoid", "LeakyRelu"} {
-		add("function-integers", "a function of quantized values", Op(op, a).As("op"), functionIntegers, makeFunctionIntegers)
-	}
-	for _, p := range []*OpPattern{Op("Reshape", a, Var("shape")), Op("Transpose", a), Op("Flatten", a),
+	for _, p := range []*OpPattern{Op("MaxPool", a), Op("Reshape", a, Var("shape")), Op("Transpose", a), Op("Flatten", a),
 		Op("Squeeze", a, Var("axes")), Op("Unsqueeze", a, Var("axes")),
 		Op("Slice", a, Var("from"), Var("to"), Var("axes"), Var("steps")), Op("Gather", a, Var("indices"))} {
 		add("moved-integers", "an operator that moves quantized values", p.As("op"), movedIntegers, makeMoved)

@@ -108,6 +108,9 @@ func TestByteTable(t *testing.T) {
 				sameNode(t, op, 1, []operand{given(r.bytes(types, shape...)), fixed(r.scales(0.03)), fixed(r.bytes(types)),
 					fixed(r.scales(0.01)), fixed(r.bytes(types))})
 			}
+			for _, to := range []tensor.DType{tensor.Uint8, tensor.Int8} {
+				sameNode(t, "essm.ByteTable", 1, []operand{given(r.bytes(types, shape...)), fixed(r.bytes(to, 256))})
+			}
 		}
 	}
 }

@@ -100,6 +100,18 @@ func copyRowsAVX512(rows int, y *byte, ldy int, x *byte, at int, ldx int, in uin
 //go:noescape
 func copyEvenRowsAVX512(rows int, y *byte, ldy int, x *byte, at int, ldx int, in uint64, out uint64, fill byte)
 
+// quantizeBytesAVX512 computes y[i] = (min(max(round(x[i]/scale), least), most) + zero) xor flip, rounding ties to
+// even, for i < n, a positive multiple of 16; 0 where that is NaN. Before flip changes them, numbers lie in 0 to 255.
+// scale lies within 2^-60 and 2^60.
+//
+//go:noescape
+func quantizeBytesAVX512(n int, y *byte, x *float32, scale float32, least float32, most float32, zero int32, flip int32)
+
+// dequantizeBytesAVX512 computes y[i] = ((x[i] xor flip) - zero)·scale for i < n, a positive multiple of 16.
+//
+//go:noescape
+func dequantizeBytesAVX512(n int, y *float32, x *byte, flip int32, zero int32, scale float32)
+
 // byteTableAVX512 computes y[i] = table[x[i]] for i < n, a positive multiple of 64. It uses AVX512_VBMI.
 //
 //go:noescape
@@ -119,3 +131,15 @@ func depthBytesAVX512(p *int, y *byte, x *byte, w *int32, add *int32, scale *flo
 //
 //go:noescape
 func copyPlanesAVX512(planes int, rows int, n int, y *byte, planeY int, ldy int, x *byte, planeX int, ldx int)
+
+// largestUnsignedAVX512 computes y[i] = max over t < taps of x[off[t]+i], which are unsigned bytes, for i < n, n and
+// taps ≥ 1.
+//
+//go:noescape
+func largestUnsignedAVX512(n int, y *byte, x *byte, off *int32, taps int)
+
+// largestSignedAVX512 computes y[i] = max over t < taps of x[off[t]+i], which are signed bytes, for i < n, n and taps ≥
+// 1.
+//
+//go:noescape
+func largestSignedAVX512(n int, y *byte, x *byte, off *int32, taps int)

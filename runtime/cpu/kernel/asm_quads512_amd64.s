@@ -12359,29 +12359,45 @@ TEXT ·requantizeAVX512(SB), NOSPLIT, $0-68
 	VPBROADCASTD DI, Z0
 	MOVSS        unit+48(FP), X1
 	VBROADCASTSS X1, Z1
-	MOVSS        least+52(FP), X2
-	VBROADCASTSS X2, Z2
-	MOVSS        most+56(FP), X3
-	VBROADCASTSS X3, Z3
-	MOVL         zero+60(FP), DI
+	MOVL         $0x3effe5c9, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x7fffffff, DI
 	VPBROADCASTD DI, Z4
+	MOVL         $0x3f800000, DI
+	VMOVD        DI, X2
+	VDIVSS       X1, X2, X2
+	VBROADCASTSS X2, Z2
+	MOVSS        least+52(FP), X5
+	VBROADCASTSS X5, Z5
+	MOVSS        most+56(FP), X6
+	VBROADCASTSS X6, Z6
+	MOVL         zero+60(FP), DI
+	VPBROADCASTD DI, Z7
 	MOVL         flip+64(FP), DI
-	VMOVD        DI, X5
-	VPBROADCASTB X5, X5
+	VMOVD        DI, X8
+	VPBROADCASTB X8, X8
 
 next:
-	VPADDD    (DX), Z0, Z6
-	VPADDD    (BX), Z6, Z6
-	VCVTDQ2PS Z6, Z6
-	VMULPS    (SI), Z6, Z6
-	VDIVPS    Z1, Z6, Z6
-	VMAXPS    Z2, Z6, Z6
-	VMINPS    Z3, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPADDD    Z4, Z6, Z6
-	VPMOVDB   Z6, X6
-	VPXOR     X5, X6, X6
-	VMOVDQU   X6, (CX)
+	VPADDD      (DX), Z0, Z9
+	VPADDD      (BX), Z9, Z9
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      (SI), Z9, Z9
+	VMULPS      Z2, Z9, Z10
+	VRNDSCALEPS $0x00, Z10, Z11
+	VSUBPS      Z11, Z10, Z11
+	VPANDD      Z4, Z11, Z11
+	VCMPPS      $0x1e, Z3, Z11, K1
+	KORTESTW    K1, K1
+	JNZ         divide
+
+divided:
+	VMAXPS    Z5, Z10, Z10
+	VMINPS    Z6, Z10, Z10
+	VCVTPS2DQ Z10, Z10
+	VPADDD    Z7, Z10, Z10
+	VPMOVDB   Z10, X9
+	VPXOR     X8, X9, X9
+	VMOVDQU   X9, (CX)
 	ADDQ      $0x40, DX
 	ADDQ      $0x40, BX
 	ADDQ      $0x40, SI
@@ -12390,6 +12406,10 @@ next:
 	JNZ       next
 	VZEROUPPER
 	RET
+
+divide:
+	VDIVPS Z1, Z9, Z10
+	JMP    divided
 
 // func addBytesAVX512(n int, y *byte, a *byte, b *byte, scale *float32, zeros *int32, least float32, most float32, zero int32, flip int32)
 // Requires: AVX, AVX2, AVX512F, SSE
@@ -12548,6 +12568,91 @@ next:
 	ADDQ      DI, BX
 	ADDQ      DX, CX
 	DECQ      AX
+	JNZ       next
+	VZEROUPPER
+	RET
+
+// func quantizeBytesAVX512(n int, y *byte, x *float32, scale float32, least float32, most float32, zero int32, flip int32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, SSE
+TEXT ·quantizeBytesAVX512(SB), NOSPLIT, $0-44
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVSS        scale+24(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVL         $0x3effe5c9, BX
+	VPBROADCASTD BX, Z2
+	MOVL         $0x7fffffff, BX
+	VPBROADCASTD BX, Z3
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X1
+	VDIVSS       X0, X1, X1
+	VBROADCASTSS X1, Z1
+	MOVSS        least+28(FP), X4
+	VBROADCASTSS X4, Z4
+	MOVSS        most+32(FP), X5
+	VBROADCASTSS X5, Z5
+	MOVL         zero+36(FP), BX
+	VPBROADCASTD BX, Z6
+	MOVL         flip+40(FP), BX
+	VMOVD        BX, X7
+	VPBROADCASTB X7, X7
+
+next:
+	VMOVUPS     (DX), Z8
+	VCMPPS      $0x07, Z8, Z8, K1
+	VMULPS      Z1, Z8, Z9
+	VRNDSCALEPS $0x00, Z9, Z10
+	VSUBPS      Z10, Z9, Z10
+	VPANDD      Z3, Z10, Z10
+	VCMPPS      $0x1e, Z2, Z10, K2
+	KORTESTW    K2, K2
+	JNZ         divide
+
+divided:
+	VMAXPS     Z4, Z9, Z9
+	VMINPS     Z5, Z9, Z9
+	VCVTPS2DQ  Z9, Z9
+	VPADDD     Z6, Z9, Z9
+	VPMOVDB    Z9, X8
+	VPXOR      X7, X8, X8
+	VMOVDQU8.Z X8, K1, X8
+	VMOVDQU    X8, (CX)
+	ADDQ       $0x40, DX
+	ADDQ       $0x10, CX
+	SUBQ       $0x10, AX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+divide:
+	VDIVPS Z0, Z8, Z9
+	JMP    divided
+
+// func dequantizeBytesAVX512(n int, y *float32, x *byte, flip int32, zero int32, scale float32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, SSE
+TEXT ·dequantizeBytesAVX512(SB), NOSPLIT, $0-36
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVL         flip+24(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTB X0, X0
+	MOVL         zero+28(FP), BX
+	VPBROADCASTD BX, Z1
+	MOVSS        scale+32(FP), X2
+	VBROADCASTSS X2, Z2
+
+next:
+	VPXORD    (DX), X0, X3
+	VPMOVZXBD X3, Z3
+	VPSUBD    Z1, Z3, Z3
+	VCVTDQ2PS Z3, Z3
+	VMULPS    Z2, Z3, Z3
+	VMOVUPS   Z3, (CX)
+	ADDQ      $0x10, DX
+	ADDQ      $0x40, CX
+	SUBQ      $0x10, AX
 	JNZ       next
 	VZEROUPPER
 	RET
@@ -12726,5 +12831,123 @@ next:
 	ADDQ planeX+56(FP), DX
 	DECQ AX
 	JNZ  plane
+	VZEROUPPER
+	RET
+
+// func largestUnsignedAVX512(n int, y *byte, x *byte, off *int32, taps int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·largestUnsignedAVX512(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ off+24(FP), BX
+	MOVQ taps+32(FP), SI
+	SUBQ $0x40, AX
+	JL   rest
+
+whole:
+	MOVLQSX   (BX), DI
+	VMOVDQU64 (DX)(DI*1), Z0
+	MOVQ      BX, R8
+	MOVQ      SI, R9
+	JMP       wholenext
+
+wholetap:
+	MOVLQSX   (R8), DI
+	VMOVDQU64 (DX)(DI*1), Z1
+	VPMAXUB   Z1, Z0, Z0
+
+wholenext:
+	ADDQ      $0x04, R8
+	DECQ      R9
+	JNZ       wholetap
+	VMOVDQU64 Z0, (CX)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, CX
+	SUBQ      $0x40, AX
+	JGE       whole
+
+rest:
+	ADDQ       $0x40, AX
+	JZ         done
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVQ      DI, K1
+	MOVLQSX    (BX), AX
+	VMOVDQU8.Z (DX)(AX*1), K1, Z0
+	MOVQ       SI, SI
+	JMP        restnext
+
+resttap:
+	MOVLQSX    (BX), AX
+	VMOVDQU8.Z (DX)(AX*1), K1, Z1
+	VPMAXUB    Z1, Z0, Z0
+
+restnext:
+	ADDQ     $0x04, BX
+	DECQ     SI
+	JNZ      resttap
+	VMOVDQU8 Z0, K1, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func largestSignedAVX512(n int, y *byte, x *byte, off *int32, taps int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·largestSignedAVX512(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ off+24(FP), BX
+	MOVQ taps+32(FP), SI
+	SUBQ $0x40, AX
+	JL   rest
+
+whole:
+	MOVLQSX   (BX), DI
+	VMOVDQU64 (DX)(DI*1), Z0
+	MOVQ      BX, R8
+	MOVQ      SI, R9
+	JMP       wholenext
+
+wholetap:
+	MOVLQSX   (R8), DI
+	VMOVDQU64 (DX)(DI*1), Z1
+	VPMAXSB   Z1, Z0, Z0
+
+wholenext:
+	ADDQ      $0x04, R8
+	DECQ      R9
+	JNZ       wholetap
+	VMOVDQU64 Z0, (CX)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, CX
+	SUBQ      $0x40, AX
+	JGE       whole
+
+rest:
+	ADDQ       $0x40, AX
+	JZ         done
+	MOVQ       $-1, DI
+	BZHIQ      AX, DI, DI
+	KMOVQ      DI, K1
+	MOVLQSX    (BX), AX
+	VMOVDQU8.Z (DX)(AX*1), K1, Z0
+	MOVQ       SI, SI
+	JMP        restnext
+
+resttap:
+	MOVLQSX    (BX), AX
+	VMOVDQU8.Z (DX)(AX*1), K1, Z1
+	VPMAXSB    Z1, Z0, Z0
+
+restnext:
+	ADDQ     $0x04, BX
+	DECQ     SI
+	JNZ      resttap
+	VMOVDQU8 Z0, K1, (CX)
+
+done:
 	VZEROUPPER
 	RET

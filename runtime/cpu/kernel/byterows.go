@@ -6,7 +6,7 @@ func CopyByteRows(y []byte, ldy, n int, x []byte, at, ldx, step, rows, from, to 
 	if rows == 0 || n == 0 {
 		return
 	}
-	if from < to && copyRowsWide(y, ldy, n, x, at, ldx, step, rows, from, to, fill) {
+	if from < to && (step > 1 || n <= 128) && copyRowsWide(y, ldy, n, x, at, ldx, step, rows, from, to, fill) {
 		return
 	}
 	to = max(from, to)
@@ -44,5 +44,20 @@ func TableBytes(y, x []byte, table *[256]byte) {
 	y = y[:len(x)]
 	for i := byteTableWide(y, x, table); i < len(x); i++ {
 		y[i] = table[x[i]]
+	}
+}
+
+// LargestTaps computes y[i] as the largest of x[off[t]+at+i], for the elements of y.
+func LargestTaps(y []byte, x Bytes, o Offsets, at int) {
+	if len(y) == 0 || len(o.off) == 0 || largestTapsWide(y, x, o, at) {
+		return
+	}
+	flip, _ := x.flip()
+	for i := range y {
+		v := byte(0)
+		for _, off := range o.off {
+			v = max(v, x.Data[at+int(off)+i]^flip)
+		}
+		y[i] = v ^ flip
 	}
 }

@@ -74,3 +74,31 @@ func testCopyBytePlanes(t *testing.T) {
 		}
 	}
 }
+
+func TestLargestTaps(t *testing.T) { eachVariant(t, testLargestTaps) }
+
+func testLargestTaps(t *testing.T) {
+	r := newRand()
+	for n := range 150 {
+		x, at := bytesOf(r, 400, r.IntN(2) == 0), r.IntN(20)
+		off := make([]int32, 1+r.IntN(9))
+		for i := range off {
+			off[i] = int32(r.IntN(200))
+		}
+		x.Data = x.Data[:at+int(slices.Max(off))+n] // the last byte is the last that is read
+		got := bytes.Repeat([]byte{7}, n+1)
+		LargestTaps(got[:n], x, NewOffsets(off), at)
+		for i, v := range got[:n] {
+			want := -1000
+			for _, o := range off {
+				want = max(want, x.at(at+int(o)+i))
+			}
+			if (Bytes{[]byte{v}, x.Signed}).at(0) != want {
+				t.Fatalf("%d bytes: %d at %d, expected %d", n, v, i, want)
+			}
+		}
+		if got[n] != 7 {
+			t.Fatalf("%d bytes: more are written", n)
+		}
+	}
+}

@@ -47,6 +47,10 @@ func panelProductInt16Wide(y []int32, ldy int, x []int16, ldx, rows, pairs int, 
 }
 
 func quantizeBytesWide(y []byte, x []float32, scale, least, most float32, zero int, flip byte) int {
+	if n := len(x) &^ 15; n > 0 && avx512() && usual(scale) {
+		quantizeBytesAVX512(n, &y[:n][0], &x[0], scale, least, most, int32(zero), int32(flip))
+		return n
+	}
 	n := len(x) &^ 31
 	if n == 0 || !wide() {
 		return 0
@@ -59,6 +63,10 @@ func dequantizeBytesWide(y []float32, x []byte, flip byte, zero int, scale float
 	n := len(x) &^ 15
 	if n == 0 || !wide() {
 		return 0
+	}
+	if avx512() {
+		dequantizeBytesAVX512(n, &y[:n][0], &x[0], int32(flip), int32(zero), scale)
+		return n
 	}
 	dequantizeBytesAVX2(n, &y[:n][0], &x[0], int32(flip), int32(zero), scale)
 	return n

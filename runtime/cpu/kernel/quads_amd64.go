@@ -116,6 +116,19 @@ func copyRowsWide(y []byte, ldy, n int, x []byte, at, ldx, step, rows, from, to 
 	return true
 }
 
+func largestTapsWide(y []byte, x Bytes, o Offsets, at int) bool {
+	if !avx512() {
+		return false
+	}
+	_, _ = x.Data[at+o.lo], x.Data[at+o.hi+len(y)-1]
+	f := largestUnsignedAVX512
+	if x.Signed {
+		f = largestSignedAVX512
+	}
+	f(len(y), &y[0], &x.Data[at], &o.off[0], len(o.off))
+	return true
+}
+
 func fillBytesWide(b []byte, v byte) bool {
 	if !avx512() {
 		return false

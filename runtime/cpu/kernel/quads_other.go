@@ -22,6 +22,8 @@ func scaleFloatRowsWide(*RowScale, Bytes, int, []float32, int, int, int) bool { 
 
 func copyRowsWide([]byte, int, int, []byte, int, int, int, int, int, int, byte) bool { return false }
 
+func largestTapsWide([]byte, Bytes, Offsets, int) bool { return false }
+
 func fillBytesWide([]byte, byte) bool { return false }
 
 func byteTableWide(y, x []byte, table *[256]byte) int { return 0 }

@@ -391,3 +391,53 @@ func testTableBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestQuantizeMiddles(t *testing.T) { eachVariant(t, testQuantizeMiddles) }
+
+// testQuantizeMiddles compares quotients at and beside the middle between two integers with divisions.
+func testQuantizeMiddles(t *testing.T) {
+	r := newRand()
+	for range 200 {
+		scale := float32(math.Ldexp(1+r.Float64(), r.IntN(100)-50))
+		var x []float32
+		for k := range 1200 {
+			v := float32((float64(k) - 599.5) * float64(scale))
+			for range 3 {
+				v = math.Nextafter32(v, float32(math.Inf(-1)))
+			}
+			for range 7 {
+				x = append(x, v)
+				v = math.Nextafter32(v, float32(math.Inf(1)))
+			}
+		}
+		zero, got := r.IntN(256), make([]byte, len(x))
+		y := Bytes{Data: got}
+		of := y.rangeOf(zero)
+		QuantizeBytes(y, x, scale, zero)
+		for i, v := range x {
+			if want := of.of(v / scale); got[i] != want {
+				t.Fatalf("%v over %v: %d, expected %d", v, scale, got[i], want)
+			}
+		}
+		// Sums that are so near need a unit near one.
+		unit := 1 + float32(r.IntN(1<<10))/(1<<20)
+		factor, sums, add := make([]float32, len(x)), make([]int32, len(x)), make([]int32, len(x))
+		for i := range x {
+			sums[i] = int32(r.IntN(1<<20) - 1<<19)
+			factor[i] = (float32(r.IntN(500)-250) + 0.5) * unit / float32(sums[i])
+			for range r.IntN(3) {
+				factor[i] = math.Nextafter32(factor[i], 0)
+			}
+			if sums[i] == 0 {
+				factor[i] = 1
+			}
+		}
+		columns := NewColumnScale(factor, unit, zero)
+		columns.Bytes(y, slices.Clone(sums), add, 0, 0)
+		for i, v := range sums {
+			if want := of.of(float32(float32(v)*factor[i]) / unit); got[i] != want {
+				t.Fatalf("%v by %v over %v: %d, expected %d", v, factor[i], unit, got[i], want)
+			}
+		}
+	}
+}

@@ -94,12 +94,12 @@ type ColumnScale struct {
 	factor []float32
 	unit   float32
 	zero   int
-	finite bool // no NaN arises
+	usual  bool // no NaN arises
 }
 
 // NewColumnScale returns the ColumnScale for factors, one per column. It keeps the slice.
 func NewColumnScale(factor []float32, unit float32, zero int) ColumnScale {
-	return ColumnScale{factor, unit, zero, finite(unit) && unit != 0 && Finite(factor)}
+	return ColumnScale{factor, unit, zero, usual(unit) && Finite(factor)}
 }
 
 // Bytes computes y of x + add + more, of columns from one on. It may overwrite x.
@@ -107,7 +107,7 @@ func (s *ColumnScale) Bytes(y Bytes, x, add []int32, more int32, from int) {
 	r, dst := y.rangeOf(s.zero), y.Data[:len(x)]
 	add, factor := add[:len(x)], s.factor[from:from+len(x)]
 	done := 0
-	if s.finite {
+	if s.usual {
 		done = requantizeWide(dst, x, add, more, factor, s.unit, r.least, r.most, r.zero, r.flip)
 	}
 	x, add, factor, dst = x[done:], add[done:], factor[done:], dst[done:]
@@ -135,13 +135,16 @@ type BytePair struct {
 // none is. The numbers, the result and its quotient by the scale of y are each rounded to float32.
 func (p *BytePair) Run(y Bytes, a, b []byte) int {
 	for _, s := range p.Scale {
-		if !(s >= 0x1p-60 && s <= 0x1p60) { // no NaN arises
+		if !usual(s) { // NaN may arise
 			return 0
 		}
 	}
 	_, more := y.flip()
 	return pairBytesWide(p.Multiply, y.Data, a, b, p, y.rangeOf(p.Zero[2]), more)
 }
+
+// usual reports whether quotients by a scale and products with its reciprocal lie next to each other.
+func usual(scale float32) bool { return scale >= 0x1p-60 && scale <= 0x1p60 }
 
 func finite[T float32 | float64](x T) bool { return x-x == 0 }
 

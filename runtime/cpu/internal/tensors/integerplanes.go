@@ -26,25 +26,12 @@ const (
 
 // planesOf chooses the form with the least work for filters per group.
 func (planes) planesOf(w *windowed.PlanarWindow, kh, kw, filters int) planes {
-	phased := planes{ph: w.Oh + (kh-1)*w.Dh/w.Sh, pw: w.Ow + (kw-1)*w.Dw/w.Sw}
-	for i := range kh {
-		if p := i * w.Dh % w.Sh; !slices.Contains(phased.phases, p) {
-			phased.phases = append(phased.phases, p)
-		}
-	}
+	phased := phasesOf(w, kh, kw)
 	tight := planes{ph: phased.ph, pw: w.Ow, phases: phased.phases, perWeight: true}
 	for j := range kw {
-		if p := j * w.Dw % w.Sw; !slices.Contains(phased.columns, p) {
-			phased.columns = append(phased.columns, p)
-		}
 		tight.columns = append(tight.columns, j*w.Dw)
 	}
-	slices.Sort(phased.phases)
-	slices.Sort(phased.columns)
-	for _, p := range []*planes{&phased, &tight} {
-		p.plane = p.ph * p.pw
-		p.channel = p.plane * len(p.phases) * len(p.columns)
-	}
+	tight.setSizes()
 	work := func(p *planes) int {
 		panels := ((w.Oh-1)*p.pw + w.Ow + kernel.PanelWidth - 1) / kernel.PanelWidth
 		return panels*kernel.PanelWidth*filters*kh*kw/bytesMultiplied + p.channel/bytesCopied
@@ -53,6 +40,30 @@ func (planes) planesOf(w *windowed.PlanarWindow, kh, kw, filters int) planes {
 		return tight
 	}
 	return phased
+}
+
+// phasesOf returns the planes of the strides' phases.
+func phasesOf(w *windowed.PlanarWindow, kh, kw int) planes {
+	p := planes{ph: w.Oh + (kh-1)*w.Dh/w.Sh, pw: w.Ow + (kw-1)*w.Dw/w.Sw}
+	for i := range min(kh, w.Sh) {
+		if k := i * w.Dh % w.Sh; !slices.Contains(p.phases, k) {
+			p.phases = append(p.phases, k)
+		}
+	}
+	for j := range min(kw, w.Sw) {
+		if k := j * w.Dw % w.Sw; !slices.Contains(p.columns, k) {
+			p.columns = append(p.columns, k)
+		}
+	}
+	slices.Sort(p.phases)
+	slices.Sort(p.columns)
+	p.setSizes()
+	return p
+}
+
+func (p *planes) setSizes() {
+	p.plane = p.ph * p.pw
+	p.channel = p.plane * len(p.phases) * len(p.columns)
 }
 
 // at returns the distance of the weight in row i and column j from the first input of a channel.
@@ -74,22 +85,26 @@ func (p *planes) asInput(w *windowed.PlanarWindow) bool {
 type bytePlanes integerConv
 
 func (c *bytePlanes) Do(_ *record.Workspace, k int) {
-	dst, src, pad := c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.H*c.Wd:(k+1)*c.H*c.Wd], byte(c.zero)
+	c.copy(c.padded[k*c.channel:(k+1)*c.channel], c.in.Data[k*c.H*c.Wd:(k+1)*c.H*c.Wd], &c.PlanarWindow, byte(c.zero))
+}
+
+// copy copies a channel to its planes, with pads.
+func (p *planes) copy(dst, src []byte, w *windowed.PlanarWindow, pad byte) {
 	within := func(start, step, n, size int) (from, to int) { // which of n numbers lie in an input of a size
 		from = min(max(0, (step-1-start)/step), n)
 		return from, max(from, min(n, (size-start+step-1)/step))
 	}
-	for _, phase := range c.phases {
-		row := phase - c.Top
-		top, bottom := within(row, c.Sh, c.ph, c.H)
-		for _, column := range c.columns {
-			start := column - c.Left
-			left, right := within(start, c.Sw, c.pw, c.Wd)
-			plane := dst[:c.plane]
-			dst = dst[c.plane:]
-			kernel.FillBytes(plane[:top*c.pw], pad)
-			kernel.FillBytes(plane[bottom*c.pw:], pad)
-			kernel.CopyByteRows(plane[top*c.pw:], c.pw, c.pw, src, (row+top*c.Sh)*c.Wd+start, c.Sh*c.Wd, c.Sw, bottom-top, left,
+	for _, phase := range p.phases {
+		row := phase - w.Top
+		top, bottom := within(row, w.Sh, p.ph, w.H)
+		for _, column := range p.columns {
+			start := column - w.Left
+			left, right := within(start, w.Sw, p.pw, w.Wd)
+			plane := dst[:p.plane]
+			dst = dst[p.plane:]
+			kernel.FillBytes(plane[:top*p.pw], pad)
+			kernel.FillBytes(plane[bottom*p.pw:], pad)
+			kernel.CopyByteRows(plane[top*p.pw:], p.pw, p.pw, src, (row+top*w.Sh)*w.Wd+start, w.Sh*w.Wd, w.Sw, bottom-top, left,
 				right, pad)
 		}
 	}

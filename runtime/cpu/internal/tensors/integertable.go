@@ -14,6 +14,7 @@ func init() {
 	record.Register(
 		record.Record{Op: "com.microsoft.QLinearSigmoid", Tensor: record.TensorKind{Make: byteTableKernel}},
 		record.Record{Op: "com.microsoft.QLinearLeakyRelu", Tensor: record.TensorKind{Make: byteTableKernel}},
+		record.Record{Op: "essm.ByteTable", Tensor: record.TensorKind{Make: givenTableKernel}},
 	)
 }
 
@@ -65,14 +66,32 @@ func byteTableKernel(s *lowering.Step) record.TensorMaker {
 		if !ok || values.DType() != all.DType() || values.Len() != 256 {
 			return nil
 		}
-		t := &byteTable{values: [256]byte(values.Bytes())}
-		in, out := byteSlotOf(d, x), byteSlotOf(d, y)
-		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			f := e.Frame()
-			t.x, t.y = in.in(f).Data, out.in(f).Data
-			return e.Parallel(t, (len(t.x)+tableItem-1)/tableItem)
-		}}
+		return newByteTable(d, s, values.Bytes())
 	}
+}
+
+// givenTableKernel serves ByteTable with a constant table.
+func givenTableKernel(s *lowering.Step) record.TensorMaker {
+	if s.Absent(0) || s.Absent(1) || s.In[1].Const == nil || s.In[1].Const.Len() != 256 {
+		return nil
+	}
+	table := s.In[1].Const
+	return func(d *lowering.Binding) *record.TensorKernel {
+		if s.Out[0] == nil || d.Shape(s.In[0]) == nil || d.Shape(s.Out[0]) == nil {
+			return nil
+		}
+		return newByteTable(d, s, table.Bytes())
+	}
+}
+
+func newByteTable(d *lowering.Binding, s *lowering.Step, values []byte) *record.TensorKernel {
+	t := &byteTable{values: [256]byte(values)}
+	in, out := byteSlotOf(d, s.In[0]), byteSlotOf(d, s.Out[0])
+	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
+		f := e.Frame()
+		t.x, t.y = in.in(f).Data, out.in(f).Data
+		return e.Parallel(t, (len(t.x)+tableItem-1)/tableItem)
+	}}
 }
 
 func (t *byteTable) Do(_ *record.Workspace, k int) {

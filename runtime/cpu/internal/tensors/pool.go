@@ -77,47 +77,18 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 	if !ok && !(ops.Int(s.Node, "ceil_mode") != 0 && !all && c.Ow > 0 && c.Oh > 0) {
 		return nil
 	}
+	if bytes {
+		return newBytePool(d, s, c, kh, kw)
+	}
 	p := &poolPass{PlanarWindow: c, kh: kh, kw: kw, average: average, all: all}
 	p.plan(d)
 	scratch := (p.rows+1)*p.pw*(2*p.Sw+1) + p.Sh*p.lines*p.pw*p.Sw
-	if bytes {
-		return p.ofBytes(d, s, scratch, product(in), product(out))
-	}
 	slots := unaryOf(d, s)
 	return &record.TensorKernel{Scratch: scratch,
 		Run: func(e record.Execution, _ record.Call) error {
 			p.x, p.y = slots.in(e.Frame())
 			return e.Parallel(p, c.N*c.C)
 		}}
-}
-
-// ofBytes is the kernel for maxima of bytes, which are exact in float32. In windows that hold no element these are the
-// least number.
-func (p *poolPass) ofBytes(d *lowering.Binding, s *lowering.Step, scratch, from, to int) *record.TensorKernel {
-	x, y := byteSlotOf(d, s.In[0]), byteSlotOf(d, s.Out[0])
-	return &record.TensorKernel{Scratch: scratch, Temp: from + to, Run: func(e record.Execution, c record.Call) error {
-		f := e.Frame()
-		in, out := x.in(f), y.in(f)
-		p.x, p.y = c.Temp[:from], c.Temp[from:]
-		least := float32(0)
-		if in.Signed {
-			least = math.MinInt8
-			for i, v := range ops.All(e.Steps(), in.Data) {
-				p.x[i] = float32(int8(v))
-			}
-		} else {
-			for i, v := range ops.All(e.Steps(), in.Data) {
-				p.x[i] = float32(v)
-			}
-		}
-		if err := e.Parallel(p, p.N*p.C); err != nil {
-			return err
-		}
-		for i, v := range ops.All(e.Steps(), p.y) {
-			out.Data[i] = uint8(int32(max(v, least)))
-		}
-		return nil
-	}}
 }
 
 // plan sets the size of blocks, and the number of columns of each window that are in the input.

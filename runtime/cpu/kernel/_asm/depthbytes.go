@@ -171,3 +171,59 @@ func copyPlanesAVX512() {
 	VZEROUPPER()
 	RET()
 }
+
+// largestTaps generates a function of largest bytes.
+func largestTaps(name, number string, max func(...Op)) {
+	TEXT(name, NOSPLIT, "func(n int, y, x *byte, off *int32, taps int)")
+	Pragma("noescape")
+	describe(name + " computes y[i] = max over t < taps of x[off[t]+i], which are " + number + " bytes, for i < n, n and taps ≥ 1.")
+	n, y, x, off, taps := given("n"), given("y"), given("x"), given("off"), given("taps")
+	block := func(label string, mask Op) {
+		load := func(at GPVirtual) VecVirtual {
+			v, m := ZMM(), Mem{Base: x, Index: at, Scale: 1}
+			if mask == nil {
+				VMOVDQU64(m, v)
+			} else {
+				VMOVDQU8_Z(m, mask, v)
+			}
+			return v
+		}
+		at, next, left := GP64(), GP64(), GP64()
+		MOVLQSX(Mem{Base: off}, at)
+		v := load(at)
+		MOVQ(off, next)
+		MOVQ(taps, left)
+		JMP(LabelRef(label + "next"))
+		Label(label + "tap")
+		MOVLQSX(Mem{Base: next}, at)
+		max(load(at), v, v)
+		Label(label + "next")
+		ADDQ(Imm(4), next)
+		DECQ(left)
+		JNZ(LabelRef(label + "tap"))
+		if mask == nil {
+			VMOVDQU64(v, Mem{Base: y})
+		} else {
+			VMOVDQU8(v, mask, Mem{Base: y})
+		}
+	}
+	SUBQ(Imm(64), n)
+	JL(LabelRef("rest"))
+	Label("whole")
+	block("whole", nil)
+	ADDQ(Imm(64), x)
+	ADDQ(Imm(64), y)
+	SUBQ(Imm(64), n)
+	JGE(LabelRef("whole"))
+	Label("rest")
+	ADDQ(Imm(64), n)
+	JZ(LabelRef("done"))
+	ones, mask := GP64(), K()
+	MOVQ(I32(-1), ones)
+	BZHIQ(n, ones, ones)
+	KMOVQ(ones, mask)
+	block("rest", mask)
+	Label("done")
+	VZEROUPPER()
+	RET()
+}

@@ -107,9 +107,13 @@ var groups = map[string]func(){
 			"rows, rows ≥ 1, and the bits j of out.", false)
 		copyRows("copyEvenRowsAVX512", " sets y[i][j] to x[i][at+2j] where bit 2j of in is set, and to fill where it is not, for "+
 			"i < rows, rows ≥ 1, and the bits j < 32 of out.", true)
+		quantizeBytesAVX512()
+		dequantizeBytesAVX512()
 		byteTableAVX512()
 		depthBytesAVX512()
 		copyPlanesAVX512()
+		largestTaps("largestUnsignedAVX512", "unsigned", VPMAXUB)
+		largestTaps("largestSignedAVX512", "signed", VPMAXSB)
 	}),
 	"bf16512": avx512.do(func() {
 		roundBF16AVX512()

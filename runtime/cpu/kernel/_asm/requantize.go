@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -28,6 +30,7 @@ func requantizations() {
 	more, unit := ZMM(), ZMM()
 	VPBROADCASTD(Load(Param("more"), GP32()), more)
 	VBROADCASTSS(Load(Param("unit"), XMM()), unit)
+	over := newDivisor(unit)
 	b := newByteRange()
 	Label("next")
 	v := ZMM()
@@ -35,7 +38,7 @@ func requantizations() {
 	VPADDD(Mem{Base: add}, v, v)
 	VCVTDQ2PS(v, v)
 	VMULPS(Mem{Base: factor}, v, v)
-	VDIVPS(unit, v, v)
+	v = over.divide(v)
 	b.store(v, y)
 	for _, p := range []Register{x, add, factor} {
 		ADDQ(Imm(64), p)
@@ -45,6 +48,7 @@ func requantizations() {
 	JNZ(LabelRef("next"))
 	VZEROUPPER()
 	RET()
+	over.rest()
 }
 
 // scaleRows generates a function that turns rows of sums into bytes.
@@ -222,6 +226,107 @@ func pairBytesAVX512(name, sign string, join func(...Op)) {
 	for _, p := range append(x, y) {
 		ADDQ(Imm(16), p)
 	}
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+}
+
+// divisor divides numbers that become bytes, by a product with the reciprocal. Its integer is that of the quotient, unless this
+// lies so near the middle between two that the rounding of the product matters, which is at most 3·2^-24 of it: then they are
+// divided. Quotients above 2^10, where that is more than the distance from the middle that is looked for, lie outside of the range
+// of bytes anyway.
+type divisor struct{ unit, inverse, middle, magnitude, quotient, number VecVirtual }
+
+// newDivisor returns the divisor for a unit within 2^-60 and 2^60.
+func newDivisor(unit VecVirtual) *divisor {
+	d := &divisor{unit: unit, inverse: ZMM(), middle: ZMM(), magnitude: ZMM()}
+	one := XMM()
+	for _, c := range []struct {
+		bits uint32
+		v    VecVirtual
+	}{{math.Float32bits(0.4998), d.middle}, {1<<31 - 1, d.magnitude}} {
+		r := GP32()
+		MOVL(U32(c.bits), r)
+		VPBROADCASTD(r, c.v)
+	}
+	r := GP32()
+	MOVL(U32(math.Float32bits(1)), r)
+	VMOVD(r, one)
+	VDIVSS(unit.AsX(), one, one)
+	VBROADCASTSS(one, d.inverse)
+	return d
+}
+
+// divide returns numbers whose nearest integers are those of v over the unit.
+func (d *divisor) divide(v VecVirtual) VecVirtual {
+	d.number, d.quotient = v, ZMM()
+	far, near := ZMM(), K()
+	VMULPS(d.inverse, v, d.quotient)
+	VRNDSCALEPS(Imm(0), d.quotient, far)
+	VSUBPS(far, d.quotient, far)
+	VPANDD(d.magnitude, far, far)
+	VCMPPS(Imm(greater), d.middle, far, near)
+	KORTESTW(near, near)
+	JNZ(LabelRef("divide"))
+	Label("divided")
+	return d.quotient
+}
+
+// rest writes the division, behind the function.
+func (d *divisor) rest() {
+	Label("divide")
+	VDIVPS(d.unit, d.number, d.quotient)
+	JMP(LabelRef("divided"))
+}
+
+// quantizeBytesAVX512 generates quantizeBytesAVX512.
+func quantizeBytesAVX512() {
+	TEXT("quantizeBytesAVX512", NOSPLIT, "func(n int, y *byte, x *float32, scale, least, most float32, zero, flip int32)")
+	Pragma("noescape")
+	describe("quantizeBytesAVX512 computes y[i] = (min(max(round(x[i]/scale), least), most) + zero) xor flip, rounding ties to even, " +
+		"for i < n, a positive multiple of 16; 0 where that is NaN. Before flip changes them, numbers lie in 0 to 255. scale lies within " +
+		"2^-60 and 2^60.")
+	n, y, x := given("n"), given("y"), given("x")
+	unit := ZMM()
+	VBROADCASTSS(Load(Param("scale"), XMM()), unit)
+	over, r := newDivisor(unit), newByteRange()
+	Label("next")
+	v, nan := ZMM(), K()
+	VMOVUPS(Mem{Base: x}, v)
+	VCMPPS(Imm(7), v, v, nan) // not NaN
+	bytes := r.bytes(over.divide(v))
+	VMOVDQU8_Z(bytes, nan, bytes)
+	VMOVDQU(bytes, Mem{Base: y})
+	ADDQ(Imm(64), x)
+	ADDQ(Imm(16), y)
+	SUBQ(Imm(16), n)
+	JNZ(LabelRef("next"))
+	VZEROUPPER()
+	RET()
+	over.rest()
+}
+
+// dequantizeBytesAVX512 generates dequantizeBytesAVX512.
+func dequantizeBytesAVX512() {
+	TEXT("dequantizeBytesAVX512", NOSPLIT, "func(n int, y *float32, x *byte, flip, zero int32, scale float32)")
+	Pragma("noescape")
+	describe("dequantizeBytesAVX512 computes y[i] = ((x[i] xor flip) - zero)·scale for i < n, a positive multiple of 16.")
+	n, y, x := given("n"), given("y"), given("x")
+	flip, zero, scale := XMM(), ZMM(), ZMM()
+	everyByte("flip", flip)
+	VPBROADCASTD(Load(Param("zero"), GP32()), zero)
+	VBROADCASTSS(Load(Param("scale"), XMM()), scale)
+	Label("next")
+	b, v := XMM(), ZMM()
+	VPXORD(Mem{Base: x}, flip, b)
+	VPMOVZXBD(b, v)
+	VPSUBD(zero, v, v)
+	VCVTDQ2PS(v, v)
+	VMULPS(scale, v, v)
+	VMOVUPS(v, Mem{Base: y})
+	ADDQ(Imm(16), x)
+	ADDQ(Imm(64), y)
 	SUBQ(Imm(16), n)
 	JNZ(LabelRef("next"))
 	VZEROUPPER()
