@@ -113,6 +113,7 @@ func mergeConstants(g *ir.Graph) int {
 	known := map[uint64][]*ir.Value{} // by content, of those with the sketch of another
 	seed := maphash.MakeSeed()
 	with := map[*ir.Value]*ir.Value{}
+	same := map[*tensor.Tensor]*ir.Value{} // lazy tensors, which are not read for this
 	merge := func(v *ir.Value) {
 		sum := maphash.Bytes(seed, v.Const.Bytes())
 		i := slices.IndexFunc(known[sum], func(k *ir.Value) bool { return tensor.Equal(k.Const, v.Const) })
@@ -127,6 +128,16 @@ func mergeConstants(g *ir.Graph) int {
 	for _, v := range g.Constants() {
 		if v.Const.DType() == tensor.String {
 			continue
+		}
+		if v.Const.Lazy() {
+			if k := same[v.Const]; k == nil {
+				same[v.Const] = v
+			} else {
+				if !slices.Contains(g.Outputs, v) {
+					with[v] = k
+				}
+				continue
+			}
 		}
 		s := sketch{elem: v.Const.DType(), rank: v.Const.Rank()}
 		copy(s.dim[:], v.Const.Shape())

@@ -138,7 +138,10 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 			have += v.Const.Len()
 		}
 	}
-	out, err := f.c.evaluate(n, in)
+	out, err := moved(n, in), error(nil)
+	if out == nil {
+		out, err = f.c.evaluate(n, in)
+	}
 	var over *ir.BudgetError
 	if errors.As(err, &over) {
 		return false, nil
@@ -187,6 +190,36 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// moved returns the result of a node that only moves the elements of a lazy tensor, if that is lazy, too; else nil.
+func moved(n *ir.Node, in []tensor.Datum) []tensor.Datum {
+	if len(in) == 0 || n.Op.Domain != "" || !ops.Newest(n.Op) {
+		return nil
+	}
+	t, ok := in[0].(*tensor.Tensor)
+	if !ok || !t.Lazy() {
+		return nil
+	}
+	switch n.Op.Name {
+	case "Identity":
+		return []tensor.Datum{t}
+	case "Transpose":
+		if p := ops.Permutation(n); t.Rank() == 2 && p[0] == 1 {
+			return []tensor.Datum{tensor.LazyTranspose(t)}
+		}
+	case "Reshape", "Squeeze", "Unsqueeze", "Flatten":
+		typ, ok := n.Outputs[0].TensorType()
+		if !ok || typ.NoRank {
+			return nil
+		}
+		if shape, known := typ.Shape.Known(); known {
+			if x, err := t.Reshape(shape...); err == nil {
+				return []tensor.Datum{x}
+			}
+		}
+	}
+	return nil
 }
 
 // foldable reports whether the node may become constants: all its inputs are constants, it is not one of the operators

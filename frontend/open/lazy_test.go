@@ -218,3 +218,43 @@ func TestLazyReplaced(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLazyShared checks that weights that several nodes use, through nodes that move their elements, stay one tensor that
+// nobody reads before it is packed.
+func TestLazyShared(t *testing.T) {
+	path, inputs := lazyFile(t, rand.New(rand.NewPCG(1, 2)), `g (float[N,130] x, float[130,130] w) => (y) {
+		a = Identity (w) b = Transpose <perm: ints = [1, 0]> (w) s = Constant <value_ints: ints = [130, 1, 130]> ()
+		c = Reshape (b, s) d = Squeeze (c) e = Transpose <perm: ints = [1, 0]> (d)
+		p = MatMul (x, w) q = Relu (p) r = MatMul (q, a) u = Relu (r) v = MatMul (u, e) h = Relu (v) y = MatMul (h, b) }`)
+	m, err := open.Load(path, open.Options{})
+	must(t, err)
+	defer m.Close()
+	lazy := map[*tensor.Tensor]bool{}
+	for _, v := range m.Graph().Constants() {
+		if v.Const.Len() == 130*130 {
+			lazy[v.Const] = v.Const.Lazy()
+		}
+	}
+	if len(lazy) != 2 { // the matrix, and its transpose
+		t.Errorf("%d matrices", len(lazy))
+	}
+	for k, is := range lazy {
+		if !is {
+			t.Errorf("%v is not lazy", k)
+		}
+	}
+	whole, err := file(t, path, open.Options{}).Compile(runtime.Options{})
+	must(t, err)
+	defer whole.Close()
+	in := lazyInputs(t, rand.New(rand.NewPCG(3, 4)), inputs, 5, 1)
+	got, err := m.NewSession().Run(context.Background(), in)
+	must(t, err)
+	want, err := whole.NewSession().Run(context.Background(), in)
+	must(t, err)
+	sameData(t, "shared weights", got, want)
+	h1, err := m.Hash()
+	must(t, err)
+	if h2, err := whole.Hash(); err != nil || h1 != h2 {
+		t.Error("the models have other hashes", err)
+	}
+}

@@ -44,6 +44,8 @@ type lazy struct {
 	size int
 	mu   sync.Mutex // held while the source is asked for all
 	data atomic.Pointer[[]byte]
+	// transposes are those that LazyTranspose has made, by their columns, so that all uses of a matrix share one.
+	transposes sync.Map
 }
 
 // LazyLeast is the number of bytes of the smallest tensor whose storage is worth being lazy.

@@ -65,9 +65,16 @@ func bytesOf(v []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v))
 }
 
-// LazyTranspose returns the transpose of a lazy matrix as a lazy one.
+// LazyTranspose returns the transpose of a lazy matrix as a lazy one, the same one each time.
 func LazyTranspose(t *Tensor) *Tensor {
-	return Lazy(t.dtype, []int{t.Dim(1), t.Dim(0)}, &transpose{t})
+	if u := t.Turned(); u != nil {
+		return u
+	}
+	u, ok := t.lazy.transposes.Load(t.Dim(1))
+	if !ok {
+		u, _ = t.lazy.transposes.LoadOrStore(t.Dim(1), Lazy(t.dtype, []int{t.Dim(1), t.Dim(0)}, &transpose{t}))
+	}
+	return u.(*Tensor)
 }
 
 type transpose struct{ of *Tensor }

@@ -329,11 +329,16 @@ func makeGemmIntegers(b *ir.Builder, m *Match) []*ir.Value {
 	q, w := found(m), m.Val("b")
 	if ops.Int(m.Node("op"), "transB") != 0 {
 		n, k := w.Const.Dim(0), w.Const.Dim(1)
-		turned := tensor.New(w.Elem(), k, n)
-		from, to := w.Const.Bytes(), turned.Bytes()
-		for i := range n {
-			for j := range k {
-				to[j*n+i] = from[i*k+j]
+		var turned *tensor.Tensor
+		if w.Const.Lazy() {
+			turned = tensor.LazyTranspose(w.Const)
+		} else {
+			turned = tensor.New(w.Elem(), k, n)
+			from, to := w.Const.Bytes(), turned.Bytes()
+			for i := range n {
+				for j := range k {
+					to[j*n+i] = from[i*k+j]
+				}
 			}
 		}
 		w = b.Const(w.Name+".transposed", turned)

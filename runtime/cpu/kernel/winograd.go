@@ -19,17 +19,29 @@ func WinogradWidth(n int) int { return (n + winogradVector - 1) &^ (winogradVect
 
 // WinogradFilter transforms nine weights, row by row, to the factors of a filter.
 func WinogradFilter(dst *[WinogradProducts]float32, w []float32) {
-	points := [WinogradIn][3]float64{{1, 0, 0}, {-2. / 3, -root / 3, -1. / 3}, {-2. / 3, root / 3, -1. / 3},
-		{1. / 6, root / 6, 1. / 3}, {1. / 6, -root / 6, 1. / 3}, {0, 0, 1}}
-	for i, a := range points {
-		var row [3]float64
-		for k := range row {
-			row[k] = a[0]*float64(w[k]) + a[1]*float64(w[3+k]) + a[2]*float64(w[6+k])
-		}
-		for j, b := range points {
-			dst[WinogradIn*i+j] = float32(b[0]*row[0] + b[1]*row[1] + b[2]*row[2])
-		}
-	}
+	w = w[:9]
+	a0, a1, a2, a3, a4, a5 := winogradPoints(float64(w[0]), float64(w[3]), float64(w[6]))
+	b0, b1, b2, b3, b4, b5 := winogradPoints(float64(w[1]), float64(w[4]), float64(w[7]))
+	c0, c1, c2, c3, c4, c5 := winogradPoints(float64(w[2]), float64(w[5]), float64(w[8]))
+	winogradRow(dst[:6], a0, b0, c0)
+	winogradRow(dst[6:12], a1, b1, c1)
+	winogradRow(dst[12:18], a2, b2, c2)
+	winogradRow(dst[18:24], a3, b3, c3)
+	winogradRow(dst[24:30], a4, b4, c4)
+	winogradRow(dst[30:], a5, b5, c5)
+}
+
+func winogradRow(dst []float32, a, b, c float64) {
+	p0, p1, p2, p3, p4, p5 := winogradPoints(a, b, c)
+	_ = dst[5]
+	dst[0], dst[1], dst[2], dst[3], dst[4], dst[5] = float32(p0), float32(p1), float32(p2), float32(p3), float32(p4), float32(p5)
+}
+
+// winogradPoints returns the values of the polynomial a + bx + cx² at the points 0, ∓√½, ±√2 and ∞, times factors.
+func winogradPoints(a, b, c float64) (p0, p1, p2, p3, p4, p5 float64) {
+	a1, b1, c1 := a*(-2./3), b*(root/3), c*(-1./3)
+	a2, b2, c2 := a*(1./6), b*(root/6), c*(1./3)
+	return a, a1 - b1 + c1, a1 + b1 + c1, a2 + b2 + c2, a2 - b2 + c2, c
 }
 
 // WinogradColumns transforms the columns of six rows of WinogradWidth(n) numbers to factors. Rows of dst and src lie ldd and

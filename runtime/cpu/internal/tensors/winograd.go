@@ -106,13 +106,21 @@ func (f *filters) asFactors() {
 		outputs, w := winogradOutputs(f.m), f.weights()
 		f.factors = make([]float32, products*f.m*f.cg)
 		rows, all := make([]float32, products*outputs*f.cg), f.factors
+		const block = 16 // a line of the cache of each product's row: rows lie multiples of a page apart
 		var t [products]float32
+		var lines [products][block]float32
 		for from := 0; from < f.m; from += outputs {
 			n := min(outputs, f.m-from)
-			for i := range n * f.cg {
-				kernel.WinogradFilter(&t, w[(from*f.cg+i)*9:][:9])
-				for k, v := range t {
-					rows[k*n*f.cg+i] = v
+			for at := 0; at < n*f.cg; at += block {
+				count := min(block, n*f.cg-at)
+				for i := range count {
+					kernel.WinogradFilter(&t, w[(from*f.cg+at+i)*9:][:9])
+					for k, v := range t {
+						lines[k][i] = v
+					}
+				}
+				for k := range lines {
+					copy(rows[k*n*f.cg+at:], lines[k][:count])
 				}
 			}
 			for k := range products {
