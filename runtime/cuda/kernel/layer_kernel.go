@@ -107,47 +107,64 @@ func (l *layerFrame) multiply(acc [][][4]ptx.F32, from ptx.Shared, width int, fi
 	if n%2 == 1 {
 		last = k.VarAddr(last)
 	}
-	read := func() []ptx.F32 {
-		var b []ptx.F32
-		for i := range n / 2 {
-			b = append(b, w.ConstF32s(512*i, 4)...)
-		}
-		if n%2 == 1 {
-			b = append(b, last.ConstF32s(0, 2)...)
-		}
-		return b
+	// A thread reads the numbers of all tiles a block ahead, those of many tiles half a block, as many as registers are left for.
+	parts := []int{0, n}
+	if n > 8 {
+		parts = []int{0, n / 4 * 2, n}
 	}
-	next := make([]ptx.F32, 2*n)
-	for i, x := range read() {
-		next[i] = k.VarF32(x)
+	next := make([]ptx.F32, 2*(n-parts[len(parts)-2]))
+	for i := range next {
+		next[i] = k.VarF32(ptx.F(0))
 	}
-	k.For(first, end, ptx.U(1), func(q ptx.U32) {
-		b := append([]ptx.F32(nil), next...)
-		for i := range b {
-			b[i] = k.VarF32(next[i])
-		}
-		w.Set(w.Add(ptx.L(uint64(256 * n))))
-		if n%2 == 1 {
-			last.Set(last.Add(ptx.L(uint64(256 * n))))
-		}
-		for i, x := range read() {
-			next[i].Set(x)
-		}
-		at := row.Index(q.Shl(ptx.U(1)).Add(upper).Xor(s), 16)
-		for c := 0; c < n; c += tilesTogether {
-			var parts []tf32Parts
-			for j := c; j < min(c+tilesTogether, n); j++ {
-				parts = append(parts, p.parts(b[2*j], b[2*j+1]))
+	read := func(part int) {
+		from, to := parts[part], parts[part+1]
+		for i := from / 2; i < to/2; i++ {
+			for j, x := range w.ConstF32s(512*i, 4) {
+				next[4*i-2*from+j].Set(x)
 			}
-			for i := range acc {
-				var x []ptx.F32
-				for _, v := range at.Add(ptx.U(64*width*i)).LoadMatrix(4, false) {
-					x = append(x, v.Float())
+		}
+		if to%2 == 1 {
+			for j, x := range last.ConstF32s(0, 2) {
+				next[2*(to-1-from)+j].Set(x)
+			}
+		}
+	}
+	read(0)
+	k.For(first, end, ptx.U(1), func(q ptx.U32) {
+		at := row.Index(q.Shl(ptx.U(1)).Add(upper).Xor(s), 16)
+		for part := range len(parts) - 1 {
+			from, to := parts[part], parts[part+1]
+			var b []ptx.F32
+			for _, x := range next[:2*(to-from)] {
+				b = append(b, k.VarF32(x))
+			}
+			if part == len(parts)-2 {
+				w.Set(w.Add(ptx.L(uint64(256 * n))))
+				if n%2 == 1 {
+					last.Set(last.Add(ptx.L(uint64(256 * n))))
 				}
-				multiply(k, acc[i][c:c+len(parts)], p.parts(x...), parts)
+			}
+			read((part + 1) % (len(parts) - 1))
+			for c := from; c < to; c += tilesTogether {
+				l.multiplyTiles(acc, at, width, c, b[2*(c-from):2*(min(c+tilesTogether, to)-from)], p)
 			}
 		}
 	})
+}
+
+// multiplyTiles adds products with tiles of columns from c on to acc: of the tiles' numbers b and the operands from an address on.
+func (l *layerFrame) multiplyTiles(acc [][][4]ptx.F32, at ptx.Shared, width, c int, b []ptx.F32, p Precision) {
+	var parts []tf32Parts
+	for j := 0; j < len(b); j += 2 {
+		parts = append(parts, p.parts(b[j], b[j+1]))
+	}
+	for i := range acc {
+		var x []ptx.F32
+		for _, v := range at.Add(ptx.U(64*width*i)).LoadMatrix(4, false) {
+			x = append(x, v.Float())
+		}
+		multiply(l.k, acc[i][c:c+len(parts)], p.parts(x...), parts)
+	}
 }
 
 // place is the address of the thread's two numbers in row g, of tile c of columns; those of row 16i + 8·half + g lie

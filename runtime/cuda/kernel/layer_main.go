@@ -298,76 +298,72 @@ func (l *layerFrame) column(c int) ptx.U32 {
 	return l.warp.MAD(ptx.U(l.f.tiles()), ptx.U(c)).Shl(ptx.U(3)).Add(l.t.Shl(ptx.U(1)))
 }
 
-// numbers reads the thread's two numbers of each tile of columns, from a row of width() in the table.
-func (l *layerFrame) numbers(place int) [][]ptx.F32 {
-	out := make([][]ptx.F32, l.f.tiles())
-	for c := range out {
-		out[c] = l.table.Index(l.column(c), 4).Add(ptx.L(uint64(4*place))).ConstF32s(0, 2)
-	}
-	return out
+// numbers reads the thread's two numbers of tile c of columns, from a row of width() in the table.
+func (l *layerFrame) numbers(place, c int) []ptx.F32 {
+	return l.table.Index(l.column(c), 4).Add(ptx.L(uint64(4*place))).ConstF32s(0, 2)
 }
 
-// finish computes the results of the layer from C x.
+// finish computes the results of the layer from C x. It goes through tiles of columns one by one, so that few of the numbers of
+// features are in registers.
 func (l *layerFrame) finish(acc [][][4]ptx.F32, y ptx.Addr) {
 	k, f := l.k, &l.f
 	width, outs := f.width(), f.tiles()
 	firstTile := l.warp.Mul(ptx.U(outs))
 	u := l.read(outs, l.shared, width, firstTile)
-	d, offset := l.numbers(l.places.direct), l.numbers(l.places.direct+width)
-	each := func(body func(i, c, n int)) {
+	// each computes the numbers of a tile of columns from some numbers of its features, whose places are given.
+	each := func(places []int, body func(i, c, n int, x []ptx.F32) ptx.F32) [][][4]ptx.F32 {
+		out := make([][][4]ptx.F32, len(acc))
 		for c := range outs {
+			var rows [][]ptx.F32
+			for _, at := range places {
+				rows = append(rows, l.numbers(at, c))
+			}
 			for i := range acc {
-				for n := range 4 {
-					body(i, c, n)
-				}
-			}
-		}
-	}
-	now := l.products(outs)
-	each(func(i, c, n int) {
-		now[i][c][n] = d[c][n%2].FMA(u[i][c][n], acc[i][c][n].Add(offset[c][n%2]))
-	})
-	for s, stage := range f.Stages {
-		result := now
-		if stage.Product {
-			k.Barrier() // all have read what lies there
-			l.write(now, l.shared, width, firstTile)
-			k.Barrier()
-			result = l.products(outs)
-			blocks := layerBlocks(f)
-			place := l.places.product[s]
-			weights := l.table.Index(l.warp, 4*64*outs*width/8).Add(ptx.L(uint64(4 * place)))
-			l.multiply(result, l.shared, width, ptx.U(0), ptx.U(blocks), weights, f.Precision)
-			bias := l.numbers(place + layerWarps*width/8*64*outs)
-			each(func(i, c, n int) { result[i][c][n] = result[i][c][n].Add(bias[c][n%2]) })
-		}
-		rows := make([][][]ptx.F32, stage.Numbers)
-		for r := range rows {
-			rows[r] = l.numbers(l.places.numbers[s] + r*width)
-		}
-		next := make([][][4]ptx.F32, len(now))
-		for c := range outs {
-			column := make([][][4]ptx.F32, len(now)) // that the stage began with
-			if stage.Product {
-				column = l.read(1, l.shared, width, firstTile.Add(ptx.U(c)))
-			}
-			for i := range now {
-				began := now[i][c]
-				if stage.Product {
-					began = column[i][0]
-				}
 				var y [4]ptx.F32
 				for n := range y {
-					in := []ptx.F32{result[i][c][n], began[n], u[i][c][n]}
+					var x []ptx.F32
 					for _, r := range rows {
-						in = append(in, r[c][n%2])
+						x = append(x, r[n%2])
 					}
-					y[n] = Expression(k, stage.Element, in...)
+					y[n] = body(i, c, n, x)
 				}
-				next[i] = append(next[i], y)
+				out[i] = append(out[i], y)
 			}
 		}
-		now = next
+		return out
+	}
+	now := each([]int{l.places.direct, l.places.direct + width}, func(i, c, n int, x []ptx.F32) ptx.F32 {
+		return x[0].FMA(u[i][c][n], acc[i][c][n].Add(x[1]))
+	})
+	for s, stage := range f.Stages {
+		var places []int
+		for r := range stage.Numbers {
+			places = append(places, l.places.numbers[s]+r*width)
+		}
+		if !stage.Product {
+			began := now
+			now = each(places, func(i, c, n int, x []ptx.F32) ptx.F32 {
+				return Expression(k, stage.Element, append([]ptx.F32{began[i][c][n], began[i][c][n], u[i][c][n]}, x...)...)
+			})
+			continue
+		}
+		k.Barrier() // all have read what lies there
+		l.write(now, l.shared, width, firstTile)
+		k.Barrier()
+		result := l.products(outs)
+		blocks := layerBlocks(f)
+		place := l.places.product[s]
+		weights := l.table.Index(l.warp, 4*64*outs*width/8).Add(ptx.L(uint64(4 * place)))
+		l.multiply(result, l.shared, width, ptx.U(0), ptx.U(blocks), weights, f.Precision)
+		var began [][][4]ptx.F32
+		column := -1
+		now = each(append([]int{place + layerWarps*width/8*64*outs}, places...), func(i, c, n int, x []ptx.F32) ptx.F32 {
+			if c != column {
+				began, column = l.read(1, l.shared, width, firstTile.Add(ptx.U(c))), c
+			}
+			in := []ptx.F32{result[i][c][n].Add(x[0]), began[i][0][n], u[i][c][n]}
+			return Expression(k, stage.Element, append(in, x[1:]...)...)
+		})
 	}
 	for i := range now {
 		for half := range 2 {

@@ -144,6 +144,7 @@ func TestLayer(t *testing.T) {
 		{19, 1, 260, 140, 1, true, false, true, true, gated()},
 		{4100, 1, 8, 20, 2, true, false, false, true, residual},
 		{2, 1, 64, 136, 4, true, true, false, false, residual},
+		{1, 18, 644, 20, 1, true, false, false, false, gated()},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(4, uint64(i)))
@@ -311,13 +312,20 @@ func TestLayerOrder(t *testing.T) {
 	}
 }
 
-// The kernels of layers of two directions and 256 features spill no registers, in groups and without them.
+// The kernels of layers spill no registers, of all numbers of tiles a warp: in one direction and in two, in groups and without
+// them, and of a step for many samples.
 func TestLayerRegisters(t *testing.T) {
-	for _, length := range []int{500, 1500, 3000} {
-		l := kernel.Layer{LayerForm: kernel.LayerForm{Features: 256, States: 256, Forward: true, Backward: true, Stages: gated()},
-			Batch: 1, Length: length, U: 1, Y: 2, Tables: 3, Powers: 4, Scratch: 5}
-		for _, c := range l.Calls() {
-			kerneltest.Assemble(t, c.Code)
+	for _, c := range []struct{ batch, length, features int }{{1, 500, 256}, {1, 1500, 256}, {1, 9000, 256}, {1, 500, 512},
+		{1, 2500, 512}, {1, 300, 832}, {1, 300, 1024}, {1, 1300, 1024}, {70, 1, 512}, {70, 1, 1024}} {
+		for _, backward := range []bool{false, true} {
+			if c.length == 1 && backward {
+				continue
+			}
+			l := kernel.Layer{LayerForm: kernel.LayerForm{Features: c.features, States: 256, Forward: true, Backward: backward,
+				Stages: gated()}, Batch: c.batch, Length: c.length, U: 1, Y: 2, Tables: 3, Powers: 4, Scratch: 5, Counts: 6, Last: 7}
+			for _, call := range l.Calls() {
+				kerneltest.Assemble(t, call.Code)
+			}
 		}
 	}
 }
