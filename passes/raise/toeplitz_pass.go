@@ -84,12 +84,68 @@ func (s *surroundings) nearlyToeplitz(n *ir.Node, input int) bool {
 		l := w.Const.Dim(0)
 		return constantDiagonals(tensor.Data[float32](w.Const), l, l, 1)
 	}
+	if variedBytes(w) {
+		return false
+	}
 	x, sizes, err := constantFloats(s.run, n.In(input))
 	if err != nil {
 		s.unread[n] = fmt.Sprintf("its matrix %s cannot be evaluated: %v", n.In(input).Name, err)
 		return false
 	}
 	return constantDiagonals(x, sizes[row], ops.Strides(sizes)[row], ops.Strides(sizes)[column])
+}
+
+// variedBytes reports whether v is dequantized from a constant square matrix of bytes whose diagonals already differ too
+// often in its first rows for constantDiagonals: most are weights, which need not be read and computed as a whole then.
+func variedBytes(v *ir.Value) bool {
+	if v == nil || v.Def == nil || v.Def.Op.FullName() != "DequantizeLinear" {
+		return false
+	}
+	n := v.Def
+	q, scale := n.In(0), n.In(1)
+	if q.Const == nil || q.Const.Rank() != 2 || q.Const.Dim(0) != q.Const.Dim(1) || scale == nil || scale.Const == nil ||
+		scale.Const.Rank() > 1 || q.Elem() != tensor.Int8 && q.Elem() != tensor.Uint8 {
+		return false
+	}
+	const rows = 8
+	l, zeros := q.Const.Dim(0), []float64{0}
+	axis := n.Attrs.Int("axis", 1)
+	factors, err := scale.Const.Float64s()
+	if z := n.In(2); err == nil && z != nil {
+		if z.Const == nil || z.Const.Rank() > 1 {
+			return false
+		}
+		zeros, err = z.Const.Float64s()
+	}
+	if err != nil || l < rows || axis < 0 || axis > 1 || len(factors) != 1 && len(factors) != l ||
+		len(zeros) != 1 && len(zeros) != l || n.Attrs.Int("block_size", 0) != 0 {
+		return false
+	}
+	b := make([]byte, rows*l)
+	if q.Const.PeekPart(b, 0) != nil {
+		return false
+	}
+	at := func(i, j int) float64 {
+		k, c := float64(b[i*l+j]), j
+		if q.Elem() == tensor.Int8 {
+			k = float64(int8(b[i*l+j]))
+		}
+		if axis == 0 {
+			c = i
+		}
+		return (k - zeros[c%len(zeros)]) * factors[c%len(factors)]
+	}
+	_, most := norms(factors)
+	most *= 1e-6 * (math.MaxUint8 + 1) // at least what constantDiagonals lets differences be
+	odd := 0
+	for i := 1; i < rows; i++ {
+		for j := 1; j < l; j++ {
+			if math.Abs(at(i, j)-at(i-1, j-1)) > most {
+				odd++
+			}
+		}
+	}
+	return odd > l
 }
 
 // constantDiagonals reports whether a square matrix of size l, whose rows and columns lie rs and cs apart, has constant

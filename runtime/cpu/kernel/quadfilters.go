@@ -32,7 +32,7 @@ func NewQuadFilters(m, k int, set func(i int, row []int8)) *QuadFilters {
 			set(i, row[:k])
 			at := from*4*f.Quads + 4*(i-from)
 			for p := range f.Quads {
-				copy(f.data[at+p*4*(to-from):][:4], row[4*p:])
+				*(*[4]int8)(f.data[at+p*4*(to-from):]) = [4]int8(row[4*p:])
 			}
 		}
 	}

@@ -64,14 +64,9 @@ func (c *integerConv) quadWeights(s *lowering.Step, key filterKey, zeros []int) 
 			q.first = append(q.first, from)
 			q.parts = append(q.parts, kernel.NewQuadFilters(to-from, k, func(i int, row []int8) {
 				i += from
-				zero := zeros[i%len(zeros)]
-				for j := range row {
-					v := b.at(i*k+j) - zero
-					ok = ok && v == int(int8(v))
-					row[j] = int8(v)
-					q.more[i] += max(v, 0)
-					q.less[i] -= min(v, 0)
-				}
+				var fits bool
+				q.more[i], q.less[i], fits = b.differences(row, i*k, zeros[i%len(zeros)])
+				ok = ok && fits
 			}))
 		}
 		if !ok {
@@ -79,6 +74,22 @@ func (c *integerConv) quadWeights(s *lowering.Step, key filterKey, zeros []int) 
 		}
 		return q
 	}).(*quadWeights)
+}
+
+// differences writes bytes from one on minus a zero point. It returns the sum of those above 0, and of the others without
+// their sign, and whether all have 8 bits.
+func (b byteTensor) differences(row []int8, from, zero int) (more, less int, ok bool) {
+	var flip byte
+	if b.Signed {
+		flip, zero = 1<<7, zero+1<<7
+	}
+	sum, size, over := 0, 0, 0
+	for j, x := range b.Data[from:][:len(row)] {
+		v := int(x^flip) - zero
+		row[j] = int8(v)
+		sum, size, over = sum+v, size+max(v, -v), over|(v-int(int8(v)))
+	}
+	return (size + sum) / 2, (size - sum) / 2, over == 0
 }
 
 // setQuads sets what is added to the sums of each filter and how they become bytes, for a zero point.
