@@ -518,12 +518,18 @@ func (p *parser) attr(f field, depth int) (*attrProto, error) {
 			return err
 		case 7:
 			guess = attrFloats
+			if a.lists.floats == nil && f.typ == protowire.Fixed32Type {
+				a.lists.floats = make([]float64, 0, c.len()/5)
+			}
 			return f.numbers(4, func(v uint64) error {
 				a.lists.floats = append(a.lists.floats, float64(math.Float32frombits(uint32(v))))
 				return nil
 			})
 		case 8:
 			guess = attrInts
+			if a.lists.ints == nil && f.typ == protowire.VarintType { // lists are long, and of numbers alike
+				a.lists.ints = make([]int64, 0, c.len()/int64(1+protowire.SizeVarint(f.val)))
+			}
 			return f.numbers(0, func(v uint64) error {
 				a.lists.ints = append(a.lists.ints, int64(v))
 				return nil
@@ -532,6 +538,9 @@ func (p *parser) attr(f field, depth int) (*attrProto, error) {
 			guess = attrStrings
 			var s string
 			err := f.recurring(&s, &p.words)
+			if a.lists.strings == nil && f.typ == protowire.BytesType {
+				a.lists.strings = make([]string, 0, c.len()/(2+f.body.len()))
+			}
 			a.lists.strings = append(a.lists.strings, s)
 			return err
 		case 14, 15:

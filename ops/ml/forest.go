@@ -177,6 +177,68 @@ func floatsOrTensor(c *ir.EvalCtx, n *ir.Node, name string) ([]float64, error) {
 
 type nodeID struct{ tree, node int64 }
 
+// listing finds the nodes of a forest. Most files list the nodes of a tree one after the other, from number 0 on: such a
+// node is found by its place, without a map of all.
+type listing struct {
+	trees, ids []int64
+	first      map[int64]int // of each tree, the place of the node that is listed first
+	to         []Child       // by place
+	others     map[nodeID]int
+	tree       int64 // that start is the first place of
+	start      int
+}
+
+func newListing(c *ir.EvalCtx, trees, ids []int64) (*listing, error) {
+	l := &listing{trees: trees, ids: ids, first: map[int64]int{}, to: ops.Make[Child](c, len(trees)),
+		others: map[nodeID]int{}, start: -1}
+	for i, t := range trees {
+		c.Step(1)
+		if i == 0 || t != trees[i-1] {
+			if _, ok := l.first[t]; !ok {
+				l.first[t] = i
+			}
+		}
+	}
+	for i := range trees {
+		c.Step(1)
+		id := nodeID{trees[i], ids[i]}
+		switch at, ok := l.place(id); {
+		case ok && at != i:
+			return nil, fmt.Errorf("node %d of tree %d is listed twice", id.node, id.tree)
+		case !ok:
+			l.others[id] = i
+		}
+	}
+	return l, nil
+}
+
+// place returns where a node is listed.
+func (l *listing) place(id nodeID) (at int, ok bool) {
+	if l.start < 0 || l.tree != id.tree {
+		start, ok := l.first[id.tree]
+		if !ok {
+			return 0, false
+		}
+		l.tree, l.start = id.tree, start
+	}
+	if id.node >= 0 && id.node < int64(len(l.trees)-l.start) {
+		if at = l.start + int(id.node); l.trees[at] == id.tree && l.ids[at] == id.node {
+			return at, true
+		}
+	}
+	at, ok = l.others[id]
+	return at, ok
+}
+
+// find returns a node.
+func (l *listing) find(tree, node int64) (Child, bool) {
+	at, ok := l.place(nodeID{tree, node})
+	if !ok {
+		return 0, false
+	}
+	return l.to[at], true
+}
+
 // flatForest reads the nodes_* attributes of the classifier and the regressor, and the votes of their leaves, whose
 // attributes start with prefix ("class" or "target"). The first node listed of a tree is its root.
 func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*Ensemble, error) {
@@ -200,34 +262,31 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*Ensemb
 			len(trees), len(missing))
 	}
 	e := &Ensemble{Targets: targets}
-	at := map[nodeID]Child{}
+	at, err := newListing(ec, trees, ids)
+	if err != nil {
+		return nil, err
+	}
 	for i, mode := range modes {
 		ec.Step(1)
-		id := nodeID{trees[i], ids[i]}
-		if _, twice := at[id]; twice {
-			return nil, fmt.Errorf("node %d of tree %d is listed twice", id.node, id.tree)
-		}
 		if mode == "LEAF" {
 			e.Leaves = append(e.Leaves, nil)
-			at[id] = Child(^(len(e.Leaves) - 1))
+			at.to[i] = Child(^(len(e.Leaves) - 1))
 			continue
 		}
 		m, ok := comparisons[mode]
 		if !ok {
 			return nil, fmt.Errorf("nodes_modes: unknown mode %q", mode)
 		}
-		at[id] = Child(len(e.Branches))
+		at.to[i] = Child(len(e.Branches))
 		if err := e.add(Branch{Mode: m, Split: splits[i], Missing: len(missing) > 0 && missing[i] != 0},
 			features[i]); err != nil {
 			return nil, err
 		}
 	}
-	rooted := map[int64]bool{}
 	for i := range len(modes) {
 		ec.Step(1)
-		k := at[nodeID{trees[i], ids[i]}]
-		if !rooted[trees[i]] {
-			rooted[trees[i]] = true
+		k := at.to[i]
+		if (i == 0 || trees[i] != trees[i-1]) && at.first[trees[i]] == i {
 			e.Roots = append(e.Roots, k)
 		}
 		if k < 0 {
@@ -237,7 +296,7 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*Ensemb
 			to *Child
 			id int64
 		}{{&e.Branches[k].Yes, yes[i]}, {&e.Branches[k].No, no[i]}} {
-			to, ok := at[nodeID{trees[i], c.id}]
+			to, ok := at.find(trees[i], c.id)
 			if !ok {
 				return nil, fmt.Errorf("node %d of tree %d leads to node %d, which is not listed", ids[i], trees[i],
 					c.id)
@@ -248,7 +307,7 @@ func flatForest(ec *ir.EvalCtx, n *ir.Node, prefix string, targets int) (*Ensemb
 	return e, e.addVotes(ec, n, prefix, targets, at)
 }
 
-func (e *Ensemble) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets int, at map[nodeID]Child) error {
+func (e *Ensemble) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets int, at *listing) error {
 	trees, ids, to := n.Attrs.Ints(prefix+"_treeids", nil), n.Attrs.Ints(prefix+"_nodeids", nil),
 		n.Attrs.Ints(prefix+"_ids", nil)
 	weights, err := floatsOrTensor(c, n, prefix+"_weights")
@@ -262,7 +321,7 @@ func (e *Ensemble) addVotes(c *ir.EvalCtx, n *ir.Node, prefix string, targets in
 	for i, t := range trees {
 		c.Step(1)
 		c.Step(64)
-		leaf, ok := at[nodeID{t, ids[i]}]
+		leaf, ok := at.find(t, ids[i])
 		if !ok {
 			return fmt.Errorf("%s_nodeids: node %d of tree %d is not listed", prefix, ids[i], t)
 		}
