@@ -25,7 +25,8 @@ var lazyGraphs = []struct{ name, text string }{
 		a = MatMul (x, w1) b = MatMul (x, w2) y = Add (a, b) }`},
 	{"gemm by rows", `g (float[N,130] x, float[301,130] w) => (y) { y = Gemm <transB: int = 1> (x, w) }`},
 	{"gemm by columns", `g (float[N,130] x, float[130,301] w) => (y) { y = Gemm (x, w) }`},
-	{"gemm with a factor", `g (float[N,130] x, float[301,130] w) => (y) { y = Gemm <transB: int = 1, alpha: float = 0.75> (x, w) }`},
+	{"gemm with a factor", `g (float[N,130] x, float[301,130] w) => (y) {
+		y = Gemm <transB: int = 1, alpha: float = 0.75> (x, w) }`},
 	{"scaled linear", `g (float[N,L,130] x, float[130,301] w, float[301] b, float[301] k) => (y) {
 		a = MatMul (x, w) c = Add (a, b) y = Mul (c, k) }`},
 	{"scaled gemm", `g (float[N,130] x, float[301,130] w, float[301] b, float[301] k) => (y) {
@@ -35,19 +36,26 @@ var lazyGraphs = []struct{ name, text string }{
 	{"float16", `g (float16[N,L,130] x, float16[130,301] w) => (y) { y = MatMul (x, w) }`},
 	{"bfloat16", `g (bfloat16[N,130] x, bfloat16[130,301] w) => (y) { y = MatMul (x, w) }`},
 	{"float64", `g (double[N,130] x, double[130,301] w) => (y) { y = MatMul (x, w) }`},
-	{"convolution", `g (float[N,33,L,L] x, float[65,33,3,3] w, float[65] b) => (y) { y = Conv <pads: ints = [1, 1, 1, 1]> (x, w, b) }`},
+	{"convolution", `g (float[N,33,L,L] x, float[65,33,3,3] w, float[65] b) => (y) {
+		y = Conv <pads: ints = [1, 1, 1, 1]> (x, w, b) }`},
 	{"convolution that is scaled", `g (float[N,33,L,L] x, float[65,33,3,3] w, float[65,1,1] k) => (y) {
 		a = Conv <pads: ints = [1, 1, 1, 1]> (x, w) y = Mul (a, k) }`},
-	{"strides", `g (float[N,33,L,L] x, float[65,33,3,3] w) => (y) { y = Conv <pads: ints = [1, 1, 1, 1], strides: ints = [2, 2]> (x, w) }`},
+	{"strides", `g (float[N,33,L,L] x, float[65,33,3,3] w) => (y) {
+		y = Conv <pads: ints = [1, 1, 1, 1], strides: ints = [2, 2]> (x, w) }`},
 	{"one tap", `g (float[N,130,L,L] x, float[301,130,1,1] w) => (y) { y = Conv (x, w) }`},
-	{"one axis", `g (float[N,65,L] x, float[130,65,3] w, float[130] b) => (y) { y = Conv <pads: ints = [1, 1]> (x, w, b) }`},
-	{"three axes", `g (float[N,17,L,5,5] x, float[65,17,3,3,3] w) => (y) { y = Conv <pads: ints = [1, 1, 1, 1, 1, 1]> (x, w) }`},
-	{"depthwise", `g (float[N,2001,L,L] x, float[2001,1,3,3] w) => (y) { y = Conv <pads: ints = [1, 1, 1, 1], group: int = 2001> (x, w) }`},
-	{"groups", `g (float[N,130,L,L] x, float[130,65,3,3] w) => (y) { y = Conv <pads: ints = [1, 1, 1, 1], group: int = 2> (x, w) }`},
+	{"one axis", `g (float[N,65,L] x, float[130,65,3] w, float[130] b) => (y) {
+		y = Conv <pads: ints = [1, 1]> (x, w, b) }`},
+	{"three axes", `g (float[N,17,L,5,5] x, float[65,17,3,3,3] w) => (y) {
+		y = Conv <pads: ints = [1, 1, 1, 1, 1, 1]> (x, w) }`},
+	{"depthwise", `g (float[N,2001,L,L] x, float[2001,1,3,3] w) => (y) {
+		y = Conv <pads: ints = [1, 1, 1, 1], group: int = 2001> (x, w) }`},
+	{"groups", `g (float[N,130,L,L] x, float[130,65,3,3] w) => (y) {
+		y = Conv <pads: ints = [1, 1, 1, 1], group: int = 2> (x, w) }`},
 	{"transposed convolution", `g (float[N,65,L,L] x, float[65,33,3,3] w) => (y) { y = ConvTranspose (x, w) }`},
 	{"LSTM", `g (float[L,N,65] x, float[2,260,65] w1, float[2,260,65] w2) => (y) {
 		y = LSTM <hidden_size: int = 65, direction: string = "bidirectional"> (x, w1, w2) }`},
-	{"GRU", `g (float[L,N,129] x, float[1,387,129] w1, float[1,387,129] w2) => (y) { y = GRU <hidden_size: int = 129> (x, w1, w2) }`},
+	{"GRU", `g (float[L,N,129] x, float[1,387,129] w1, float[1,387,129] w2) => (y) {
+		y = GRU <hidden_size: int = 129> (x, w1, w2) }`},
 	{"bytes", `g (uint8[N,L,260] x, int8[260,301] w, uint8 z) => (y) { y = MatMulInteger (x, w, z) }`},
 	{"signed bytes", `g (int8[N,260] x, int8[260,301] w) => (y) { y = MatMulInteger (x, w) }`},
 	{"unsigned weights", `g (uint8[N,260] x, uint8[260,301] w) => (y) { y = MatMulInteger (x, w) }`},
