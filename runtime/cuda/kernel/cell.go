@@ -20,8 +20,8 @@ const (
 func (c Cell) Gates() int { return [...]int{1, 3, 3, 4}[c] }
 
 // Recurrent is a recurrent layer whose steps depend on each other by products: RNN, GRU or LSTM, in float32. A block goes
-// through the steps of one sample in one direction, with the state in shared memory; all blocks read the weights from the
-// caches in each step.
+// through the steps of one sample in one direction, with inputs, state and gates in shared memory, or in memory of the device if
+// there is no room for them; all blocks read the weights from the caches in each step.
 type Recurrent struct {
 	Cell                          Cell
 	Batch, Length, Inputs, Hidden int
@@ -35,16 +35,26 @@ type Recurrent struct {
 	FirstH, FirstC Buffer // none: zero
 	Y, LastH       Buffer // none: not wanted
 	LastC          Buffer
+	Scratch        Buffer // of ScratchBytes
 }
 
 const cellThreads = 256
 
-// MaxRecurrentShared is the most memory of a block that layers may take, in bytes.
-const MaxRecurrentShared = 96 << 10
+// recurrentShared is the most shared memory of a block that layers take, in bytes.
+const recurrentShared = 96 << 10
 
-// SharedBytes returns the memory that a block takes: inputs, state, gates by inputs and by the state, and the state behind the resets.
-func (r *Recurrent) SharedBytes() int {
+// blockBytes is the memory that a block works in: inputs, state, gates by inputs and by the state, and the state behind the
+// resets.
+func (r *Recurrent) blockBytes() int {
 	return 4 * (r.Inputs + r.Hidden*(3+2*r.Cell.Gates()))
+}
+
+// ScratchBytes returns the size of the scratch memory, that of all blocks; 0 if they take shared memory.
+func (r *Recurrent) ScratchBytes() int {
+	if r.blockBytes() <= recurrentShared {
+		return 0
+	}
+	return r.Batch * r.Directions * r.blockBytes()
 }
 
 // RecurrentTables returns the weights as the kernel reads them: of each direction W (gates·hidden, inputs), then R
@@ -83,14 +93,19 @@ func (r *Recurrent) Calls() []Call {
 	if r.SampleFirst {
 		xs, ys, hs = [2]int{r.Inputs, l * r.Inputs}, [3]int{d * h, l * d * h, h}, [2]int{d * h, h}
 	}
-	code := recurrentCode(r.Cell, r.Inputs, h, r.Reverse)
+	code := recurrentCode(r, r.ScratchBytes() > 0)
 	return []Call{NewCall(code, driver.Dim{X: uint32(b), Y: uint32(d), Z: 1}, U32(l), U64(xs[0]), U64(xs[1]), U64(ys[0]),
 		U64(ys[1]), U64(ys[2]), U64(hs[0]), U64(hs[1]), Ptr(r.X), Ptr(r.Tables), Ptr(r.FirstH), Ptr(r.FirstC), Ptr(r.Y),
-		Ptr(r.LastH), Ptr(r.LastC))}
+		Ptr(r.LastH), Ptr(r.LastC), Ptr(r.Scratch))}
 }
 
-func recurrentCode(cell Cell, inputs, hidden int, reverse bool) *Code {
+// recurrentCode is the kernel; apart says that blocks work in memory of the device.
+func recurrentCode(r *Recurrent, apart bool) *Code {
+	cell, inputs, hidden, reverse, directions, bytes := r.Cell, r.Inputs, r.Hidden, r.Reverse, r.Directions, r.blockBytes()
 	name := [...]string{"rnn", "gru", "gru_linear", "lstm"}[cell]
+	if apart {
+		name += "_apart"
+	}
 	return New(name, cellThreads, func(k *ptx.Kernel) {
 		rows := cell.Gates() * hidden
 		length := k.U32Param("length")
@@ -101,13 +116,18 @@ func recurrentCode(cell Cell, inputs, hidden int, reverse bool) *Code {
 		y, lastH, lastC := k.PtrParam("y"), k.PtrParam("last_h"), k.PtrParam("last_c")
 		sample, direction, thread := k.BlockX(), k.BlockY(), k.ThreadX()
 
-		shared := k.DynamicShared(4 * (inputs + hidden*(3+2*cell.Gates())))
-		in := shared
-		h := in.Add(ptx.U(4 * inputs))
-		c := h.Add(ptx.U(4 * hidden))
-		reset := c.Add(ptx.U(4 * hidden))
-		byX := reset.Add(ptx.U(4 * hidden))
-		byH := byX.Add(ptx.U(4 * rows))
+		scratch := k.PtrParam("scratch")
+		in := cellNumbers{apart: apart}
+		if apart {
+			in.device = scratch.Index64(sample.MAD(ptx.U(directions), direction).Wide(), bytes)
+		} else {
+			in.shared = k.DynamicShared(bytes)
+		}
+		h := in.add(inputs)
+		c := h.add(hidden)
+		reset := c.add(hidden)
+		byX := reset.add(hidden)
+		byH := byX.add(rows)
 
 		table = table.Index(direction, 4*(rows*(inputs+hidden)+2*rows))
 		x = x.Index64(sample.Wide().Mul(xSample), 4)
@@ -119,27 +139,29 @@ func recurrentCode(cell Cell, inputs, hidden int, reverse bool) *Code {
 		each(hidden, func(i ptx.U32) {
 			for _, s := range []struct {
 				from ptx.Addr
-				to   ptx.Shared
+				to   cellNumbers
 			}{{firstH, h}, {firstC, c}} {
 				v := k.VarF32(ptx.F(0))
 				k.If(s.from.U64().Ne(ptx.L(0)), func() { v.Set(s.from.Index64(state.Add(i.Wide()), 4).LoadF32(0)) })
-				s.to.Index(i, 4).StoreF32(0, v)
+				s.to.at(i).store(v)
 			}
 		})
 		// dot adds to sum the product of a row of a matrix, column by column from at on, with a vector
-		dot := func(sum ptx.F32, at ptx.Addr, columns int, v ptx.Shared) ptx.F32 {
-			acc, place, from := k.VarF32(sum), k.VarAddr(at), k.VarU32(v.U32())
+		dot := func(sum ptx.F32, at ptx.Addr, columns int, v cellNumbers) ptx.F32 {
+			place, from := k.VarAddr(at), v.variable(k)
+			acc := [4]ptx.F32{k.VarF32(sum), k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0))} // so that sums do not wait
 			const together = 8
 			one := func(n int) {
 				for i := range n {
-					acc.Set(place.ConstF32(4*rows*i).FMA(ptx.Shared(from).LoadF32(4*i), acc))
+					a := acc[i%len(acc)]
+					a.Set(place.ConstF32(4*rows*i).FMA(from.load(i), a))
 				}
 				place.Set(place.Add(ptx.L(uint64(4 * rows * n))))
-				from.Set(from.Add(ptx.U(4 * n)))
+				from.set(from.add(n))
 			}
 			k.For(ptx.U(0), ptx.U(columns/together), ptx.U(1), func(ptx.U32) { one(together) })
 			one(columns % together)
-			return acc
+			return acc[0].Add(acc[1]).Add(acc[2].Add(acc[3]))
 		}
 		biases := table.Add(ptx.L(uint64(4 * rows * (inputs + hidden))))
 		recurrent := table.Add(ptx.L(uint64(4 * rows * inputs)))
@@ -151,17 +173,17 @@ func recurrentCode(cell Cell, inputs, hidden int, reverse bool) *Code {
 				t = direction.Eq(ptx.U(1)).SelectU32(back, step)
 			}
 			each(inputs, func(i ptx.U32) {
-				in.Index(i, 4).StoreF32(0, x.Index64(t.Wide().MAD(xStep, i.Wide()), 4).LoadF32(0))
+				in.at(i).store(x.Index64(t.Wide().MAD(xStep, i.Wide()), 4).LoadF32(0))
 			})
 			k.Barrier()
 			each(rows, func(n ptx.U32) {
-				byX.Index(n, 4).StoreF32(0, dot(biases.Index(n, 4).ConstF32(0), table.Index(n, 4), inputs, in))
-				byH.Index(n, 4).StoreF32(0, dot(biases.Index(n, 4).ConstF32(4*rows), recurrent.Index(n, 4), hidden, h))
+				byX.at(n).store(dot(biases.Index(n, 4).ConstF32(0), table.Index(n, 4), inputs, in))
+				byH.at(n).store(dot(biases.Index(n, 4).ConstF32(4*rows), recurrent.Index(n, 4), hidden, h))
 			})
 			k.Barrier()
 			// gate returns the sum of gate g of unit i
 			gate := func(g int, i ptx.U32) (a, b ptx.F32) {
-				return byX.Index(i, 4).LoadF32(4 * g * hidden), byH.Index(i, 4).LoadF32(4 * g * hidden)
+				return byX.at(i).load(g * hidden), byH.at(i).load(g * hidden)
 			}
 			sum := func(g int, i ptx.U32) ptx.F32 {
 				a, b := gate(g, i)
@@ -169,25 +191,25 @@ func recurrentCode(cell Cell, inputs, hidden int, reverse bool) *Code {
 			}
 			if cell == GRU {
 				each(hidden, func(i ptx.U32) {
-					reset.Index(i, 4).StoreF32(0, sigmoidF32(sum(1, i)).Mul(h.Index(i, 4).LoadF32(0)))
+					reset.at(i).store(sigmoidF32(sum(1, i)).Mul(h.at(i).load(0)))
 				})
 				k.Barrier()
 				each(hidden, func(i ptx.U32) {
 					n := i.Add(ptx.U(2 * hidden))
-					byH.Index(n, 4).StoreF32(0, dot(biases.Index(n, 4).ConstF32(4*rows), recurrent.Index(n, 4), hidden, reset))
+					byH.at(n).store(dot(biases.Index(n, 4).ConstF32(4*rows), recurrent.Index(n, 4), hidden, reset))
 				})
 				k.Barrier()
 			}
 			each(hidden, func(i ptx.U32) {
-				old := h.Index(i, 4)
+				old := h.at(i)
 				var next ptx.F32
 				switch cell {
 				case RNN:
 					next = tanhF32(sum(0, i))
 				case LSTM:
-					cell := sigmoidF32(sum(2, i)).Mul(c.Index(i, 4).LoadF32(0))
+					cell := sigmoidF32(sum(2, i)).Mul(c.at(i).load(0))
 					cell = sigmoidF32(sum(0, i)).FMA(tanhF32(sum(3, i)), cell)
-					c.Index(i, 4).StoreF32(0, cell)
+					c.at(i).store(cell)
 					next = sigmoidF32(sum(1, i)).Mul(tanhF32(cell))
 				default:
 					a, b := gate(2, i)
@@ -195,9 +217,9 @@ func recurrentCode(cell Cell, inputs, hidden int, reverse bool) *Code {
 						b = sigmoidF32(sum(1, i)).Mul(b)
 					}
 					candidate, z := tanhF32(a.Add(b)), sigmoidF32(sum(0, i))
-					next = z.FMA(old.LoadF32(0).Sub(candidate), candidate)
+					next = z.FMA(old.load(0).Sub(candidate), candidate)
 				}
-				old.StoreF32(0, next)
+				old.store(next)
 				k.If(y.U64().Ne(ptx.L(0)), func() { y2.Index64(t.Wide().MAD(yStep, i.Wide()), 4).StoreF32(0, next) })
 			})
 			k.Barrier()
@@ -205,10 +227,10 @@ func recurrentCode(cell Cell, inputs, hidden int, reverse bool) *Code {
 		each(hidden, func(i ptx.U32) {
 			for _, s := range []struct {
 				to   ptx.Addr
-				from ptx.Shared
+				from cellNumbers
 			}{{lastH, h}, {lastC, c}} {
 				k.If(s.to.U64().Ne(ptx.L(0)), func() {
-					s.to.Index64(state.Add(i.Wide()), 4).StoreF32(0, s.from.Index(i, 4).LoadF32(0))
+					s.to.Index64(state.Add(i.Wide()), 4).StoreF32(0, s.from.at(i).load(0))
 				})
 			}
 		})

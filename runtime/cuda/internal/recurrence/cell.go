@@ -36,7 +36,7 @@ func buildCell(b *record.Builder, s *lowering.Step) bool {
 	if k.SampleFirst {
 		k.Batch, k.Length = k.Length, k.Batch
 	}
-	if !small(k.Batch, k.Length) || k.SharedBytes() > kernel.MaxRecurrentShared ||
+	if !small(k.Batch, k.Length) || !small(k.ScratchBytes()) ||
 		!slices.Contains([]string{"forward", "reverse", "bidirectional"}, direction) {
 		return false
 	}
@@ -51,6 +51,7 @@ func buildCell(b *record.Builder, s *lowering.Step) bool {
 	})
 	k.FirstH, k.FirstC = b.Buffer(at(s.In, 5)), b.Buffer(at(s.In, 6))
 	k.Y, k.LastH, k.LastC = b.Buffer(at(s.Out, 0)), b.Buffer(at(s.Out, 1)), b.Buffer(at(s.Out, 2))
+	k.Scratch = b.Scratch(k.ScratchBytes())
 	for _, c := range k.Calls() {
 		b.Launch(c)
 	}
