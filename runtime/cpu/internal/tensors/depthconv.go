@@ -121,6 +121,10 @@ func (c conv2d) depthwise() *record.TensorKernel {
 		}}
 }
 
+// depthBlock is the number of outputs, of whole channels, after which the operators behind the convolution are applied: they are
+// still in the nearest cache.
+const depthBlock = 1 << 12
+
 // depthPass computes some channels of the output.
 type depthPass struct {
 	conv2d
@@ -131,7 +135,8 @@ func (p *depthPass) Do(w *record.Workspace, k int) {
 	n, from := k/p.parts, k%p.parts*p.places
 	taps, mg, size, plane := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow, p.H*p.Wd
 	var in []float32
-	for m := from; m < min(p.m, from+p.places); m++ {
+	first, end := from, min(p.m, from+p.places)
+	for m := from; m < end; m++ {
 		if m == from || m%mg == 0 {
 			in = p.channel.prepare(w.Scratch, p.x[(n*p.C+m/mg)*plane:][:plane])
 		}
@@ -141,6 +146,9 @@ func (p *depthPass) Do(w *record.Workspace, k int) {
 		}
 		at := (n*p.m + m) * size
 		p.channel.convolve(w.Scratch, p.y[at:at+size], in, p.w[m*taps:(m+1)*taps], bias)
-		p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: 1, N: size, Stride: size})
+		if count := m + 1 - first; m+1 == end || (count+1)*size > depthBlock {
+			p.after.Apply(p.e, p.y, &record.Block{At: at - (count-1)*size, Channel: first, Rows: count, N: size, Stride: size})
+			first = m + 1
+		}
 	}
 }
