@@ -24,12 +24,18 @@ const (
 	bytesCopied     = 16
 )
 
+// mostPlanes is the largest size of all planes, with one for each column of the weights: offsets are 32 bits wide.
+const mostPlanes = 1 << 30
+
 // planesOf chooses the form with the least work for filters per group.
 func (planes) planesOf(w *windowed.PlanarWindow, kh, kw, filters int) planes {
 	phased := phasesOf(w, kh, kw)
 	tight := planes{ph: phased.ph, pw: w.Ow, phases: phased.phases, perWeight: true}
 	for j := range kw {
 		tight.columns = append(tight.columns, j*w.Dw)
+	}
+	if int64(tight.ph)*int64(tight.pw)*int64(len(tight.phases)*kw)*int64(w.N*w.C) > mostPlanes {
+		return phased
 	}
 	tight.setSizes()
 	work := func(p *planes) int {
