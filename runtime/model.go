@@ -74,6 +74,9 @@ type Options struct {
 	// It costs the time to copy the weights, and memory that processes with the same plan would share. The checksums
 	// are verified either way, once, in Load. LoadFS and LoadReader always copy.
 	Copy bool
+	// Source, if not nil, is closed by Model.Close: what the graph's weights are read from. If New or the like return an error
+	// they do not close it.
+	Source io.Closer
 	// Context, if not nil, ends New, Load and the like with its error when it is done, once a plan has been read. Runs have
 	// contexts of their own, and so has NewStreamContext.
 	Context context.Context
@@ -147,6 +150,7 @@ type Model struct {
 	config    Config
 	program   Program
 	source    io.Closer // the plan file that is mapped into memory; may be nil
+	weights   io.Closer // Options.Source
 	gate      gate
 	closeOnce sync.Once
 	closeErr  error
@@ -197,7 +201,7 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{signature: sg, graph: g, backend: o.Backend, config: c, source: source,
+	m := &Model{signature: sg, graph: g, backend: o.Backend, config: c, source: source, weights: o.Source,
 		steps: steps{some: wanted != g, making: make(chan struct{}, 1)}}
 	m.hash = sync.OnceValues(func() ([sha256.Size]byte, error) { return hashOf(m.graph) })
 	m.config.Constants = &Constants{}
@@ -329,6 +333,9 @@ func (m *Model) Close() error {
 		}
 		if m.source != nil {
 			m.closeErr = errors.Join(m.closeErr, m.source.Close())
+		}
+		if m.weights != nil {
+			m.closeErr = errors.Join(m.closeErr, m.weights.Close())
 		}
 	})
 	return m.closeErr

@@ -64,10 +64,11 @@ type Options struct {
 	Budget Budget
 	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
 	Dir *os.Root
-	// Lazy lets ReadFile leave large tensors of numbers in the file until their elements are needed
-	// (tensor.Tensor.Lazy). The file stays open until none of these tensors is reachable. It must not change until then: a
-	// tensor that is read after that fails. It has no effect where systems hinder others from replacing open files.
-	Lazy   bool
+	// Lazy, if not nil, lets ReadFile leave large tensors of numbers in the file until their elements are needed
+	// (tensor.Tensor.Lazy), and is called with the file, which stays open, if there are such tensors and there is no error.
+	// The caller closes it, or leaves that to the garbage collector. The file must not change until then: a tensor that is
+	// read after that fails. Lazy has no effect where systems hinder others from replacing open files.
+	Lazy   func(io.Closer)
 	folder *files.Root // Dir, or that of the file
 	file   *openFile   // the model's, for lazy tensors, or nil
 }
@@ -182,7 +183,7 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 		}
 		defer o.folder.Close()
 	}
-	if o.Lazy && lazyFiles {
+	if o.Lazy != nil && lazyFiles {
 		st, err := f.Stat()
 		if err != nil {
 			return nil, nil, err
@@ -191,7 +192,9 @@ func ReadFile(path string, o Options) (*ir.Graph, *Info, error) {
 	}
 	g, info, err := Read(f, size, path, o)
 	if err == nil {
-		keep = o.file != nil && o.file.used
+		if keep = o.file != nil && o.file.used; keep {
+			o.Lazy(f)
+		}
 		if _, ok := g.Meta[ir.MetaSource]; !ok {
 			g.Meta[ir.MetaSource] = filepath.Base(path)
 		}

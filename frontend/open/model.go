@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ type Model struct {
 
 	options  Options
 	source   *ir.Graph // nil for plans
+	weights  io.Closer // the file that lazy weights are in, or nil
 	once     bool      // the passes may change source, which nobody reads after them
 	compiled func() (*ir.Graph, error)
 	// load prepares a plan. It is nil for other kinds.
@@ -69,6 +71,9 @@ func newModel(kind Kind, name string, o Options, read func(*Model) error) (*Mode
 	})
 	if err == nil {
 		return m, nil
+	}
+	if m.weights != nil {
+		_ = m.weights.Close() // err is the first error
 	}
 	if m.source = nil; m.Info == nil {
 		return nil, err

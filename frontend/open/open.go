@@ -18,6 +18,7 @@ package open
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -103,18 +104,36 @@ const maxReader = 4 << 30
 //
 // Where systems let others replace open files, the large weights of an ONNX file stay in it, unless Options.Run.Copy is
 // set. They are read when the backend packs them, and again where they are needed after that: by Model.Hash, or by a form
-// that other shapes take. The file stays open until the model is not reachable. Replace it by renaming a new file over it:
+// that other shapes take. The file stays open until the model is closed, or not reachable. Replace it by renaming a new file over it:
 // a model whose file was written to says so, as an error, where it needs weights again.
 func Load(path string, o Options) (*runtime.Model, error) {
 	m, err := file(path, o, !o.Run.Copy)
 	if err != nil {
 		return nil, err
 	}
+	if m.weights != nil {
+		o.Run.Source = both{m.weights, o.Run.Source}
+	}
 	if o.Run.Context == nil {
 		o.Run.Context = o.Context
 	}
 	m.once = true
-	return m.Compile(o.Run)
+	model, err := m.Compile(o.Run)
+	if err != nil && m.weights != nil {
+		_ = m.weights.Close() // err is the first error
+	}
+	return model, err
+}
+
+// both closes a file, and another one if it is not nil.
+type both struct{ file, other io.Closer }
+
+func (b both) Close() error {
+	err := b.file.Close()
+	if b.other != nil {
+		err = errors.Join(err, b.other.Close())
+	}
+	return err
 }
 
 // Must returns v. It panics if err is not nil. It is for short programs, and for package variables:
@@ -158,7 +177,11 @@ func file(path string, o Options, lazy bool) (*Model, error) {
 				func(res ir.Resolver) (*ir.Graph, error) { return plan.ReadFile(path, res, o.Limits.plan()) },
 				func(r runtime.Options) (*runtime.Model, error) { return runtime.Load(path, r) })
 		case ONNX:
-			m.source, m.Info, err = onnx.ReadFile(path, onnx.Options{Budget: o.Limits.onnx(), Lazy: lazy})
+			r := onnx.Options{Budget: o.Limits.onnx()}
+			if lazy {
+				r.Lazy = func(f io.Closer) { m.weights = f }
+			}
+			m.source, m.Info, err = onnx.ReadFile(path, r)
 		case Text:
 			m.source, err = irtext.ReadFile(path, resolver, irtext.Options{Budget: o.Limits.text()})
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -70,15 +71,18 @@ func network(t testing.TB, version int) *ir.Graph {
 }
 
 // standard is a graph of ONNX's operators.
-func standard(t testing.TB, version int) *ir.Graph {
+func standard(t testing.TB, version int) *ir.Graph { return product(t, version, 32) }
+
+// product returns a graph of a product with a matrix of some size.
+func product(t testing.TB, version, n int) *ir.Graph {
 	t.Helper()
 	b := ir.NewBuilder("main", ops.Default, map[string]int{"": 21})
-	x := b.Input("x", ir.Tensor(tensor.Float32, "B", 32))
-	k := make([]float32, 1024)
+	x := b.Input("x", ir.Tensor(tensor.Float32, "B", n))
+	k := make([]float32, n*n)
 	for i := range k {
 		k[i] = float32(i * version)
 	}
-	w, bias := b.Const("w", tensor.FromSlice(k, 32, 32)), b.Const("b", tensor.FromSlice(k[:32], 32))
+	w, bias := b.Const("w", tensor.FromSlice(k, n, n)), b.Const("b", tensor.FromSlice(k[:n], n))
 	y := b.Op("", "Relu", []*ir.Value{b.Op("", "Add", []*ir.Value{b.Op("", "MatMul", []*ir.Value{x, w}), bias})})
 	b.Output("y", y)
 	g, err := b.Build()
@@ -286,6 +290,21 @@ var forms = []form{
 			return onnx.WriteFile(path, standard(t, version), onnx.WriteOptions{})
 		},
 		read: source},
+	{name: "ONNX of a service, with lazy weights", file: "m.onnx",
+		write: func(t testing.TB, path string, version int) error {
+			return onnx.WriteFile(path, product(t, version, 130), onnx.WriteOptions{})
+		},
+		read: func(path string) (string, error) {
+			m, err := open.Load(path, open.Options{Run: runtime.Options{Threads: 1}})
+			if err != nil {
+				return "", err
+			}
+			defer m.Close()
+			if !slices.ContainsFunc(m.Graph().Constants(), func(v *ir.Value) bool { return v.Const.Lazy() }) {
+				return "", errors.New("no weight is lazy")
+			}
+			return digest(m.Graph(), nil)
+		}},
 	{name: "ONNX with external data", file: "m.onnx", several: true,
 		write: func(t testing.TB, path string, version int) error {
 			return onnx.WriteFile(path, standard(t, version), onnx.WriteOptions{External: "w.bin", ExternalFrom: 1000})
