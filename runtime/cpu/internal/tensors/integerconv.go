@@ -167,7 +167,7 @@ func (c *integerConv) differences(key filterKey, zeros []int) []int16 {
 }
 
 func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Value) *record.TensorKernel {
-	c.planes = c.planesOf(&c.PlanarWindow, c.kh, c.kw, c.m/c.group)
+	c.planes = planesOf(&c.PlanarWindow, c.kh, c.kw, c.m/c.group)
 	var off []int32
 	for ch := range c.cg {
 		for i := range c.kh {

@@ -28,7 +28,7 @@ const (
 const mostPlanes = 1 << 30
 
 // planesOf chooses the form with the least work for filters per group.
-func (planes) planesOf(w *windowed.PlanarWindow, kh, kw, filters int) planes {
+func planesOf(w *windowed.PlanarWindow, kh, kw, filters int) planes {
 	phased := phasesOf(w, kh, kw)
 	tight := planes{ph: phased.ph, pw: w.Ow, phases: phased.phases, perWeight: true}
 	for j := range kw {
@@ -38,9 +38,9 @@ func (planes) planesOf(w *windowed.PlanarWindow, kh, kw, filters int) planes {
 		return phased
 	}
 	tight.setSizes()
-	work := func(p *planes) int {
+	work := func(p *planes) int64 {
 		panels := ((w.Oh-1)*p.pw + w.Ow + kernel.PanelWidth - 1) / kernel.PanelWidth
-		return panels*kernel.PanelWidth*filters*kh*kw/bytesMultiplied + p.channel/bytesCopied
+		return int64(panels*kernel.PanelWidth)*int64(filters*kh*kw)/bytesMultiplied + int64(p.channel/bytesCopied)
 	}
 	if work(&tight) < work(&phased) || kw == 1 {
 		return tight
