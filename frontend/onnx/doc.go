@@ -65,9 +65,10 @@ type Options struct {
 	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
 	Dir *os.Root
 	// Lazy, if not nil, lets ReadFile leave large tensors of numbers in the file until their elements are needed
-	// (tensor.Tensor.Lazy), and is called with the file, which stays open, if there are such tensors and there is no error.
-	// The caller closes it, or leaves that to the garbage collector. The file must not change until then: a tensor that is
-	// read after that fails. Lazy has no effect where systems hinder others from replacing open files.
+	// (tensor.Tensor.Lazy), and is called with each file that stays open for such tensors, if there is no error: that of the
+	// model, and those of external tensors. The caller closes them, or leaves that to the garbage collector. They must not
+	// change until then: a tensor that is read after that fails. Lazy has no effect where systems hinder others from replacing
+	// open files.
 	Lazy   func(io.Closer)
 	folder *files.Root // Dir, or that of the file
 	file   *openFile   // the model's, for lazy tensors, or nil
@@ -225,6 +226,18 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 		next: map[string]int{},
 	}
 	r.fixedMemory = o.Budget.Memory > 0
+	done := false
+	defer func() {
+		for _, f := range r.files {
+			switch {
+			case f.open == nil:
+			case done:
+				o.Lazy(f.open)
+			default:
+				f.open.Close()
+			}
+		}
+	}()
 	g, info, err := r.model()
 	if err != nil {
 		var u *UnsupportedError
@@ -233,6 +246,7 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 		}
 		return nil, nil, &readError{name, err}
 	}
+	done = true
 	return g, info, nil
 }
 

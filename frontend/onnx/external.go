@@ -21,8 +21,12 @@ import (
 // externalFile is a file beside the model that holds tensors.
 type externalFile struct {
 	size int64
-	sum  string // SHA-1 in hexadecimal; empty until it is computed
+	sum  string    // SHA-1 in hexadecimal; empty until it is computed
+	open *openFile // that stays open for lazy tensors, or nil
 }
+
+// mostOpen bounds the files with external tensors that stay open. Tensors of others are read at once.
+const mostOpen = 64
 
 // external reads a tensor's data from a file in the model's folder.
 func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*tensor.Tensor, error) {
@@ -51,7 +55,12 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 	if err != nil {
 		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
 	}
-	defer file.Close()
+	keep := false
+	defer func() {
+		if !keep {
+			file.Close()
+		}
+	}()
 	if err := lfs.CheckFile(file, f.size); err != nil {
 		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
 	}
@@ -66,6 +75,22 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 	}
 	if err := r.charge(length); err != nil {
 		return nil, err
+	}
+	if r.lazy != nil && f.open == nil && r.kept < mostOpen {
+		begin, err := file.Stat()
+		if err != nil {
+			return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
+		}
+		f.open = &openFile{name: r.file + ": external data in " + quote(location), File: file, begin: begin}
+	}
+	if x := f.open.tensor(d, shape, length, offset); x != nil {
+		if keep = f.open.File == file; keep {
+			r.kept++
+		}
+		return x, nil
+	}
+	if f.open != nil && f.open.File == file {
+		f.open = nil
 	}
 	b := tensor.AlignedBytes(int(length))
 	if k, err := file.ReadAt(b, offset); k < len(b) {

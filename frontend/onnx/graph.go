@@ -20,6 +20,7 @@ type reader struct {
 	budget   Budget
 	source   *source
 	lazy     *openFile // the same file, for lazy tensors; or nil
+	kept     int       // files with external tensors that stay open
 
 	files         map[string]*externalFile
 	externalBytes int64

@@ -179,7 +179,7 @@ func file(path string, o Options, lazy bool) (*Model, error) {
 		case ONNX:
 			r := onnx.Options{Budget: o.Limits.onnx()}
 			if lazy {
-				r.Lazy = func(f io.Closer) { m.weights = f }
+				r.Lazy = func(f io.Closer) { m.weights = both{f, m.weights} }
 			}
 			m.source, m.Info, err = onnx.ReadFile(path, r)
 		case Text:
