@@ -35,7 +35,8 @@ const maxMoved = 1 << 24
 type movement struct {
 	dims []int
 	from [][]int
-	// runs says that along the last axis elements follow each other. Then its list may be nil, and begins with 0.
+	// runs says that along the last axis elements follow each other. Then its list has the first place only, or is nil, and
+	// begins with 0.
 	runs bool
 	// run and runEnd bound a part of the last axis where they do.
 	run, runEnd int
@@ -228,6 +229,9 @@ func stridedMovement(d *lowering.Binding, out, strides []int, offset int) *movem
 	}
 	m := &movement{dims: dims, runs: steps[len(dims)-1] == 1}
 	for a, n := range dims {
+		if m.runs && a == len(dims)-1 {
+			n = 1
+		}
 		from := lowering.Make[int](d, n)
 		for i := range from {
 			from[i] = i * steps[a]
@@ -251,7 +255,8 @@ func regular(d *lowering.Binding, places []int64, out []int) *movement {
 		return m
 	}
 	if consecutive(c, places) { // nothing but a new shape
-		m.dims = []int{len(places)}
+		m.dims, m.from, m.runs = []int{len(places)}, [][]int{nil}, true
+		return m
 	}
 	base := slices.IndexFunc(places, func(p int64) bool { return p >= 0 })
 	if base < 0 {
@@ -295,7 +300,9 @@ func regular(d *lowering.Binding, places []int64, out []int) *movement {
 	if len(m.dims) > 0 {
 		last := m.from[len(m.from)-1]
 		m.run, m.runEnd = longestRun(last)
-		m.runs = m.runEnd-m.run == len(last)
+		if m.runs = m.runEnd-m.run == len(last); m.runs {
+			m.from[len(m.from)-1] = slices.Clone(last[:1])
+		}
 	}
 	return m
 }
