@@ -22,6 +22,13 @@ func sqrtWide(y, x []float32) int {
 	return unaryWide(y, x, sqrtAVX2)
 }
 
+func cubeWide(y, x []float32) int {
+	if avx512() {
+		return unary512(y, x, cubeAVX512)
+	}
+	return unaryWide(y, x, cubeAVX2)
+}
+
 func clipWide(y, x []float32, lo, hi float32) int {
 	if avx512() {
 		return unary2x512(y, x, lo, hi, clipAVX512)

@@ -24,6 +24,11 @@ func hardSwishAVX512(n int, y *float32, x *float32, alpha float32, beta float32)
 //go:noescape
 func sqrtAVX512(n int, y *float32, x *float32)
 
+// cubeAVX512 computes y = x³ in float64, rounded once. n is positive; y may be x.
+//
+//go:noescape
+func cubeAVX512(n int, y *float32, x *float32)
+
 // scaleShiftAVX512 computes y = scale·x + shift, rounded once. n is positive; y may be x.
 //
 //go:noescape

@@ -209,6 +209,74 @@ done:
 	VZEROUPPER
 	RET
 
+// func cubeAVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·cubeAVX512(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	SUBQ $0x20, AX
+	JL   last
+
+two:
+	VMOVUPS       (DX), Z0
+	VMOVUPS       64(DX), Z1
+	VEXTRACTF32X8 $0x01, Z0, Y2
+	VCVTPS2PD     Y0, Z0
+	VMULPD        Z0, Z0, Z4
+	VMULPD        Z0, Z4, Z0
+	VCVTPD2PS     Z0, Y3
+	VCVTPS2PD     Y2, Z0
+	VMULPD        Z0, Z0, Z4
+	VMULPD        Z0, Z4, Z0
+	VCVTPD2PS     Z0, Y0
+	VINSERTF32X8  $0x01, Y0, Z3, Z0
+	VEXTRACTF32X8 $0x01, Z1, Y3
+	VCVTPS2PD     Y1, Z1
+	VMULPD        Z1, Z1, Z4
+	VMULPD        Z1, Z4, Z1
+	VCVTPD2PS     Z1, Y2
+	VCVTPS2PD     Y3, Z1
+	VMULPD        Z1, Z1, Z4
+	VMULPD        Z1, Z4, Z1
+	VCVTPD2PS     Z1, Y1
+	VINSERTF32X8  $0x01, Y1, Z2, Z1
+	VMOVUPS       Z0, (CX)
+	VMOVUPS       Z1, 64(CX)
+	ADDQ          $0x00000080, DX
+	ADDQ          $0x00000080, CX
+	SUBQ          $0x20, AX
+	JGE           two
+
+last:
+	ADDQ $0x20, AX
+	JZ   done
+
+one:
+	MOVL          $0xffffffff, BX
+	BZHIL         AX, BX, BX
+	KMOVW         BX, K1
+	VMOVUPS.Z     (DX), K1, Z0
+	VEXTRACTF32X8 $0x01, Z0, Y1
+	VCVTPS2PD     Y0, Z0
+	VMULPD        Z0, Z0, Z3
+	VMULPD        Z0, Z3, Z0
+	VCVTPD2PS     Z0, Y2
+	VCVTPS2PD     Y1, Z0
+	VMULPD        Z0, Z0, Z1
+	VMULPD        Z0, Z1, Z0
+	VCVTPD2PS     Z0, Y0
+	VINSERTF32X8  $0x01, Y0, Z2, Z0
+	VMOVUPS       Z0, K1, (CX)
+	ADDQ          $0x40, DX
+	ADDQ          $0x40, CX
+	SUBQ          $0x10, AX
+	JG            one
+
+done:
+	VZEROUPPER
+	RET
+
 // func scaleShiftAVX512(n int, y *float32, x *float32, scale float32, shift float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·scaleShiftAVX512(SB), NOSPLIT, $0-32

@@ -24,6 +24,11 @@ func hardSwishAVX2(n int, y *float32, x *float32, alpha float32, beta float32)
 //go:noescape
 func sqrtAVX2(n int, y *float32, x *float32)
 
+// cubeAVX2 computes y = x³ in float64, rounded once. n is a positive multiple of 8; y may be x.
+//
+//go:noescape
+func cubeAVX2(n int, y *float32, x *float32)
+
 // scaleShiftAVX2 computes y = scale·x + shift, rounded once. n is a positive multiple of 8; y may be x.
 //
 //go:noescape

@@ -173,6 +173,65 @@ done:
 	VZEROUPPER
 	RET
 
+// func cubeAVX2(n int, y *float32, x *float32)
+// Requires: AVX
+TEXT ·cubeAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	SUBQ $0x10, AX
+	JL   last
+
+two:
+	VMOVUPS      (DX), Y0
+	VMOVUPS      32(DX), Y1
+	VEXTRACTF128 $0x01, Y0, X2
+	VCVTPS2PD    X0, Y0
+	VMULPD       Y0, Y0, Y4
+	VMULPD       Y0, Y4, Y0
+	VCVTPD2PSY   Y0, X3
+	VCVTPS2PD    X2, Y0
+	VMULPD       Y0, Y0, Y4
+	VMULPD       Y0, Y4, Y0
+	VCVTPD2PSY   Y0, X0
+	VINSERTF128  $0x01, X0, Y3, Y0
+	VEXTRACTF128 $0x01, Y1, X3
+	VCVTPS2PD    X1, Y1
+	VMULPD       Y1, Y1, Y4
+	VMULPD       Y1, Y4, Y1
+	VCVTPD2PSY   Y1, X2
+	VCVTPS2PD    X3, Y1
+	VMULPD       Y1, Y1, Y4
+	VMULPD       Y1, Y4, Y1
+	VCVTPD2PSY   Y1, X1
+	VINSERTF128  $0x01, X1, Y2, Y1
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, 32(CX)
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, CX
+	SUBQ         $0x10, AX
+	JGE          two
+
+last:
+	ADDQ         $0x10, AX
+	JZ           done
+	VMOVUPS      (DX), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VCVTPS2PD    X0, Y0
+	VMULPD       Y0, Y0, Y3
+	VMULPD       Y0, Y3, Y0
+	VCVTPD2PSY   Y0, X2
+	VCVTPS2PD    X1, Y0
+	VMULPD       Y0, Y0, Y1
+	VMULPD       Y0, Y1, Y0
+	VCVTPD2PSY   Y0, X0
+	VINSERTF128  $0x01, X0, Y2, Y0
+	VMOVUPS      Y0, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func scaleShiftAVX2(n int, y *float32, x *float32, scale float32, shift float32)
 // Requires: AVX, FMA3
 TEXT ·scaleShiftAVX2(SB), NOSPLIT, $0-32

@@ -139,6 +139,15 @@ func Sqrt(y, x []float32) {
 	}
 }
 
+// Cube computes y = x³ in float64, rounded once.
+func Cube(y, x []float32) {
+	y = y[:len(x)]
+	for i := cubeWide(y, x); i < len(x); i++ {
+		w := float64(x[i])
+		y[i] = float32(w * w * w)
+	}
+}
+
 // Clip computes y = min(max(x, lo), hi); NaN for NaN.
 func Clip(y, x []float32, lo, hi float32) {
 	y = y[:len(x)]

@@ -116,6 +116,7 @@ func testFunctions(t *testing.T) {
 		{"neg", Neg, func(x float64) float64 { return -x }, 0, 0, nil},
 		{"abs", Abs, math.Abs, 0, 0, nil},
 		{"sqrt", Sqrt, math.Sqrt, 0.6, 0, nil},
+		{"cube", Cube, func(x float64) float64 { return x * x * x }, 0.6, 0, nil},
 		{"clip", func(y, x []float32) { Clip(y, x, -1, 2) }, func(x float64) float64 { return min(max(x, -1), 2) }, 0,
 			0, nil},
 	} {

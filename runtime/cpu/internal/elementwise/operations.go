@@ -142,7 +142,7 @@ var pairs = []struct {
 var powers = map[float64]*operation{
 	1:   function(record.NoStep, copied, bound{}),
 	2:   function(kernel.FusedSquare, kernel.Square, bound{0.5, 0}),
-	3:   function(record.NoStep, cube, bound{0.5, 0}),
+	3:   function(record.NoStep, kernel.Cube, bound{0.5, 0}),
 	4:   function(record.NoStep, fourthPower, bound{0.5, 0}),
 	0.5: function(record.NoStep, powerOfHalf, bound{0.5, 0}),
 }

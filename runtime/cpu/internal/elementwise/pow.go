@@ -51,14 +51,6 @@ func exp2(t float64) float64 {
 	return powerTable[i&(powerParts-1)].power * p * scale
 }
 
-// cube sets y = x³, which float64 holds before it is rounded.
-func cube(y, x []float32) {
-	for i, v := range x {
-		w := float64(v)
-		y[i] = float32(w * w * w)
-	}
-}
-
 // fourthPower sets y = x⁴.
 func fourthPower(y, x []float32) {
 	for i, v := range x {

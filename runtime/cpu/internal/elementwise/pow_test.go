@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 func TestPower(t *testing.T) {
@@ -33,7 +35,7 @@ func TestPower(t *testing.T) {
 		x[i] = math.Float32frombits(r.Uint32())
 	}
 	y, z := make([]float32, len(x)), make([]float32, len(x))
-	cube(y, x)
+	kernel.Cube(y, x)
 	fourthPower(z, x)
 	for i, v := range x {
 		if a, b := float32(math.Pow(float64(v), 3)), float32(math.Pow(float64(v), 4)); v == v && (a != y[i] || b != z[i]) {

@@ -100,6 +100,11 @@ func arith() {
 	parametric("sqrt", "computes y = √x.", nil, func(x vecs, _ []VecVirtual) vecs {
 		return x.each(func(x, y VecVirtual) { VSQRTPS(x, y) })
 	})
+	parametric("cube", "computes y = x³ in float64, rounded once.", nil, func(x vecs, _ []VecVirtual) vecs {
+		return x.each(func(x, y VecVirtual) {
+			inFloat64(x, y, func(z VecVirtual) { power := vectorLike(z); VMULPD(z, z, power); VMULPD(z, power, z) })
+		})
+	})
 	parametric("scaleShift", "computes y = scale·x + shift, rounded once.", []string{"scale", "shift"},
 		func(x vecs, p []VecVirtual) vecs {
 			return x.each(func(x, y VecVirtual) {
@@ -132,6 +137,31 @@ func arith() {
 		VMAXPS(src, acc, acc) // src if either is NaN
 		pick(nan, keep, acc, acc)
 	}, float32(math.Inf(-1)))
+}
+
+// inFloat64 applies f to the halves of x as numbers of 64 bits, and rounds them.
+func inFloat64(x, y VecVirtual, f func(z VecVirtual)) {
+	if target.masks() {
+		high, halves := YMM(), [2]VecVirtual{YMM(), YMM()}
+		VEXTRACTF32X8(Imm(1), x, high)
+		for i, half := range []Op{x.AsY(), high} {
+			z := ZMM()
+			VCVTPS2PD(half, z)
+			f(z)
+			VCVTPD2PS(z, halves[i])
+		}
+		VINSERTF32X8(Imm(1), halves[1], halves[0].AsZ(), y)
+		return
+	}
+	high, halves := XMM(), [2]VecVirtual{XMM(), XMM()}
+	VEXTRACTF128(Imm(1), x, high)
+	for i, half := range []Op{x.AsX(), high} {
+		z := YMM()
+		VCVTPS2PD(half, z)
+		f(z)
+		VCVTPD2PSY(z, halves[i])
+	}
+	VINSERTF128(Imm(1), halves[1], halves[0].AsY(), y)
 }
 
 // total generates a reduction with four vectors of accumulators.
