@@ -42,6 +42,9 @@ func (p *plan) apart(early, short int) {
 		}
 		for k, x := range buffers {
 			l.offsets[x] = l.arena + faultBytes*k
+			if s == l.zeroed {
+				l.offsets[x] = l.arena + l.zeros[k].at
+			}
 		}
 		size := max(0, s.Size-short)
 		next := (size+align-1)/align*align + guardBytes
@@ -58,10 +61,14 @@ func (p *plan) apart(early, short int) {
 	}
 }
 
-// of returns the buffers that lie in a span of the device: several of the units' faults alone.
+// of returns the buffers that lie in a span of the device: several of the units' faults, and of memory that is cleared.
 func (p *plan) of(s *span) (all []kernel.Buffer) {
 	switch {
 	case s.host:
+	case s == p.memory.zeroed:
+		for _, z := range p.memory.zeros {
+			all = append(all, z.buffer)
+		}
 	case s.buffer != 0:
 		all = append(all, s.buffer)
 	case s.value != nil:

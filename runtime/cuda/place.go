@@ -28,6 +28,7 @@ type layout struct {
 	faultsAt int          // behind the places of the host: their copies
 
 	zeros      []zeros
+	zeroed     *span // all of them, or nil
 	clearZeros *record.Work
 
 	offsets map[kernel.Buffer]int // in the arena
@@ -122,10 +123,9 @@ func (p *plan) place() {
 		l.faultsAt = l.staging
 		l.staging += (faults.Size + align - 1) / align * align
 	}
-	zeros := &span{Interval: lowering.Interval{Last: len(p.units)}}
 	if n := len(l.zeros); n > 0 {
-		zeros.Size = l.zeros[n-1].end()
-		l.order = append(l.order, zeros)
+		l.zeroed = &span{Interval: lowering.Interval{Last: len(p.units), Size: l.zeros[n-1].end()}}
+		l.order = append(l.order, l.zeroed)
 	}
 	for _, host := range []bool{false, true} {
 		var spans []*span
@@ -149,7 +149,7 @@ func (p *plan) place() {
 				for k, f := range l.faults {
 					l.offsets[f.buffer] = s.at + faultBytes*k
 				}
-			case s == zeros:
+			case s == l.zeroed:
 				for _, z := range l.zeros {
 					l.offsets[z.buffer] = s.at + z.at
 				}
