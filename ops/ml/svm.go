@@ -5,13 +5,99 @@ import (
 	"math"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
 
-// kernel is the kernel function of a support vector machine.
-type kernel struct {
-	kind                string
-	gamma, coef, degree float64
+// SVM is the model of SVMClassifier or SVMRegressor as its attributes state it: sums, one for each target, of which the
+// scores are made.
+type SVM struct {
+	Classifies, Linear       bool // linear: of the features themselves, without support vectors
+	Classes, Targets, Scores int
+	Kernel                   string
+	Gamma, Coef, Degree      float64
+	Counts                   []int     // support vectors of each class
+	Vectors, Coefficients    []float64 // concatenated
+	total                    int       // support vectors
+	starts                   []int
+	rho, slope, offset       []float64
+	post                     string
+	positive, inliers        bool
+	labels                   labels
+}
+
+// SVMOf reads the model of a node for samples of a number of features. It returns nil for models that an evaluation
+// refuses, or may refuse.
+func SVMOf(c *ir.EvalCtx, n *ir.Node, features int) *SVM {
+	var m *SVM
+	var err error
+	if n.Op == SVMClassifier {
+		if m, err = svmOf(c, n); err == nil {
+			err = m.labels.check()
+		}
+		if err == nil && !m.Linear && m.Classes < 2 {
+			return nil
+		}
+	} else {
+		m, err = svmRegressorOf(n)
+	}
+	if err != nil || m.check(features) != nil {
+		return nil
+	}
+	return m
+}
+
+// Rho returns the offset of a target's sum.
+func (m *SVM) Rho(target int) float64 {
+	if m.Linear {
+		return m.rho[0]
+	}
+	return m.rho[target]
+}
+
+// Pairs returns the number of rows of coefficients: each class has that many partners.
+func (m *SVM) Pairs() int { return max(1, m.Classes-1) }
+
+// Pair returns the target of a class's support vectors with the coefficients of a row.
+func (m *SVM) Pair(class, row int) int {
+	if m.Classes < 2 {
+		return 0
+	}
+	i, j := row, class
+	if row >= class {
+		i, j = class, row+1
+	}
+	return i*(2*m.Classes-i-1)/2 + j - i - 1
+}
+
+// Total returns the number of support vectors.
+func (m *SVM) Total() int { return m.total }
+
+// Work returns the size of the memory that Finish needs.
+func (m *SVM) Work() int { return 2*m.Classes*m.Classes + 2*m.Classes }
+
+// Finish turns the sums of a sample into its class and its scores. These lie in sums if there is room for them (two at
+// least), or in work, of Work() numbers.
+func (m *SVM) Finish(c *ir.EvalCtx, sums, work []float64) (class int, scores []float64) {
+	if m.Classifies {
+		return m.decide(c, sums, work)
+	}
+	if m.inliers {
+		if sums[0] > 0 {
+			sums[0] = 1
+		} else {
+			sums[0] = -1
+		}
+	}
+	return 0, finish(c, m.post, sums, alone)
+}
+
+// Label returns the label of a class, of a classifier whose labels are integers.
+func (m *SVM) Label(class int) int64 { return m.labels.label(class) }
+
+// Labels returns the labels of classes, as text or as integers.
+func (m *SVM) Labels(c *ir.EvalCtx, classes []int64) *tensor.Tensor {
+	return m.labels.picked(c, classes)
 }
 
 func svmAttrs(extra ...ir.AttrSpec) []ir.AttrSpec {
@@ -23,41 +109,44 @@ func svmAttrs(extra ...ir.AttrSpec) []ir.AttrSpec {
 		floatsAttr("rho", "added to each sum"), postTransform}, extra...)
 }
 
-func kernelOf(n *ir.Node) (kernel, error) {
-	k := kernel{kind: ops.Str(n, "kernel_type")}
+// read reads the attributes that both operators have.
+func (m *SVM) read(n *ir.Node) error {
+	m.Kernel, m.post = ops.Str(n, "kernel_type"), ops.Str(n, "post_transform")
+	m.Vectors, m.Coefficients = n.Attrs.Floats("support_vectors", nil), n.Attrs.Floats("coefficients", nil)
+	m.rho = n.Attrs.Floats("rho", nil)
 	p := n.Attrs.Floats("kernel_params", nil)
 	if len(p) != 0 && len(p) != 3 {
-		return k, fmt.Errorf("kernel_params: expected gamma, coef0 and degree, found %d numbers", len(p))
+		return fmt.Errorf("kernel_params: expected gamma, coef0 and degree, found %d numbers", len(p))
 	}
 	if len(p) == 3 {
-		k.gamma, k.coef, k.degree = p[0], p[1], p[2]
+		m.Gamma, m.Coef, m.Degree = p[0], p[1], p[2]
 	}
-	return k, nil
+	return nil
 }
 
 // of returns the kernel of two vectors from their product or, for RBF, the square of their distance.
-func (k kernel) of(sum float64) float64 {
-	switch k.kind {
+func (m *SVM) of(sum float64) float64 {
+	switch m.Kernel {
 	case "POLY":
-		return math.Pow(k.gamma*sum+k.coef, k.degree)
+		return math.Pow(m.Gamma*sum+m.Coef, m.Degree)
 	case "SIGMOID":
-		return math.Tanh(k.gamma*sum + k.coef)
+		return math.Tanh(m.Gamma*sum + m.Coef)
 	case "RBF":
-		return math.Exp(-k.gamma * sum)
+		return math.Exp(-m.Gamma * sum)
 	}
 	return sum
 }
 
 // all returns the kernels of x with count concatenated vectors.
-func (k kernel) all(c *ir.EvalCtx, x, vectors []float64, count int) []float64 {
+func (m *SVM) all(c *ir.EvalCtx, x, vectors []float64, count int) []float64 {
 	out := ops.Make[float64](c, count)
-	if k.kind == "RBF" {
+	if m.Kernel == "RBF" {
 		distances(c, out, x, vectors)
 	} else {
 		dots(c, out, x, vectors)
 	}
 	for i, sum := range ops.All(c, out) {
-		out[i] = k.of(sum)
+		out[i] = m.of(sum)
 	}
 	return out
 }

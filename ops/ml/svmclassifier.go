@@ -40,8 +40,11 @@ var SVMClassifier = ops.Register(&ir.Op{
 			return nil, err
 		}
 		classes, scores := ops.Make[int](c, rows), ops.Make[[]float64](c, rows)
+		work := ops.Make[float64](c, m.Work())
 		for r := range ops.Each(c, rows) {
-			classes[r], scores[r] = m.decide(c, v[r*cols:(r+1)*cols])
+			sums := m.sums(c, v[r*cols:(r+1)*cols])
+			classes[r], scores[r] = m.Finish(c, sums, work)
+			scores[r] = ops.Append(c, nil, scores[r]...)
 		}
 		return scored(c, m.labels, classes, scores, svmScores(c.Node, m.labels))
 	},
@@ -62,105 +65,117 @@ func machines(n *ir.Node) bool {
 	return slices.ContainsFunc(n.Attrs.Ints("vectors_per_class", nil), func(k int64) bool { return k > 0 })
 }
 
-type svm struct {
-	kernel
-	labels              labels
-	post                string
-	linear, positive    bool
-	count               []int // support vectors of each class
-	start               []int
-	total               int
-	vectors, coefs, rho []float64
-	slope, offset       []float64
-}
-
-func svmOf(c *ir.EvalCtx, n *ir.Node) (*svm, error) {
-	k, err := kernelOf(n)
-	if err != nil {
+func svmOf(c *ir.EvalCtx, n *ir.Node) (*SVM, error) {
+	m := &SVM{Classifies: true, labels: labelsOf(n, "classlabels_ints"), Linear: !machines(n),
+		slope: n.Attrs.Floats("prob_a", nil), offset: n.Attrs.Floats("prob_b", nil)}
+	if err := m.read(n); err != nil {
 		return nil, err
 	}
-	m := &svm{kernel: k, labels: labelsOf(n, "classlabels_ints"), post: ops.Str(n, "post_transform"),
-		linear:  !machines(n),
-		vectors: n.Attrs.Floats("support_vectors", nil), coefs: n.Attrs.Floats("coefficients", nil),
-		rho:   n.Attrs.Floats("rho", nil),
-		slope: n.Attrs.Floats("prob_a", nil), offset: n.Attrs.Floats("prob_b", nil)}
+	m.Classes, m.Scores = m.labels.len(), svmScores(n, m.labels)
+	if m.Targets = m.Classes * (m.Classes - 1) / 2; m.Linear {
+		m.Targets = m.Classes
+	}
 	for _, k := range n.Attrs.Ints("vectors_per_class", nil) {
-		if k < 0 || k > int64(len(m.vectors)+len(m.coefs)) {
+		if k < 0 || k > int64(len(m.Vectors)+len(m.Coefficients)) {
 			return nil, fmt.Errorf("vectors_per_class: expected numbers of support vectors, found %d", k)
 		}
-		m.start = append(m.start, m.total)
-		m.count = append(m.count, int(k))
+		m.starts = append(m.starts, m.total)
+		m.Counts = append(m.Counts, int(k))
 		m.total += int(k)
 	}
 	m.positive = true
-	for _, x := range ops.All(c, m.coefs) {
+	for _, x := range ops.All(c, m.Coefficients) {
 		m.positive = m.positive && !(x < 0)
 	}
 	return m, nil
 }
 
 // check compares the sizes of the attributes.
-func (m *svm) check(features int) error {
-	k := m.labels.len()
+func (m *SVM) check(features int) error {
+	k := m.Classes
 	pairs := k * (k - 1) / 2
 	switch {
-	case m.linear && (len(m.coefs) != k*features || len(m.rho) < 1):
-		return fmt.Errorf("%d coefficients and %d rho for %d classes and %d features", len(m.coefs), len(m.rho), k,
-			features)
-	case m.linear:
+	case !m.Classifies && len(m.rho) != 1:
+		return fmt.Errorf("rho: expected 1 number, found %d", len(m.rho))
+	case !m.Classifies && (m.Linear && len(m.Coefficients) != features ||
+		!m.Linear && (len(m.Coefficients) != m.total || len(m.Vectors) != m.total*features)):
+		return fmt.Errorf("%d support vectors of %d features: found %d numbers and %d coefficients", m.total, features,
+			len(m.Vectors), len(m.Coefficients))
+	case !m.Classifies:
 		return nil
-	case len(m.count) != k:
-		return fmt.Errorf("vectors_per_class has %d elements for %d classes", len(m.count), k)
-	case len(m.vectors) != m.total*features || len(m.coefs) < (k-1)*m.total || len(m.rho) < pairs:
+	case m.Linear && (len(m.Coefficients) != k*features || len(m.rho) < 1):
+		return fmt.Errorf("%d coefficients and %d rho for %d classes and %d features", len(m.Coefficients), len(m.rho), k,
+			features)
+	case m.Linear:
+		return nil
+	case len(m.Counts) != k:
+		return fmt.Errorf("vectors_per_class has %d elements for %d classes", len(m.Counts), k)
+	case len(m.Vectors) != m.total*features || len(m.Coefficients) < (k-1)*m.total || len(m.rho) < pairs:
 		return fmt.Errorf("%d support vectors of %d features: found %d numbers, %d coefficients and %d rho", m.total,
-			features, len(m.vectors), len(m.coefs), len(m.rho))
+			features, len(m.Vectors), len(m.Coefficients), len(m.rho))
 	case len(m.slope) != len(m.offset) || len(m.slope) != 0 && len(m.slope) < pairs:
 		return fmt.Errorf("%d classes: found %d prob_a and %d prob_b", k, len(m.slope), len(m.offset))
 	}
 	return nil
 }
 
-// decide returns a sample's class and scores.
-func (m *svm) decide(c *ir.EvalCtx, x []float64) (int, []float64) {
-	k := m.labels.len()
-	if m.linear {
-		scores := ops.Make[float64](c, k)
-		for i := range ops.Each(c, len(scores)) {
-			scores[i] = m.rho[0] + dot(c, x, m.coefs[i*len(x):(i+1)*len(x)])
+// sums returns the sums of a sample, with room for two.
+func (m *SVM) sums(c *ir.EvalCtx, x []float64) []float64 {
+	k := m.Classes
+	sums := ops.Make[float64](c, max(2, m.Targets))[:0]
+	if m.Linear {
+		for i := range ops.Each(c, k) {
+			sums = append(sums, m.rho[0]+dot(c, x, m.Coefficients[i*len(x):(i+1)*len(x)]))
 		}
-		class := argmax(c, scores)
-		if best := scores[class]; k == 2 && (m.positive && best >= 0.5 || !m.positive && best > 0) {
-			class = 1
-		}
-		return class, finish(c, m.post, scores, alone)
+		return sums
 	}
-	near := m.all(c, x, m.vectors, m.total)
-	var sums []float64
-	votes := ops.Make[float64](c, k)
+	near := m.all(c, x, m.Vectors, m.total)
 	for i := range k {
 		c.Step(1)
 		for j := i + 1; j < k; j++ {
 			c.Step(4)
-			a, b := m.start[i], m.start[j]
-			s := m.rho[len(sums)] + dot(c, near[a:a+m.count[i]], m.coefs[(j-1)*m.total+a:]) + dot(c, near[b:b+m.count[j]],
-				m.coefs[i*m.total+b:])
-			if s > 0 {
+			a, b := m.starts[i], m.starts[j]
+			sums = append(sums, m.rho[len(sums)]+dot(c, near[a:a+m.Counts[i]], m.Coefficients[(j-1)*m.total+a:])+
+				dot(c, near[b:b+m.Counts[j]], m.Coefficients[i*m.total+b:]))
+		}
+	}
+	return sums
+}
+
+// decide returns a sample's class and scores from its sums, in place where there is room.
+func (m *SVM) decide(c *ir.EvalCtx, sums, work []float64) (int, []float64) {
+	k := m.Classes
+	if m.Linear {
+		class := argmax(c, sums)
+		if best := sums[class]; k == 2 && (m.positive && best >= 0.5 || !m.positive && best > 0) {
+			class = 1
+		}
+		return class, finish(c, m.post, sums, alone)
+	}
+	votes := work[:k]
+	clear(votes)
+	at := 0
+	for i := range k {
+		c.Step(1)
+		for j := i + 1; j < k; j++ {
+			c.Step(4)
+			if sums[at] > 0 {
 				votes[i]++
 			} else {
 				votes[j]++
 			}
-			sums = append(sums, s)
+			at++
 		}
 	}
 	class := argmax(c, votes)
 	switch {
 	case len(m.slope) > 0:
-		sums = m.probabilities(c, sums)
+		sums = m.probabilities(c, sums, work)
 		transform(c, m.post, sums)
 	case k != 2:
 		sums = finish(c, m.post, sums, alone)
 	case m.post == "NONE":
-		sums = []float64{-sums[0], sums[0]}
+		sums = append(sums[:0], -sums[0], sums[0])
 	default:
 		sums = finish(c, m.post, sums, complement)
 	}
@@ -168,40 +183,37 @@ func (m *svm) decide(c *ir.EvalCtx, x []float64) (int, []float64) {
 }
 
 // probabilities returns class probabilities from the sums of all pairs: logistic functions, coupled as in Wu, Lin and
-// Weng (2004), second method.
-func (m *svm) probabilities(c *ir.EvalCtx, sums []float64) []float64 {
-	k := m.labels.len()
-	r := make([][]float64, k)
-	for i := range ops.Each(c, len(r)) {
-		r[i] = ops.Make[float64](c, k)
-	}
+// Weng (2004), second method. They lie in work.
+func (m *SVM) probabilities(c *ir.EvalCtx, sums, work []float64) []float64 {
+	k := m.Classes
+	p, qp, work := work[:k], work[k:2*k], work[2*k:]
+	r, q := work[:k*k], work[k*k:2*k*k] // by rows
 	at := 0
 	for i := range k {
 		c.Step(1)
 		for j := i + 1; j < k; j++ {
 			c.Step(4)
 			p := 1 - logistic(sums[at]*m.slope[at]+m.offset[at])
-			r[i][j] = min(max(p, 1e-7), 1-1e-7)
-			r[j][i] = 1 - r[i][j]
+			r[i*k+j] = min(max(p, 1e-7), 1-1e-7)
+			r[j*k+i] = 1 - r[i*k+j]
 			at++
 		}
 	}
-	q := make([][]float64, k)
-	p, qp := ops.Make[float64](c, k), ops.Make[float64](c, k)
-	for i := range len(q) {
+	for i := range k {
 		c.Step(1)
-		q[i], p[i] = ops.Make[float64](c, k), 1/float64(k)
+		row := q[i*k : (i+1)*k]
+		row[i], p[i] = 0, 1/float64(k)
 		for j := range ops.Each(c, k) {
 			if j != i {
-				q[i][i] += r[j][i] * r[j][i]
-				q[i][j] = -r[j][i] * r[i][j]
+				row[i] += r[j*k+i] * r[j*k+i]
+				row[j] = -r[j*k+i] * r[i*k+j]
 			}
 		}
 	}
 	for range 100 {
 		pqp, worst := 0.0, 0.0
 		for i := range ops.Each(c, k) {
-			qp[i] = dot(c, q[i], p)
+			qp[i] = dot(c, q[i*k:(i+1)*k], p)
 			pqp += p[i] * qp[i]
 		}
 		for i := range ops.Each(c, k) {
@@ -212,11 +224,11 @@ func (m *svm) probabilities(c *ir.EvalCtx, sums []float64) []float64 {
 		}
 		for i := range k {
 			c.Step(1)
-			d := (pqp - qp[i]) / q[i][i]
+			d := (pqp - qp[i]) / q[i*k+i]
 			p[i] += d
-			pqp = (pqp + d*(d*q[i][i]+2*qp[i])) / (1 + d) / (1 + d)
+			pqp = (pqp + d*(d*q[i*k+i]+2*qp[i])) / (1 + d) / (1 + d)
 			for j := range ops.Each(c, k) {
-				qp[j] = (qp[j] + d*q[i][j]) / (1 + d)
+				qp[j] = (qp[j] + d*q[i*k+j]) / (1 + d)
 				p[j] /= 1 + d
 			}
 		}

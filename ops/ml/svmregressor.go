@@ -24,8 +24,7 @@ var SVMRegressor = ops.Register(&ir.Op{
 		return perRow(n, bind, listed(n, "support_vectors", "coefficients"))
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		n := c.Node
-		k, err := kernelOf(n)
+		m, err := svmRegressorOf(c.Node)
 		if err != nil {
 			return nil, err
 		}
@@ -33,36 +32,34 @@ var SVMRegressor = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		coefs, rho, vectors := n.Attrs.Floats("coefficients", nil), n.Attrs.Floats("rho", nil),
-			n.Attrs.Floats("support_vectors", nil)
-		count := ops.Int(n, "n_supports")
-		if len(rho) != 1 {
-			return nil, fmt.Errorf("rho: expected 1 number, found %d", len(rho))
-		}
-		if count < 0 || count > int64(len(coefs)) || count == 0 && len(coefs) != cols || count > 0 &&
-			(len(coefs) != int(count) || len(vectors) != int(count)*cols) {
-			return nil, fmt.Errorf("%d support vectors of %d features: found %d numbers and %d coefficients", count,
-				cols, len(vectors), len(coefs))
+		if err := m.check(cols); err != nil {
+			return nil, err
 		}
 		out := ops.Make[float64](c, rows)
 		for r := range len(out) {
 			c.Step(1)
 			x := v[r*cols : (r+1)*cols]
-			if count == 0 {
-				out[r] = dot(c, x, coefs) + rho[0]
-			} else {
-				out[r] = dot(c, k.all(c, x, vectors, int(count)), coefs) + rho[0]
+			if !m.Linear {
+				x = m.all(c, x, m.Vectors, m.total)
 			}
-			switch {
-			case ops.Int(n, "one_class") == 0:
-			case out[r] > 0:
-				out[r] = 1
-			default:
-				out[r] = -1
-			}
-			out[r] = finish(c, ops.Str(n, "post_transform"), out[r:r+1], alone)[0]
+			out[r] = dot(c, x, m.Coefficients) + m.rho[0]
+			m.Finish(c, out[r:r+1], nil)
 		}
 		return ops.One(ops.Real(c, tensor.Float32, out, rows, 1))
 	},
 	Along: alongSamples, Tol: ir.Summing,
 })
+
+func svmRegressorOf(n *ir.Node) (*SVM, error) {
+	m := &SVM{Targets: 1, Scores: 1, inliers: ops.Int(n, "one_class") != 0}
+	if err := m.read(n); err != nil {
+		return nil, err
+	}
+	count := ops.Int(n, "n_supports")
+	if m.Linear = count == 0; count < 0 || count > int64(len(m.Coefficients)) {
+		return nil, fmt.Errorf("%d support vectors: found %d coefficients", count, len(m.Coefficients))
+	}
+	m.total = int(count)
+	m.Counts, m.starts = []int{m.total}, []int{0}
+	return m, nil
+}
