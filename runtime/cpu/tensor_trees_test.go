@@ -94,9 +94,14 @@ func (m *treeMaker) samples(d tensor.DType, shape ...int) *tensor.Tensor {
 
 var allModes = []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"}
 
-func TestTrees(t *testing.T) {
-	r := newGen(141)
-	for i, rows := range []int{1, 2, 7, 8, 9, 16, 31, 64, 65, 150, 0} {
+func TestTrees(t *testing.T) { sameTrees(t, newGen(141), 20) }
+
+// TestTree holds models of one tree, which have a kernel of their own.
+func TestTree(t *testing.T) { sameTrees(t, newGen(142), 1) }
+
+// sameTrees tries models of up to most trees.
+func sameTrees(t *testing.T, r gen, most int) {
+	for i, rows := range []int{1, 2, 7, 8, 9, 16, 31, 64, 65, 150, 600, 0} {
 		for j, modes := range append([][]string{allModes}, allModes[:1], allModes[1:2], allModes[2:3], allModes[3:4],
 			allModes[4:5], allModes[5:]) {
 			k := i + j
@@ -106,7 +111,7 @@ func TestTrees(t *testing.T) {
 				m.votes = 0
 			}
 			x := m.samples(dtype, rows, m.features+k%2)
-			attrs := m.attrs("target", 1+r.IntN(20), 1+r.IntN(6))
+			attrs := m.attrs("target", 1+r.IntN(most), 1+r.IntN(6))
 			attrs = append(attrs, ir.A("n_targets", m.targets), ir.A("aggregate_function",
 				[]string{"SUM", "AVERAGE", "MIN", "MAX"}[k%4]), ir.A("post_transform",
 				[]string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}[r.IntN(5)]))
@@ -116,7 +121,7 @@ func TestTrees(t *testing.T) {
 			sameNode(t, "ai.onnx.ml.TreeEnsembleRegressor", 1, []operand{given(x)}, attrs...)
 
 			m = &treeMaker{gen: r, features: 5, targets: 1 + k%4, votes: 1 + k%3, modes: modes, missing: k%3 == 1}
-			attrs = append(m.attrs("class", 1+r.IntN(20), 1+r.IntN(6)), ir.A("post_transform",
+			attrs = append(m.attrs("class", 1+r.IntN(most), 1+r.IntN(6)), ir.A("post_transform",
 				[]string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}[r.IntN(5)]))
 			labels, text := make([]int64, max(2, m.targets)-r.IntN(2)*k%2), []string(nil)
 			for i := range labels {
@@ -135,7 +140,7 @@ func TestTrees(t *testing.T) {
 	}
 	m := &treeMaker{gen: r, features: 5, targets: 1, votes: 1, modes: allModes}
 	sameNode(t, "ai.onnx.ml.TreeEnsembleRegressor", 1, []operand{given(m.samples(tensor.Float32, 5))},
-		m.attrs("target", 3, 3)...)
+		m.attrs("target", min(most, 3), 3)...)
 }
 
 // TestTreesInTables holds the operator of version 5: trees that share nodes, sets of numbers, splits in double

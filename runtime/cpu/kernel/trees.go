@@ -85,3 +85,44 @@ func next[K TreeKey](base, key unsafe.Pointer, at uint32, lane uintptr) uint32 {
 	_, above := bits.Sub64(uint64(n.Most), uint64(k), 0)
 	return n.Yes + n.Else&-uint32(above) // without a jump, which would be mispredicted
 }
+
+// WalkSamples leads samples of n ≤ TreeLanes rows of cols numbers through one tree, to leaves from the nodes at, as
+// WalkTrees does. Its nodes name the column: Feature is twice the column, plus one if NaN has the greatest key there rather
+// than the least. It returns the number of nodes that it has read.
+func WalkSamples(nodes []TreeNode[uint32], leaves uint32, x []float32, cols, n int, at *[TreeLanes]uint32) (read int) {
+	if n == 0 {
+		return 0
+	}
+	base := unsafe.Pointer(unsafe.SliceData(nodes))
+	_ = x[n*cols-1]
+	var rows [TreeLanes]unsafe.Pointer
+	for i := range rows { // the last one again, where there are fewer
+		rows[i] = unsafe.Pointer(&x[min(i, n-1)*cols])
+	}
+	a, b, c, d, e, f, g, h := at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7]
+	for min(a, b, c, d, e, f, g, h) < leaves {
+		a = nextOf(base, rows[0], a)
+		b = nextOf(base, rows[1], b)
+		c = nextOf(base, rows[2], c)
+		d = nextOf(base, rows[3], d)
+		e = nextOf(base, rows[4], e)
+		f = nextOf(base, rows[5], f)
+		g = nextOf(base, rows[6], g)
+		h = nextOf(base, rows[7], h)
+		read += TreeLanes
+	}
+	*at = [TreeLanes]uint32{a, b, c, d, e, f, g, h}
+	return read + TreeLanes
+}
+
+// nextOf is next for a sample's numbers themselves.
+func nextOf(base, row unsafe.Pointer, at uint32) uint32 {
+	n := (*TreeNode[uint32])(unsafe.Add(base, at))
+	x := *(*float32)(unsafe.Add(row, uintptr(n.Feature>>1)*unsafe.Sizeof(float32(0))))
+	k := Key32(x)
+	if x != x {
+		k = 1 - 2*(n.Feature&1)
+	}
+	_, above := bits.Sub64(uint64(n.Most), uint64(k), 0)
+	return n.Yes + n.Else&-uint32(above)
+}

@@ -285,6 +285,9 @@ func treesKernel(s *lowering.Step) record.TensorMaker {
 			if narrow == nil {
 				narrow = layTrees(d.Steps(), model, exact32)
 			}
+			if k := newTree(d, s, narrow); k != nil {
+				return k
+			}
 			return newTrees(d, s, narrow, kernel.Keys32)
 		}
 		if wide == nil {
@@ -463,14 +466,19 @@ func (p *treesPass[T, K]) walkTrees(w *record.Workspace, sums []float64, none []
 	}
 }
 
-// finish turns the sums of a sample into results.
-func (p *treesPass[T, K]) finish(w *record.Workspace, row int, sums []float64, none []bool) {
-	if p.Combine == ml.Average {
-		for i := range ops.Each(w.Steps, p.Targets) {
-			sums[i] /= float64(len(p.roots))
+// decide turns the votes for a sample into its class and its scores.
+func (t *trees[K]) decide(c *ir.EvalCtx, sums []float64, none []bool) (class int, scores []float64) {
+	if t.Combine == ml.Average {
+		for i := range ops.Each(c, t.Targets) {
+			sums[i] /= float64(len(t.roots))
 		}
 	}
-	class, scores := p.Finish(w.Steps, sums[:p.Targets], none)
+	return t.Finish(c, sums[:t.Targets], none[:t.Targets])
+}
+
+// finish turns the sums of a sample into results.
+func (p *treesPass[T, K]) finish(w *record.Workspace, row int, sums []float64, none []bool) {
+	class, scores := p.decide(w.Steps, sums, none)
 	if p.classes != nil {
 		p.classes[row] = int64(class)
 	}
@@ -489,29 +497,29 @@ func (p *treesPass[T, K]) finish(w *record.Workspace, row int, sums []float64, n
 }
 
 // vote adds the votes of a leaf to the sums of a sample.
-func (p *treesPass[T, K]) vote(sums []float64, none []bool, leaf uint32) {
-	if p.weights != nil && !none[0] {
-		sums[0] = p.add(sums[0], p.weights[leaf])
+func (t *trees[K]) vote(sums []float64, none []bool, leaf uint32) {
+	if t.weights != nil && !none[0] {
+		sums[0] = t.add(sums[0], t.weights[leaf])
 		return
 	}
-	for _, v := range p.votes[p.starts[leaf]:p.starts[leaf+1]] {
+	for _, v := range t.votes[t.starts[leaf]:t.starts[leaf+1]] {
 		if none[v.Target] {
 			sums[v.Target], none[v.Target] = v.Weight, false
 		} else {
-			sums[v.Target] = p.add(sums[v.Target], v.Weight)
+			sums[v.Target] = t.add(sums[v.Target], v.Weight)
 		}
 	}
 }
 
 // add combines a sum with a vote.
-func (p *treesPass[T, K]) add(sum, weight float64) float64 {
+func (t *trees[K]) add(sum, weight float64) float64 {
 	switch {
-	case p.Combine == ml.Min:
+	case t.Combine == ml.Min:
 		if weight < sum {
 			return weight
 		}
 		return sum
-	case p.Combine == ml.Max:
+	case t.Combine == ml.Max:
 		if weight > sum {
 			return weight
 		}
