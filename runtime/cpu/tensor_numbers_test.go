@@ -143,6 +143,25 @@ func TestArgExtremeOfTypes(t *testing.T) {
 	}
 }
 
+// TestLogSumExp holds rows of float32 of all lengths: many at once, and long ones in parts.
+func TestLogSumExp(t *testing.T) {
+	r := newGen(185)
+	for _, shape := range [][]int{{1, 1}, {1000, 3}, {5, 7}, {63, 32}, {65, 33}, {3, 1023}, {2, 1025}, {1, 40000}} {
+		for _, special := range [][]float64{nil, {math.Inf(-1)}, {math.Inf(1)}, {math.NaN()}} {
+			x := r.floats(20, shape...)
+			if special != nil {
+				x = with(x, shape[0]*shape[1]/2, special[0])
+			}
+			checkNode(t, "ReduceLogSumExp", 1, []operand{given(x), ints(1)})
+		}
+		all := r.floats(1, shape...)
+		for i := range tensor.Data[float32](all) {
+			tensor.Data[float32](all)[i] = float32(math.Inf(-1))
+		}
+		checkNode(t, "ReduceLogSumExp", 1, []operand{given(all), ints(1)})
+	}
+}
+
 func TestIntegersOfTypes(t *testing.T) {
 	r := newGen(183)
 	one := func(d tensor.DType, v float64) operand {

@@ -156,6 +156,36 @@ func Softmax(y, x []float32) {
 	MulS(y, y, float32(1/Sum(y)))
 }
 
+// ShortRow is the largest row of ShortSoftmax.
+const ShortRow = 7
+
+// ShortSoftmax computes the softmax of rows of f numbers, at most ShortRow. Sums are those of float64. y may be x.
+func ShortSoftmax(y, x []float32, f int) {
+	y = y[:len(x)]
+	for at := 0; at < len(x); at += f {
+		row := x[at : at+f]
+		most := row[0]
+		for _, v := range row[1:] {
+			most = max(most, v)
+		}
+		for i, v := range row {
+			y[at+i] = v - most
+		}
+	}
+	Exp(y, y)
+	for at := 0; at < len(y); at += f {
+		row := y[at : at+f]
+		sum := 0.0
+		for _, v := range row {
+			sum += float64(v)
+		}
+		inv := float32(1 / sum)
+		for i, v := range row {
+			row[i] = v * inv
+		}
+	}
+}
+
 // LogSoftmax computes the logarithm of Softmax. y may be x.
 func LogSoftmax(y, x []float32) {
 	y = y[:len(x)]

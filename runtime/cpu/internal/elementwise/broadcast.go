@@ -79,6 +79,15 @@ func (b *Broadcast) At(i, row int) int {
 	return off + row*steps[0] // the outermost axis needs no division
 }
 
+// run returns the offset of a row in operand i, and how far the rows that follow it lie apart there, before end.
+func (b *Broadcast) run(i, row int) (at, step, end int) {
+	if len(b.dims) == 0 {
+		return 0, 0, b.Rows
+	}
+	last := len(b.dims) - 1
+	return b.At(i, row), b.steps[i][last], (row/b.dims[last] + 1) * b.dims[last]
+}
+
 // broadcastItem is the number of outputs of a work item.
 const broadcastItem = 1 << 15
 

@@ -85,7 +85,27 @@ func (p *broadcastPass) Do(w *record.Workspace, k int) {
 func (p *broadcastPass) arithmetic(w *record.Workspace, from, to int) {
 	f, n, xa, xb := p.f, p.b.Inner, p.x[p.i], p.x[p.j]
 	right, left := p.b.Unit[p.i], p.b.Unit[p.j]
-	for row := from; row < to; row++ {
+	for row := from; n <= blockSize && row < to; {
+		i, di, end := p.b.run(p.i, row)
+		j, dj, _ := p.b.run(p.j, row)
+		end = min(end, to)
+		w.Steps.Step((end - row) * n)
+		for ; row < end; row++ {
+			switch y := p.y[row*n : (row+1)*n]; {
+			case right && left:
+				f.Rows(y, xa[i:i+n], xb[j:j+n])
+			case right:
+				f.Right(y, xa[i:i+n], xb[j])
+			case left:
+				f.Left(y, xb[j:j+n], xa[i])
+			default:
+				f.Rows(y[:1], xa[i:i+1], xb[j:j+1])
+				fill(y, y[0])
+			}
+			i, j = i+di, j+dj
+		}
+	}
+	for row := from; n > blockSize && row < to; row++ {
 		y, a, b := p.y[row*n:(row+1)*n], xa[p.b.At(p.i, row):], xb[p.b.At(p.j, row):]
 		for lo, hi := range ops.Blocks(w.Steps, n, broadcastItem) {
 			switch y := y[lo:hi]; {

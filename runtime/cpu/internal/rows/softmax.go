@@ -12,17 +12,19 @@ import (
 
 func init() {
 	record.Register(
-		record.Record{Op: "Softmax", Row: record.RowKind{Make: rowSoftmax(kernel.Softmax, longSoftmax)}},
-		record.Record{Op: "LogSoftmax", Row: record.RowKind{Make: rowSoftmax(kernel.LogSoftmax, longLogSoftmax)}},
+		record.Record{Op: "Softmax", Row: record.RowKind{Make: rowSoftmax(kernel.Softmax, longSoftmax, kernel.ShortSoftmax)}},
+		record.Record{Op: "LogSoftmax", Row: record.RowKind{Make: rowSoftmax(kernel.LogSoftmax, longLogSoftmax, nil)}},
 	)
 }
 
-// rowSoftmax applies softmax, which computes one row, along the last axis.
-func rowSoftmax(softmax func(y, x []float32), long func(c *ir.EvalCtx, y, x []float32)) func(s *lowering.Step) record.RowMaker {
-	return func(s *lowering.Step) record.RowMaker { return softmaxMaker(s, softmax, long) }
+// rowSoftmax applies softmax, which computes one row, along the last axis; or short, if it is not nil, to short rows.
+func rowSoftmax(softmax func(y, x []float32), long func(c *ir.EvalCtx, y, x []float32),
+	short func(y, x []float32, f int)) func(s *lowering.Step) record.RowMaker {
+	return func(s *lowering.Step) record.RowMaker { return softmaxMaker(s, softmax, long, short) }
 }
 
-func softmaxMaker(s *lowering.Step, softmax func(y, x []float32), long func(c *ir.EvalCtx, y, x []float32)) record.RowMaker {
+func softmaxMaker(s *lowering.Step, softmax func(y, x []float32), long func(c *ir.EvalCtx, y, x []float32),
+	short func(y, x []float32, f int)) record.RowMaker {
 	axis := s.Node.Attrs.Int("axis", -1)
 	return func(in [][]int, out []int) *record.RowOp {
 		if len(out) == 0 || axis != -1 && axis != int64(len(out)-1) || !lowering.SameRows(in[0], out) ||
@@ -30,6 +32,14 @@ func softmaxMaker(s *lowering.Step, softmax func(y, x []float32), long func(c *i
 			return nil
 		}
 		f := out[len(out)-1]
+		if short != nil && f > 0 && f <= kernel.ShortRow {
+			return &record.RowOp{Operands: record.First, Run: func(_ *ir.EvalCtx, y []float32, x [][]float32, rows int) {
+				for n, all := record.RowBlock/f*f, rows*f; all > 0; all -= n {
+					n = min(n, all)
+					short(y[rows*f-all:][:n], x[0][rows*f-all:][:n], f)
+				}
+			}}
+		}
 		return &record.RowOp{Operands: record.First, Run: func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 			for r := range rows {
 				if f > record.RowBlock {

@@ -18,6 +18,7 @@ func init() {
 // ones, or the last, and the first NaN if there is one.
 type argPass[T reduced] struct {
 	n, inner    int
+	outer, per  int // rows of the outer axis; of a work item
 	least, last bool
 	x           []T
 	y           []int64
@@ -56,16 +57,48 @@ func newArgExtreme[T reduced](d *lowering.Binding, s *lowering.Step, least bool)
 		return nil // refused when it is evaluated
 	}
 	outer, inner := lowering.Runs(shape, axis)
-	p := &argPass[T]{n: shape[axis], inner: inner, least: least, last: s.Node.Attrs.Bool("select_last_index", false)}
+	p := &argPass[T]{n: shape[axis], inner: inner, outer: outer, per: max(1, reduceItem/max(1, shape[axis]*inner)),
+		least: least, last: s.Node.Attrs.Bool("select_last_index", false)}
 	x, y := lowering.Input[T](d, s, 0), lowering.Output[int64](d, s, 0)
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 		f := e.Frame()
 		p.x, p.y = x.In(f), y.In(f)
-		return e.Parallel(p, outer)
+		return e.Parallel(p, (outer+p.per-1)/p.per)
 	}}
 }
 
 func (p *argPass[T]) Do(w *record.Workspace, k int) {
+	for o := k * p.per; o < min(p.outer, (k+1)*p.per); o++ {
+		if p.inner == 1 && p.n <= argShort && !p.last {
+			w.Steps.Step(p.n)
+			p.y[o] = int64(p.short(p.x[o*p.n : (o+1)*p.n]))
+			continue
+		}
+		p.part(w, o)
+	}
+}
+
+// argShort is the largest row of short.
+const argShort = 64
+
+// short finds the first of the extremes of a row.
+func (p *argPass[T]) short(x []T) int {
+	best, at := x[0], 0
+	if best != best {
+		return 0
+	}
+	for j, x := range x {
+		if p.least && x < best || !p.least && x > best {
+			best, at = x, j
+		} else if x != x {
+			return j
+		}
+	}
+	return at
+}
+
+// part computes the results of one row of the outer axis.
+func (p *argPass[T]) part(w *record.Workspace, k int) {
 	x, y := p.x[k*p.n*p.inner:(k+1)*p.n*p.inner], p.y[k*p.inner:(k+1)*p.inner]
 	if p.inner == 1 {
 		best, at := x[0], 0

@@ -101,7 +101,7 @@ func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bo
 	}
 	slices.Sort(axes)
 	consecutive := len(axes) == 0 || axes[len(axes)-1]-axes[0] == len(axes)-1
-	if !d.Typed(s, 0, tensor.Float32) || !consecutive || op == reduceLogSumExp {
+	if !d.Typed(s, 0, tensor.Float32) || !consecutive || op == reduceLogSumExp && !endsWith(axes, rank) {
 		return reduceNumbersKernel(d, s, op, axes)
 	}
 	if !d.Gives(s, 0, tensor.Float32) {
@@ -124,16 +124,27 @@ func newReduction(d *lowering.Binding, s *lowering.Step, op reduction, global bo
 		return nil
 	}
 	slots := unaryOf(d, s)
-	return &record.TensorKernel{Scratch: p.inner, Run: func(e record.Execution, _ record.Call) error {
+	scratch := p.inner
+	if op == reduceLogSumExp {
+		scratch = logBlock
+	}
+	return &record.TensorKernel{Scratch: scratch, Run: func(e record.Execution, _ record.Call) error {
 		p.x, p.y = slots.in(e.Frame())
 		return e.Parallel(p, (p.outer+reducePer-1)/reducePer)
 	}}
 }
 
+// endsWith reports whether axes are the last ones.
+func endsWith(axes []int, rank int) bool { return len(axes) > 0 && axes[len(axes)-1] == rank-1 }
+
 // reducePer returns the number of parts of a work item.
 const reducePer = 64
 
 func (p *reducePass) Do(w *record.Workspace, k int) {
+	if p.op == reduceLogSumExp {
+		p.logSumExp(w, k*reducePer, min(p.outer, (k+1)*reducePer))
+		return
+	}
 	for o := k * reducePer; o < min(p.outer, (k+1)*reducePer); o++ {
 		x, y := p.x[o*p.n*p.inner:(o+1)*p.n*p.inner], p.y[o*p.inner:(o+1)*p.inner]
 		if p.inner == 1 {
@@ -257,4 +268,84 @@ func zeroOf(c *ir.EvalCtx, best float32, x []float32, bits uint32, stride int) f
 		}
 	}
 	return best
+}
+
+// logBlock is the number of exponentials that logSumExp computes at once.
+const logBlock = 1 << 10
+
+// logSumExp reduces rows from lo to hi-1: the largest number, and the logarithm of the sum of what is left without it.
+// Sums are those of float64.
+func (p *reducePass) logSumExp(w *record.Workspace, lo, hi int) {
+	n, c := p.n, w.Steps
+	if n > logBlock {
+		for o := lo; o < hi; o++ {
+			p.y[o] = p.longLogSumExp(w, p.x[o*n:(o+1)*n])
+		}
+		return
+	}
+	var sums [reducePer]float32
+	for at := lo; at < hi; {
+		rows := min(hi-at, logBlock/n)
+		e := w.Scratch[:rows*n]
+		x, y := p.x[at*n:(at+rows)*n], p.y[at:at+rows]
+		c.Step(4 * len(e))
+		for r := range y {
+			row := x[r*n : (r+1)*n]
+			y[r] = largest(row)
+			from := y[r]
+			if math.IsInf(float64(from), 0) {
+				from = 0
+			}
+			for i, v := range row {
+				e[r*n+i] = v - from
+			}
+		}
+		kernel.Exp(e, e)
+		for r := range y {
+			sum := 0.0
+			for _, v := range e[r*n : (r+1)*n] {
+				sum += float64(v)
+			}
+			sums[r] = float32(sum)
+		}
+		kernel.Log(sums[:rows], sums[:rows])
+		for r, most := range y {
+			if !math.IsInf(float64(most), 0) {
+				y[r] += sums[r]
+			}
+		}
+		at += rows
+	}
+}
+
+// largest returns the greatest element of a row; NaN if there is a NaN.
+func largest(x []float32) float32 {
+	if len(x) >= 32 {
+		return kernel.Greatest(x)
+	}
+	most := x[0]
+	for _, v := range x[1:] {
+		most = max(most, v)
+	}
+	return most
+}
+
+// longLogSumExp is logSumExp for one row.
+func (p *reducePass) longLogSumExp(w *record.Workspace, x []float32) float32 {
+	most := float32(math.Inf(-1))
+	for lo, hi := range ops.Blocks(w.Steps, len(x), itemNumbers) {
+		most = max(most, kernel.Greatest(x[lo:hi]))
+	}
+	if most != most || math.IsInf(float64(most), 0) {
+		return most
+	}
+	sum := 0.0
+	for lo, hi := range ops.Blocks(w.Steps, len(x), logBlock) {
+		w.Steps.Step(4 * (hi - lo))
+		e := w.Scratch[:hi-lo]
+		kernel.SubS(e, x[lo:hi], most)
+		kernel.Exp(e, e)
+		sum = kernel.AddSum(sum, e)
+	}
+	return most + float32(math.Log(sum))
 }
