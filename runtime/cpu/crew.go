@@ -39,6 +39,7 @@ type helper struct {
 	wake   chan struct{}
 	w      *worker // what it works as, while it is hired; read only after an order to work
 	rested bool    // idle since the sweep before
+	_      [lines]byte
 }
 
 // Orders to a helper, and its states.

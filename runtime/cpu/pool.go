@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"math"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -17,30 +18,84 @@ import (
 // process's crew, as far as it has some. Between tasks, a helper spins for a while before it sleeps, and so does the
 // first worker while helpers finish their last work items. Tasks follow each other within microseconds, and waking a
 // goroutine takes tens of them. A helper that has not begun when there are no more work items is not waited for.
+//
+// Processors take hundreds of nanoseconds to hand each other a cache line that one of them writes. So the items of a
+// task are divided among the workers beforehand, and a worker takes from others only when it has none left. Its own are
+// neighbours, and mostly the neighbours of those it computed in the task before, so what it reads and replaces is in its
+// caches.
 type pool struct {
 	workers []*worker
 	ctx     context.Context
 	task    record.Task // under way, unless pass is
 	pass    tilePass    // under way, unless nil
 	items   int
-	next    atomic.Int64 // the next work item
-	stop    atomic.Bool
-	busy    atomic.Int32 // number of helpers with an order to work, plus waiterSleeps if the last one must wake the first worker
+	ordered bool    // items are handed out in order, by next; otherwise by shares
+	shares  []share // per worker
 	done    chan struct{}
 	hired   []*helper // of the crew, for the workers after the first, until the end of the run
-	mu      sync.Mutex
-	err     error
+	stop    atomic.Bool
+
+	_    [lines]byte
+	next atomic.Int64 // the next work item
+	_    [lines]byte
+	busy atomic.Int32 // number of helpers with an order to work, plus waiterSleeps if the last one must wake the first worker
+	_    [lines]byte
+
+	mu  sync.Mutex
+	err error
+}
+
+// lines is the bytes that keep what lies before them and behind from sharing cache lines, which processors load in pairs.
+const lines = 128
+
+// share is the range of work items that a worker has left: the first in the upper half, the end in the lower one.
+type share struct {
+	left atomic.Uint64
+	_    [lines - 8]byte
+}
+
+func (s *share) set(from, to uint32) { s.left.Store(uint64(from)<<32 | uint64(to)) }
+
+// take removes the first item.
+func (s *share) take() (k int, ok bool) {
+	for {
+		v := s.left.Load()
+		if from, to := uint32(v>>32), uint32(v); from >= to {
+			return 0, false
+		}
+		if s.left.CompareAndSwap(v, v+1<<32) {
+			return int(v >> 32), true
+		}
+	}
+}
+
+// steal removes the second half, and the only item there is.
+func (s *share) steal() (from, to uint32, ok bool) {
+	for {
+		v := s.left.Load()
+		from, to = uint32(v>>32), uint32(v)
+		if from >= to {
+			return 0, 0, false
+		}
+		half := from + (to-from)/2
+		if s.left.CompareAndSwap(v, v>>32<<32|uint64(half)) {
+			return half, to, true
+		}
+	}
 }
 
 // worker is a goroutine's memory.
 type worker struct {
 	record.Workspace
+	id    int // in the pool
 	e     *executable
 	state []float64
 	args  [][]float32
 	in    record.TileInput
 	seq   record.Sequence
 	local int // the first row in scratch of the sample under way, where several are computed together
+	steps ir.EvalCtx
+	_     [lines]byte
 }
 
 const waiterSleeps = 1 << 30
@@ -51,13 +106,14 @@ type tilePass interface{ Do(w *worker, k int) }
 // setup makes n workers with the given memory each.
 func (p *pool) setup(e *executable, n, scratch, states, args int) {
 	p.done = make(chan struct{}, 1)
-	for range n {
-		w := &worker{Workspace: record.Workspace{Scratch: floats(e.d, scratch)}, e: e, state: make([]float64, states),
-			args: make([][]float32, args)}
-		w.Halted, w.Steps = w.stopped, &ir.EvalCtx{Ctx: runContext{p: p}}
+	for i := range n {
+		w := &worker{Workspace: record.Workspace{Scratch: floats(e.d, scratch)}, id: i, e: e,
+			state: make([]float64, states), args: make([][]float32, args)}
+		w.steps.Ctx = runContext{p: p}
+		w.Halted, w.Steps = w.stopped, &w.steps
 		p.workers = append(p.workers, w)
 	}
-	p.hired = make([]*helper, 0, max(0, n-1))
+	p.hired, p.shares = make([]*helper, 0, max(0, n-1)), make([]share, n)
 }
 
 // run runs all work items of a task, or of a pass, on the workers. It returns the first error of the run.
@@ -66,8 +122,13 @@ func (p *pool) run(t record.Task, pass tilePass, items int) error {
 		return nil
 	}
 	p.task, p.pass, p.items = t, pass, items
-	p.next.Store(0)
 	wanted := min(len(p.workers), items) - 1
+	p.ordered = wanted == 0 || pass != nil || items > math.MaxInt32
+	if p.ordered {
+		p.next.Store(0)
+	} else {
+		p.divide(wanted + 1)
+	}
 	if wanted == 0 {
 		p.workers[0].work()
 		return p.err
@@ -88,6 +149,17 @@ func (p *pool) run(t record.Task, pass tilePass, items int) error {
 	}
 	p.wait()
 	return p.err
+}
+
+// divide gives the first n workers about as many items each.
+func (p *pool) divide(n int) {
+	for i := range p.shares {
+		if i < n {
+			p.shares[i].set(uint32(i*p.items/n), uint32((i+1)*p.items/n))
+		} else {
+			p.shares[i].set(0, 0)
+		}
+	}
 }
 
 // Spinning takes about 50 µs: first a tight loop, then a loop that yields to other goroutines.
@@ -140,17 +212,46 @@ func (w *worker) work() {
 			p.fail(runtime.Recovered(w.Node, v))
 		}
 	}()
-	for !w.stopped() {
-		k := int(p.next.Add(1)) - 1
-		if k >= p.items {
-			return
+	w.Begin()
+	if p.ordered {
+		for !w.stopped() {
+			k := int(p.next.Add(1)) - 1
+			if k >= p.items {
+				return
+			}
+			if p.pass != nil {
+				p.pass.Do(w, k)
+			} else {
+				p.task.Do(&w.Workspace, k)
+			}
 		}
-		if p.pass != nil {
-			p.pass.Do(w, k)
-		} else {
+		return
+	}
+	for own := &p.shares[w.id]; ; {
+		for !w.stopped() {
+			k, ok := own.take()
+			if !ok {
+				break
+			}
 			p.task.Do(&w.Workspace, k)
 		}
+		if w.stopped() || !w.steal() {
+			return
+		}
 	}
+}
+
+// steal takes half of the items that the next worker with some has left. It returns false if there are none.
+func (w *worker) steal() bool {
+	p := &w.e.pool
+	for i := 1; i < len(p.shares); i++ {
+		from, to, ok := p.shares[(w.id+i)%len(p.shares)].steal()
+		if ok {
+			p.shares[w.id].set(from, to)
+			return true
+		}
+	}
+	return false
 }
 
 // runContext is a context that is done when the run has failed or was cancelled.

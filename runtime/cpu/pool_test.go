@@ -208,15 +208,71 @@ func (f failing) Do(w *record.Workspace, k int) {
 
 // TestWorkersFail checks that a panic ends the task at once, and is its error.
 func TestWorkersFail(t *testing.T) {
-	e := &executable{}
-	e.ctx = context.Background()
-	e.setup(e, 3, 0, 0, 0)
-	defer e.halt()
-	var n *runtime.NodeError
-	if err := e.Parallel(failing{5}, 1000); !errors.As(err, &n) || n.Node.Name != "bad" {
-		t.Errorf("found %v", err)
+	for _, ordered := range []bool{false, true} {
+		e := &executable{}
+		e.ctx = context.Background()
+		e.setup(e, 3, 0, 0, 0)
+		const items = 1000
+		var err error
+		if ordered {
+			err = e.tiles(failingPass{failing{5}}, items)
+		} else {
+			err = e.Parallel(failing{5}, items)
+		}
+		var n *runtime.NodeError
+		if !errors.As(err, &n) || n.Node.Name != "bad" {
+			t.Errorf("found %v", err)
+		}
+		taken := int(e.next.Load())
+		if !ordered {
+			taken = items
+			for i := range e.shares {
+				for _, ok := e.shares[i].take(); ok; _, ok = e.shares[i].take() {
+					taken--
+				}
+			}
+		}
+		if taken > 20 {
+			t.Errorf("%d items were taken", taken)
+		}
+		e.halt()
 	}
-	if taken := e.next.Load(); taken > 20 {
-		t.Errorf("%d items were taken", taken)
+}
+
+// failingPass is failing as a pass.
+type failingPass struct{ failing }
+
+func (f failingPass) Do(w *worker, k int) { f.failing.Do(&w.Workspace, k) }
+
+// TestShares checks that every item is in one share, that a share ends with the last of its items, and that half of them
+// can be taken away.
+func TestShares(t *testing.T) {
+	for items := range 40 {
+		for workers := 1; workers < 6; workers++ {
+			p := &pool{items: items, shares: make([]share, workers)}
+			p.divide(workers)
+			done := make([]int, items)
+			for i := range p.shares {
+				other := &p.shares[(i+1)%workers]
+				if from, to, ok := other.steal(); ok {
+					for k := from; k < to; k++ {
+						done[k]++
+					}
+				}
+				for k, ok := p.shares[i].take(); ok; k, ok = p.shares[i].take() {
+					done[k]++
+				}
+			}
+			for i := range p.shares {
+				if _, _, ok := p.shares[i].steal(); ok {
+					t.Errorf("%d items, %d workers: share %d has some left", items, workers, i)
+				}
+			}
+			for k, n := range done {
+				if n != 1 {
+					t.Errorf("%d items, %d workers: item %d was taken %d times", items, workers, k, n)
+				}
+			}
+		}
 	}
 }

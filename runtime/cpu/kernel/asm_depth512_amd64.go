@@ -4,12 +4,47 @@
 
 package kernel
 
+// depth2x1AVX512 computes y[r][c] = bias + Σ over i and j < 2 of weights[i][j]·x[1·r+i-top][1·c+j-left] for r < oh and
+// c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and then, for each j, one for each 16 inputs.
+//
+//go:noescape
+func depth2x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
+
+// largest2x1AVX512 sets y[r][c] to the largest, over i and j < 2, of x[1·r+i-top][1·c+j-left] for r < oh and c < ow,
+// where x has h rows of w numbers, and -∞ around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16
+// outputs, and then, for each j, one for each 16 inputs. The largest is NaN if one of the numbers is.
+//
+//go:noescape
+func largest2x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+
+// depth2x2AVX512 computes y[r][c] = bias + Σ over i and j < 2 of weights[i][j]·x[2·r+i-top][2·c+j-left] for r < oh and
+// c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and then, for each j, one for each 16 inputs.
+//
+//go:noescape
+func depth2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
+
+// largest2x2AVX512 sets y[r][c] to the largest, over i and j < 2, of x[2·r+i-top][2·c+j-left] for r < oh and c < ow,
+// where x has h rows of w numbers, and -∞ around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16
+// outputs, and then, for each j, one for each 16 inputs. The largest is NaN if one of the numbers is.
+//
+//go:noescape
+func largest2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+
 // depth3x1AVX512 computes y[r][c] = bias + Σ over i and j < 3 of weights[i][j]·x[1·r+i-top][1·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
 // 16 outputs, and then, for each j, one for each 16 inputs.
 //
 //go:noescape
 func depth3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
+
+// largest3x1AVX512 sets y[r][c] to the largest, over i and j < 3, of x[1·r+i-top][1·c+j-left] for r < oh and c < ow,
+// where x has h rows of w numbers, and -∞ around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16
+// outputs, and then, for each j, one for each 16 inputs. The largest is NaN if one of the numbers is.
+//
+//go:noescape
+func largest3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 
 // depth3x2AVX512 computes y[r][c] = bias + Σ over i and j < 3 of weights[i][j]·x[2·r+i-top][2·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
@@ -18,12 +53,26 @@ func depth3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //go:noescape
 func depth3x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 
+// largest3x2AVX512 sets y[r][c] to the largest, over i and j < 3, of x[2·r+i-top][2·c+j-left] for r < oh and c < ow,
+// where x has h rows of w numbers, and -∞ around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16
+// outputs, and then, for each j, one for each 16 inputs. The largest is NaN if one of the numbers is.
+//
+//go:noescape
+func largest3x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+
 // depth5x1AVX512 computes y[r][c] = bias + Σ over i and j < 5 of weights[i][j]·x[1·r+i-top][1·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
 // 16 outputs, and then, for each j, one for each 16 inputs.
 //
 //go:noescape
 func depth5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
+
+// largest5x1AVX512 sets y[r][c] to the largest, over i and j < 5, of x[1·r+i-top][1·c+j-left] for r < oh and c < ow,
+// where x has h rows of w numbers, and -∞ around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16
+// outputs, and then, for each j, one for each 16 inputs. The largest is NaN if one of the numbers is.
+//
+//go:noescape
+func largest5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 
 // depth5x2AVX512 computes y[r][c] = bias + Σ over i and j < 5 of weights[i][j]·x[2·r+i-top][2·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
@@ -32,9 +81,23 @@ func depth5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //go:noescape
 func depth5x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 
+// largest5x2AVX512 sets y[r][c] to the largest, over i and j < 5, of x[2·r+i-top][2·c+j-left] for r < oh and c < ow,
+// where x has h rows of w numbers, and -∞ around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16
+// outputs, and then, for each j, one for each 16 inputs. The largest is NaN if one of the numbers is.
+//
+//go:noescape
+func largest5x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+
 // depth7x1AVX512 computes y[r][c] = bias + Σ over i and j < 7 of weights[i][j]·x[1·r+i-top][1·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
 // 16 outputs, and then, for each j, one for each 16 inputs.
 //
 //go:noescape
 func depth7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
+
+// largest7x1AVX512 sets y[r][c] to the largest, over i and j < 7, of x[1·r+i-top][1·c+j-left] for r < oh and c < ow,
+// where x has h rows of w numbers, and -∞ around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16
+// outputs, and then, for each j, one for each 16 inputs. The largest is NaN if one of the numbers is.
+//
+//go:noescape
+func largest7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)

@@ -4,6 +4,935 @@
 
 #include "textflag.h"
 
+// func depth2x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·depth2x1AVX512(SB), NOSPLIT, $0-92
+	MOVQ         weights+80(FP), AX
+	VBROADCASTSS (AX), Z0
+	VBROADCASTSS 4(AX), Z1
+	VBROADCASTSS 8(AX), Z2
+	VBROADCASTSS 12(AX), Z3
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	KMOVW (DX), K7
+	KMOVW 2(DX), K1
+	KMOVW 4(DX), K2
+	CMPQ  oh+8(FP), $0x04
+	JLT   few
+	XORQ  DI, DI
+
+rows4:
+	MOVQ         DI, R8
+	SUBQ         top+48(FP), R8
+	MOVQ         R8, R9
+	IMULQ        SI, R9
+	ADDQ         CX, R9
+	VBROADCASTSS bias+88(FP), Z4
+	VBROADCASTSS bias+88(FP), Z5
+	VBROADCASTSS bias+88(FP), Z6
+	VBROADCASTSS bias+88(FP), Z7
+	CMPQ         R8, h+32(FP)
+	JCC          skip4_0
+	VMOVUPS.Z    (R9), K1, Z8
+	VFMADD231PS  Z0, Z8, Z4
+	VMOVUPS.Z    4(R9), K2, Z8
+	VFMADD231PS  Z1, Z8, Z4
+
+skip4_0:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R9), K1, Z8
+	VFMADD231PS Z2, Z8, Z4
+	VFMADD231PS Z0, Z8, Z5
+	VMOVUPS.Z   4(R9), K2, Z8
+	VFMADD231PS Z3, Z8, Z4
+	VFMADD231PS Z1, Z8, Z5
+
+skip4_1:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R9), K1, Z8
+	VFMADD231PS Z2, Z8, Z5
+	VFMADD231PS Z0, Z8, Z6
+	VMOVUPS.Z   4(R9), K2, Z8
+	VFMADD231PS Z3, Z8, Z5
+	VFMADD231PS Z1, Z8, Z6
+
+skip4_2:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R9), K1, Z8
+	VFMADD231PS Z2, Z8, Z6
+	VFMADD231PS Z0, Z8, Z7
+	VMOVUPS.Z   4(R9), K2, Z8
+	VFMADD231PS Z3, Z8, Z6
+	VFMADD231PS Z1, Z8, Z7
+
+skip4_3:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R9), K1, Z8
+	VFMADD231PS Z2, Z8, Z7
+	VMOVUPS.Z   4(R9), K2, Z8
+	VFMADD231PS Z3, Z8, Z7
+
+skip4_4:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z4, K7, (R8)
+	VMOVUPS Z5, K7, (R8)(BX*1)
+	VMOVUPS Z6, K7, (R8)(BX*2)
+	VMOVUPS Z7, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	MOVQ         DI, R8
+	SUBQ         top+48(FP), R8
+	MOVQ         R8, R9
+	IMULQ        SI, R9
+	ADDQ         CX, R9
+	VBROADCASTSS bias+88(FP), Z4
+	CMPQ         R8, h+32(FP)
+	JCC          skip1_0
+	VMOVUPS.Z    (R9), K1, Z5
+	VFMADD231PS  Z0, Z5, Z4
+	VMOVUPS.Z    4(R9), K2, Z5
+	VFMADD231PS  Z1, Z5, Z4
+
+skip1_0:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R9), K1, Z5
+	VFMADD231PS Z2, Z5, Z4
+	VMOVUPS.Z   4(R9), K2, Z5
+	VFMADD231PS Z3, Z5, Z4
+
+skip1_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	VMOVUPS Z4, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x40, CX
+	ADDQ $0x06, DX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func largest2x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·largest2x1AVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS fff800000<>+0(SB), Z0
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	KMOVW (DX), K7
+	KMOVW 2(DX), K1
+	KMOVW 4(DX), K2
+	CMPQ  oh+8(FP), $0x04
+	JLT   few
+	XORQ  DI, DI
+
+rows4:
+	MOVQ    DI, R8
+	SUBQ    top+48(FP), R8
+	MOVQ    R8, R9
+	IMULQ   SI, R9
+	ADDQ    CX, R9
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_0
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+
+skip4_0:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_1
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+
+skip4_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_2
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+
+skip4_2:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_3
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_3:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_4
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_4:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z1, K7, (R8)
+	VMOVUPS Z2, K7, (R8)(BX*1)
+	VMOVUPS Z3, K7, (R8)(BX*2)
+	VMOVUPS Z4, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	MOVQ    DI, R8
+	SUBQ    top+48(FP), R8
+	MOVQ    R8, R9
+	IMULQ   SI, R9
+	ADDQ    CX, R9
+	VMOVAPS Z0, Z1
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_0
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_0:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_1
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	VMOVUPS Z1, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x40, CX
+	ADDQ $0x06, DX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+DATA fff800000<>+0(SB)/4, $0xff800000
+GLOBL fff800000<>(SB), RODATA|NOPTR, $4
+
+// func depth2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·depth2x2AVX512(SB), NOSPLIT, $0-92
+	MOVQ         weights+80(FP), AX
+	VBROADCASTSS (AX), Z0
+	VBROADCASTSS 4(AX), Z1
+	VBROADCASTSS 8(AX), Z2
+	VBROADCASTSS 12(AX), Z3
+	VMOVDQU32    depth2x2AVX512Even<>+0(SB), Z4
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	KMOVW (DX), K7
+	KMOVW 2(DX), K1
+	KMOVW 4(DX), K2
+	KMOVW 6(DX), K3
+	KMOVW 8(DX), K4
+	CMPQ  oh+8(FP), $0x04
+	JLT   few
+	XORQ  DI, DI
+
+rows4:
+	LEAQ         (DI)(DI*1), R8
+	SUBQ         top+48(FP), R8
+	MOVQ         R8, R9
+	IMULQ        SI, R9
+	ADDQ         CX, R9
+	VBROADCASTSS bias+88(FP), Z5
+	VBROADCASTSS bias+88(FP), Z6
+	VBROADCASTSS bias+88(FP), Z7
+	VBROADCASTSS bias+88(FP), Z8
+	CMPQ         R8, h+32(FP)
+	JCC          skip4_0
+	VMOVUPS.Z    (R9), K1, Z9
+	VMOVUPS.Z    64(R9), K2, Z10
+	VPERMT2PS    Z10, Z4, Z9
+	VFMADD231PS  Z0, Z9, Z5
+	VMOVUPS.Z    4(R9), K3, Z9
+	VMOVUPS.Z    68(R9), K4, Z10
+	VPERMT2PS    Z10, Z4, Z9
+	VFMADD231PS  Z1, Z9, Z5
+
+skip4_0:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R9), K1, Z9
+	VMOVUPS.Z   64(R9), K2, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z2, Z9, Z5
+	VMOVUPS.Z   4(R9), K3, Z9
+	VMOVUPS.Z   68(R9), K4, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z3, Z9, Z5
+
+skip4_1:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R9), K1, Z9
+	VMOVUPS.Z   64(R9), K2, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z0, Z9, Z6
+	VMOVUPS.Z   4(R9), K3, Z9
+	VMOVUPS.Z   68(R9), K4, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z1, Z9, Z6
+
+skip4_2:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R9), K1, Z9
+	VMOVUPS.Z   64(R9), K2, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z2, Z9, Z6
+	VMOVUPS.Z   4(R9), K3, Z9
+	VMOVUPS.Z   68(R9), K4, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z3, Z9, Z6
+
+skip4_3:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R9), K1, Z9
+	VMOVUPS.Z   64(R9), K2, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z0, Z9, Z7
+	VMOVUPS.Z   4(R9), K3, Z9
+	VMOVUPS.Z   68(R9), K4, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z1, Z9, Z7
+
+skip4_4:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_5
+	VMOVUPS.Z   (R9), K1, Z9
+	VMOVUPS.Z   64(R9), K2, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z2, Z9, Z7
+	VMOVUPS.Z   4(R9), K3, Z9
+	VMOVUPS.Z   68(R9), K4, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z3, Z9, Z7
+
+skip4_5:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_6
+	VMOVUPS.Z   (R9), K1, Z9
+	VMOVUPS.Z   64(R9), K2, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z0, Z9, Z8
+	VMOVUPS.Z   4(R9), K3, Z9
+	VMOVUPS.Z   68(R9), K4, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z1, Z9, Z8
+
+skip4_6:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip4_7
+	VMOVUPS.Z   (R9), K1, Z9
+	VMOVUPS.Z   64(R9), K2, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z2, Z9, Z8
+	VMOVUPS.Z   4(R9), K3, Z9
+	VMOVUPS.Z   68(R9), K4, Z10
+	VPERMT2PS   Z10, Z4, Z9
+	VFMADD231PS Z3, Z9, Z8
+
+skip4_7:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z5, K7, (R8)
+	VMOVUPS Z6, K7, (R8)(BX*1)
+	VMOVUPS Z7, K7, (R8)(BX*2)
+	VMOVUPS Z8, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	LEAQ         (DI)(DI*1), R8
+	SUBQ         top+48(FP), R8
+	MOVQ         R8, R9
+	IMULQ        SI, R9
+	ADDQ         CX, R9
+	VBROADCASTSS bias+88(FP), Z5
+	CMPQ         R8, h+32(FP)
+	JCC          skip1_0
+	VMOVUPS.Z    (R9), K1, Z6
+	VMOVUPS.Z    64(R9), K2, Z7
+	VPERMT2PS    Z7, Z4, Z6
+	VFMADD231PS  Z0, Z6, Z5
+	VMOVUPS.Z    4(R9), K3, Z6
+	VMOVUPS.Z    68(R9), K4, Z7
+	VPERMT2PS    Z7, Z4, Z6
+	VFMADD231PS  Z1, Z6, Z5
+
+skip1_0:
+	INCQ        R8
+	ADDQ        SI, R9
+	CMPQ        R8, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R9), K1, Z6
+	VMOVUPS.Z   64(R9), K2, Z7
+	VPERMT2PS   Z7, Z4, Z6
+	VFMADD231PS Z2, Z6, Z5
+	VMOVUPS.Z   4(R9), K3, Z6
+	VMOVUPS.Z   68(R9), K4, Z7
+	VPERMT2PS   Z7, Z4, Z6
+	VFMADD231PS Z3, Z6, Z5
+
+skip1_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	VMOVUPS Z5, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x00000080, CX
+	ADDQ $0x0a, DX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+DATA depth2x2AVX512Even<>+0(SB)/4, $0x00000000
+DATA depth2x2AVX512Even<>+4(SB)/4, $0x00000002
+DATA depth2x2AVX512Even<>+8(SB)/4, $0x00000004
+DATA depth2x2AVX512Even<>+12(SB)/4, $0x00000006
+DATA depth2x2AVX512Even<>+16(SB)/4, $0x00000008
+DATA depth2x2AVX512Even<>+20(SB)/4, $0x0000000a
+DATA depth2x2AVX512Even<>+24(SB)/4, $0x0000000c
+DATA depth2x2AVX512Even<>+28(SB)/4, $0x0000000e
+DATA depth2x2AVX512Even<>+32(SB)/4, $0x00000010
+DATA depth2x2AVX512Even<>+36(SB)/4, $0x00000012
+DATA depth2x2AVX512Even<>+40(SB)/4, $0x00000014
+DATA depth2x2AVX512Even<>+44(SB)/4, $0x00000016
+DATA depth2x2AVX512Even<>+48(SB)/4, $0x00000018
+DATA depth2x2AVX512Even<>+52(SB)/4, $0x0000001a
+DATA depth2x2AVX512Even<>+56(SB)/4, $0x0000001c
+DATA depth2x2AVX512Even<>+60(SB)/4, $0x0000001e
+GLOBL depth2x2AVX512Even<>(SB), RODATA|NOPTR, $64
+
+// func largest2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·largest2x2AVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS fff800000<>+0(SB), Z0
+	VMOVDQU32    largest2x2AVX512Even<>+0(SB), Z1
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	KMOVW (DX), K7
+	KMOVW 2(DX), K1
+	KMOVW 4(DX), K2
+	KMOVW 6(DX), K3
+	KMOVW 8(DX), K4
+	CMPQ  oh+8(FP), $0x04
+	JLT   few
+	XORQ  DI, DI
+
+rows4:
+	LEAQ      (DI)(DI*1), R8
+	SUBQ      top+48(FP), R8
+	MOVQ      R8, R9
+	IMULQ     SI, R9
+	ADDQ      CX, R9
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_0
+	VMOVAPS   Z0, Z6
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	VMOVUPS   4(R9), K3, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   68(R9), K4, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+
+skip4_0:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_1
+	VMOVAPS   Z0, Z6
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	VMOVUPS   4(R9), K3, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   68(R9), K4, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+
+skip4_1:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_2
+	VMOVAPS   Z0, Z6
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	VMOVUPS   4(R9), K3, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   68(R9), K4, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+
+skip4_2:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_3
+	VMOVAPS   Z0, Z6
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	VMOVUPS   4(R9), K3, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   68(R9), K4, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+
+skip4_3:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_4
+	VMOVAPS   Z0, Z6
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	VMOVUPS   4(R9), K3, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   68(R9), K4, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+
+skip4_4:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_5
+	VMOVAPS   Z0, Z6
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	VMOVUPS   4(R9), K3, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   68(R9), K4, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+
+skip4_5:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_6
+	VMOVAPS   Z0, Z6
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	VMOVUPS   4(R9), K3, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   68(R9), K4, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_6:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_7
+	VMOVAPS   Z0, Z6
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	VMOVUPS   4(R9), K3, Z6
+	VMOVAPS   Z0, Z7
+	VMOVUPS   68(R9), K4, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_7:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z2, K7, (R8)
+	VMOVUPS Z3, K7, (R8)(BX*1)
+	VMOVUPS Z4, K7, (R8)(BX*2)
+	VMOVUPS Z5, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	LEAQ      (DI)(DI*1), R8
+	SUBQ      top+48(FP), R8
+	MOVQ      R8, R9
+	IMULQ     SI, R9
+	ADDQ      CX, R9
+	VMOVAPS   Z0, Z2
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_0
+	VMOVAPS   Z0, Z3
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	VMOVUPS   4(R9), K3, Z3
+	VMOVAPS   Z0, Z4
+	VMOVUPS   68(R9), K4, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_0:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_1
+	VMOVAPS   Z0, Z3
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	VMOVUPS   4(R9), K3, Z3
+	VMOVAPS   Z0, Z4
+	VMOVUPS   68(R9), K4, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	VMOVUPS Z2, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x00000080, CX
+	ADDQ $0x0a, DX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+DATA largest2x2AVX512Even<>+0(SB)/4, $0x00000000
+DATA largest2x2AVX512Even<>+4(SB)/4, $0x00000002
+DATA largest2x2AVX512Even<>+8(SB)/4, $0x00000004
+DATA largest2x2AVX512Even<>+12(SB)/4, $0x00000006
+DATA largest2x2AVX512Even<>+16(SB)/4, $0x00000008
+DATA largest2x2AVX512Even<>+20(SB)/4, $0x0000000a
+DATA largest2x2AVX512Even<>+24(SB)/4, $0x0000000c
+DATA largest2x2AVX512Even<>+28(SB)/4, $0x0000000e
+DATA largest2x2AVX512Even<>+32(SB)/4, $0x00000010
+DATA largest2x2AVX512Even<>+36(SB)/4, $0x00000012
+DATA largest2x2AVX512Even<>+40(SB)/4, $0x00000014
+DATA largest2x2AVX512Even<>+44(SB)/4, $0x00000016
+DATA largest2x2AVX512Even<>+48(SB)/4, $0x00000018
+DATA largest2x2AVX512Even<>+52(SB)/4, $0x0000001a
+DATA largest2x2AVX512Even<>+56(SB)/4, $0x0000001c
+DATA largest2x2AVX512Even<>+60(SB)/4, $0x0000001e
+GLOBL largest2x2AVX512Even<>(SB), RODATA|NOPTR, $64
+
 // func depth3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·depth3x1AVX512(SB), NOSPLIT, $0-92
@@ -205,6 +1134,311 @@ skip1_2:
 	IMULQ   BX, R8
 	ADDQ    AX, R8
 	VMOVUPS Z9, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x40, CX
+	ADDQ $0x08, DX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func largest3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·largest3x1AVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS fff800000<>+0(SB), Z0
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	KMOVW (DX), K7
+	KMOVW 2(DX), K1
+	KMOVW 4(DX), K2
+	KMOVW 6(DX), K3
+	CMPQ  oh+8(FP), $0x04
+	JLT   few
+	XORQ  DI, DI
+
+rows4:
+	MOVQ    DI, R8
+	SUBQ    top+48(FP), R8
+	MOVQ    R8, R9
+	IMULQ   SI, R9
+	ADDQ    CX, R9
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_0
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+
+skip4_0:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_1
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+
+skip4_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_2
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+
+skip4_2:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_3
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_3:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_4
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_4:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_5:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z1, K7, (R8)
+	VMOVUPS Z2, K7, (R8)(BX*1)
+	VMOVUPS Z3, K7, (R8)(BX*2)
+	VMOVUPS Z4, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	MOVQ    DI, R8
+	SUBQ    top+48(FP), R8
+	MOVQ    R8, R9
+	IMULQ   SI, R9
+	ADDQ    CX, R9
+	VMOVAPS Z0, Z1
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_0
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R9), K3, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_0:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_1
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R9), K3, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R9), K3, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_2:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	VMOVUPS Z1, K7, (R8)
 	ADDQ    $0x01, DI
 	MOVQ    oh+8(FP), R8
 	CMPQ    DI, R8
@@ -555,6 +1789,553 @@ DATA depth3x2AVX512Even<>+56(SB)/4, $0x0000001c
 DATA depth3x2AVX512Even<>+60(SB)/4, $0x0000001e
 GLOBL depth3x2AVX512Even<>(SB), RODATA|NOPTR, $64
 
+// func largest3x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·largest3x2AVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS fff800000<>+0(SB), Z0
+	VMOVDQU32    largest3x2AVX512Even<>+0(SB), Z1
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	CMPQ oh+8(FP), $0x04
+	JLT  few
+	XORQ DI, DI
+
+rows4:
+	LEAQ      (DI)(DI*1), R8
+	SUBQ      top+48(FP), R8
+	MOVQ      R8, R9
+	IMULQ     SI, R9
+	ADDQ      CX, R9
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_0
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+
+skip4_0:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_1
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+
+skip4_1:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_2
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+
+skip4_2:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_3
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+
+skip4_3:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_4
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+
+skip4_4:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_5
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+
+skip4_5:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_6
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_6:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_7
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_7:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_8
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_8:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	KMOVW   (DX), K7
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z2, K7, (R8)
+	VMOVUPS Z3, K7, (R8)(BX*1)
+	VMOVUPS Z4, K7, (R8)(BX*2)
+	VMOVUPS Z5, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	LEAQ      (DI)(DI*1), R8
+	SUBQ      top+48(FP), R8
+	MOVQ      R8, R9
+	IMULQ     SI, R9
+	ADDQ      CX, R9
+	VMOVAPS   Z0, Z2
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_0
+	VMOVAPS   Z0, Z3
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_0:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_1
+	VMOVAPS   Z0, Z3
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_1:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_2
+	VMOVAPS   Z0, Z3
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_2:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	KMOVW   (DX), K7
+	VMOVUPS Z2, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x00000080, CX
+	ADDQ $0x0e, DX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+DATA largest3x2AVX512Even<>+0(SB)/4, $0x00000000
+DATA largest3x2AVX512Even<>+4(SB)/4, $0x00000002
+DATA largest3x2AVX512Even<>+8(SB)/4, $0x00000004
+DATA largest3x2AVX512Even<>+12(SB)/4, $0x00000006
+DATA largest3x2AVX512Even<>+16(SB)/4, $0x00000008
+DATA largest3x2AVX512Even<>+20(SB)/4, $0x0000000a
+DATA largest3x2AVX512Even<>+24(SB)/4, $0x0000000c
+DATA largest3x2AVX512Even<>+28(SB)/4, $0x0000000e
+DATA largest3x2AVX512Even<>+32(SB)/4, $0x00000010
+DATA largest3x2AVX512Even<>+36(SB)/4, $0x00000012
+DATA largest3x2AVX512Even<>+40(SB)/4, $0x00000014
+DATA largest3x2AVX512Even<>+44(SB)/4, $0x00000016
+DATA largest3x2AVX512Even<>+48(SB)/4, $0x00000018
+DATA largest3x2AVX512Even<>+52(SB)/4, $0x0000001a
+DATA largest3x2AVX512Even<>+56(SB)/4, $0x0000001c
+DATA largest3x2AVX512Even<>+60(SB)/4, $0x0000001e
+GLOBL largest3x2AVX512Even<>(SB), RODATA|NOPTR, $64
+
 // func depth5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·depth5x1AVX512(SB), NOSPLIT, $0-92
@@ -900,6 +2681,611 @@ next:
 	ADDQ $0x40, CX
 	ADDQ $0x40, DX
 	ADDQ $0x0c, BX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func largest5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·largest5x1AVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS fff800000<>+0(SB), Z0
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	KMOVW (DX), K7
+	KMOVW 2(DX), K1
+	KMOVW 4(DX), K2
+	KMOVW 6(DX), K3
+	KMOVW 8(DX), K4
+	KMOVW 10(DX), K5
+	CMPQ  oh+8(FP), $0x04
+	JLT   few
+	XORQ  DI, DI
+
+rows4:
+	MOVQ    DI, R8
+	SUBQ    top+48(FP), R8
+	MOVQ    R8, R9
+	IMULQ   SI, R9
+	ADDQ    CX, R9
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_0
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	VMOVUPS 12(R9), K4, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R9), K5, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+
+skip4_0:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_1
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	VMOVUPS 12(R9), K4, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R9), K5, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+
+skip4_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_2
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	VMOVUPS 12(R9), K4, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R9), K5, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+
+skip4_2:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_3
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 12(R9), K4, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R9), K5, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_3:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_4
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 12(R9), K4, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R9), K5, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_4:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 12(R9), K4, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R9), K5, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_5:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_6
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 12(R9), K4, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R9), K5, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_6:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_7
+	VMOVAPS Z0, Z5
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 4(R9), K2, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R9), K3, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 12(R9), K4, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R9), K5, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_7:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z1, K7, (R8)
+	VMOVUPS Z2, K7, (R8)(BX*1)
+	VMOVUPS Z3, K7, (R8)(BX*2)
+	VMOVUPS Z4, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	MOVQ    DI, R8
+	SUBQ    top+48(FP), R8
+	MOVQ    R8, R9
+	IMULQ   SI, R9
+	ADDQ    CX, R9
+	VMOVAPS Z0, Z1
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_0
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R9), K3, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 12(R9), K4, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R9), K5, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_0:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_1
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R9), K3, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 12(R9), K4, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R9), K5, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R9), K3, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 12(R9), K4, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R9), K5, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_2:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_3
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R9), K3, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 12(R9), K4, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R9), K5, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_3:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_4
+	VMOVAPS Z0, Z2
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 4(R9), K2, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R9), K3, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 12(R9), K4, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R9), K5, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_4:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	VMOVUPS Z1, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x40, CX
+	ADDQ $0x0c, DX
 	DECQ blocks+64(FP)
 	JNZ  block
 	VZEROUPPER
@@ -1623,6 +4009,1089 @@ DATA depth5x2AVX512Even<>+56(SB)/4, $0x0000001c
 DATA depth5x2AVX512Even<>+60(SB)/4, $0x0000001e
 GLOBL depth5x2AVX512Even<>(SB), RODATA|NOPTR, $64
 
+// func largest5x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·largest5x2AVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS fff800000<>+0(SB), Z0
+	VMOVDQU32    largest5x2AVX512Even<>+0(SB), Z1
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	CMPQ oh+8(FP), $0x04
+	JLT  few
+	XORQ DI, DI
+
+rows4:
+	LEAQ      (DI)(DI*1), R8
+	SUBQ      top+48(FP), R8
+	MOVQ      R8, R9
+	IMULQ     SI, R9
+	ADDQ      CX, R9
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_0
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+
+skip4_0:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_1
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+
+skip4_1:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_2
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+
+skip4_2:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_3
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+
+skip4_3:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_4
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z2, Z6, Z2
+	VMOVAPS   Z6, K6, Z2
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+
+skip4_4:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_5
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+
+skip4_5:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_6
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_6:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_7
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_7:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_8
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z4, Z6, Z4
+	VMOVAPS   Z6, K6, Z4
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_8:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_9
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_9:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip4_10
+	VMOVAPS   Z0, Z6
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z6
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z6
+	VMOVAPS   Z0, Z7
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z7
+	VPERMT2PS Z7, Z1, Z6
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z5, Z6, Z5
+	VMOVAPS   Z6, K6, Z5
+
+skip4_10:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	KMOVW   (DX), K7
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z2, K7, (R8)
+	VMOVUPS Z3, K7, (R8)(BX*1)
+	VMOVUPS Z4, K7, (R8)(BX*2)
+	VMOVUPS Z5, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	LEAQ      (DI)(DI*1), R8
+	SUBQ      top+48(FP), R8
+	MOVQ      R8, R9
+	IMULQ     SI, R9
+	ADDQ      CX, R9
+	VMOVAPS   Z0, Z2
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_0
+	VMOVAPS   Z0, Z3
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_0:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_1
+	VMOVAPS   Z0, Z3
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_1:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_2
+	VMOVAPS   Z0, Z3
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_2:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_3
+	VMOVAPS   Z0, Z3
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_3:
+	INCQ      R8
+	ADDQ      SI, R9
+	CMPQ      R8, h+32(FP)
+	JCC       skip1_4
+	VMOVAPS   Z0, Z3
+	KMOVW     2(DX), K1
+	VMOVUPS   (R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     4(DX), K2
+	VMOVUPS   64(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     6(DX), K1
+	VMOVUPS   4(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     8(DX), K2
+	VMOVUPS   68(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     10(DX), K1
+	VMOVUPS   8(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     12(DX), K2
+	VMOVUPS   72(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     14(DX), K1
+	VMOVUPS   12(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     16(DX), K2
+	VMOVUPS   76(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z3
+	KMOVW     18(DX), K1
+	VMOVUPS   16(R9), K1, Z3
+	VMOVAPS   Z0, Z4
+	KMOVW     20(DX), K2
+	VMOVUPS   80(R9), K2, Z4
+	VPERMT2PS Z4, Z1, Z3
+	VCMPPS    $0x03, Z3, Z3, K6
+	VMAXPS    Z2, Z3, Z2
+	VMOVAPS   Z3, K6, Z2
+
+skip1_4:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	KMOVW   (DX), K7
+	VMOVUPS Z2, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x00000080, CX
+	ADDQ $0x16, DX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+DATA largest5x2AVX512Even<>+0(SB)/4, $0x00000000
+DATA largest5x2AVX512Even<>+4(SB)/4, $0x00000002
+DATA largest5x2AVX512Even<>+8(SB)/4, $0x00000004
+DATA largest5x2AVX512Even<>+12(SB)/4, $0x00000006
+DATA largest5x2AVX512Even<>+16(SB)/4, $0x00000008
+DATA largest5x2AVX512Even<>+20(SB)/4, $0x0000000a
+DATA largest5x2AVX512Even<>+24(SB)/4, $0x0000000c
+DATA largest5x2AVX512Even<>+28(SB)/4, $0x0000000e
+DATA largest5x2AVX512Even<>+32(SB)/4, $0x00000010
+DATA largest5x2AVX512Even<>+36(SB)/4, $0x00000012
+DATA largest5x2AVX512Even<>+40(SB)/4, $0x00000014
+DATA largest5x2AVX512Even<>+44(SB)/4, $0x00000016
+DATA largest5x2AVX512Even<>+48(SB)/4, $0x00000018
+DATA largest5x2AVX512Even<>+52(SB)/4, $0x0000001a
+DATA largest5x2AVX512Even<>+56(SB)/4, $0x0000001c
+DATA largest5x2AVX512Even<>+60(SB)/4, $0x0000001e
+GLOBL largest5x2AVX512Even<>(SB), RODATA|NOPTR, $64
+
 // func depth7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·depth7x1AVX512(SB), NOSPLIT, $0-92
@@ -2281,6 +5750,1152 @@ next:
 	ADDQ $0x40, CX
 	ADDQ $0x40, DX
 	ADDQ $0x10, BX
+	DECQ blocks+64(FP)
+	JNZ  block
+	VZEROUPPER
+	RET
+
+// func largest7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·largest7x1AVX512(SB), NOSPLIT, $0-80
+	VBROADCASTSS fff800000<>+0(SB), Z0
+	MOVQ         y+0(FP), AX
+	MOVQ         x+24(FP), CX
+	MOVQ         masks+72(FP), DX
+	MOVQ         ow+16(FP), BX
+	MOVQ         w+40(FP), SI
+	MOVQ         left+56(FP), DI
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+
+block:
+	CMPQ oh+8(FP), $0x04
+	JLT  few
+	XORQ DI, DI
+
+rows4:
+	MOVQ    DI, R8
+	SUBQ    top+48(FP), R8
+	MOVQ    R8, R9
+	IMULQ   SI, R9
+	ADDQ    CX, R9
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_0
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+
+skip4_0:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_1
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+
+skip4_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_2
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+
+skip4_2:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_3
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_3:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_4
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_4:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_5
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_5:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_6
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K6, Z1
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_6:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_7
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K6, Z2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_7:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_8
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K6, Z3
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_8:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip4_9
+	VMOVAPS Z0, Z5
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+	VMOVAPS Z0, Z5
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z5
+	VCMPPS  $0x03, Z5, Z5, K6
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K6, Z4
+
+skip4_9:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	KMOVW   (DX), K7
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    R8, R9
+	VMOVUPS Z1, K7, (R8)
+	VMOVUPS Z2, K7, (R8)(BX*1)
+	VMOVUPS Z3, K7, (R8)(BX*2)
+	VMOVUPS Z4, K7, (R9)
+	ADDQ    $0x04, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JEQ     next
+	SUBQ    $0x04, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	JMP     rows4
+
+few:
+	XORQ DI, DI
+
+rows1:
+	MOVQ    DI, R8
+	SUBQ    top+48(FP), R8
+	MOVQ    R8, R9
+	IMULQ   SI, R9
+	ADDQ    CX, R9
+	VMOVAPS Z0, Z1
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_0
+	VMOVAPS Z0, Z2
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_0:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_1
+	VMOVAPS Z0, Z2
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_1:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_2
+	VMOVAPS Z0, Z2
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_2:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_3
+	VMOVAPS Z0, Z2
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_3:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_4
+	VMOVAPS Z0, Z2
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_4:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_5
+	VMOVAPS Z0, Z2
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_5:
+	INCQ    R8
+	ADDQ    SI, R9
+	CMPQ    R8, h+32(FP)
+	JCC     skip1_6
+	VMOVAPS Z0, Z2
+	KMOVW   2(DX), K1
+	VMOVUPS (R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   4(DX), K1
+	VMOVUPS 4(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   6(DX), K1
+	VMOVUPS 8(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   8(DX), K1
+	VMOVUPS 12(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   10(DX), K1
+	VMOVUPS 16(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   12(DX), K1
+	VMOVUPS 20(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+	VMOVAPS Z0, Z2
+	KMOVW   14(DX), K1
+	VMOVUPS 24(R9), K1, Z2
+	VCMPPS  $0x03, Z2, Z2, K6
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K6, Z1
+
+skip1_6:
+	INCQ    R8
+	ADDQ    SI, R9
+	MOVQ    DI, R8
+	IMULQ   BX, R8
+	ADDQ    AX, R8
+	KMOVW   (DX), K7
+	VMOVUPS Z1, K7, (R8)
+	ADDQ    $0x01, DI
+	MOVQ    oh+8(FP), R8
+	CMPQ    DI, R8
+	JLT     rows1
+
+next:
+	ADDQ $0x40, AX
+	ADDQ $0x40, CX
+	ADDQ $0x10, DX
 	DECQ blocks+64(FP)
 	JNZ  block
 	VZEROUPPER

@@ -1,7 +1,7 @@
 package kernel
 
 // Depth convolves one channel at a time with one filter, for one shape: y[r][c] = bias + Σ over i and j of
-// w[i][j]·x[Stride·r+i-Top][Stride·c+j-Left], with zeros around x.
+// w[i][j]·x[Stride·r+i-Top][Stride·c+j-Left], with zeros around x. It finds the largest numbers of windows, too.
 type Depth struct {
 	H, W, Top, Left, Oh, Ow int
 	Size, Stride            int // of the filter, Size by Size, and in both directions
@@ -11,7 +11,7 @@ type Depth struct {
 
 // NewDepth returns a plan; nil where there is no kernel for it.
 func NewDepth(d Depth) *Depth {
-	if !avx512() || d.Size != 3 && d.Size != 5 && (d.Size != 7 || d.Stride != 1) || d.Stride != 1 && d.Stride != 2 ||
+	if !avx512() || d.Size != 2 && d.Size != 3 && d.Size != 5 && (d.Size != 7 || d.Stride != 1) || d.Stride != 1 && d.Stride != 2 ||
 		d.H <= 0 || d.W <= 0 || d.Oh <= 0 || d.Ow <= 0 || d.Top < 0 || d.Left < 0 {
 		return nil
 	}
@@ -45,4 +45,11 @@ func depthMask(in func(i int) bool) (mask uint16) {
 func (d *Depth) Run(y, x, w []float32, bias float32) {
 	_, _, _ = y[d.Oh*d.Ow-1], x[d.H*d.W-1], w[d.Size*d.Size-1]
 	depthWide(d, y, x, w, bias)
+}
+
+// Largest sets y[r][c] to the largest of x[Stride·r+i-Top][Stride·c+j-Left] over i and j, NaN if one is; -∞ where all lie
+// outside of x.
+func (d *Depth) Largest(y, x []float32) {
+	_, _ = y[d.Oh*d.Ow-1], x[d.H*d.W-1]
+	largestWindows(d, y, x)
 }

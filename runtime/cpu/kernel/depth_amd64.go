@@ -2,18 +2,42 @@
 
 package kernel
 
+func (d *Depth) blocks() int { return (d.Ow + depthLanes - 1) / depthLanes }
+
 func depthWide(d *Depth, y, x, w []float32, bias float32) {
-	blocks := (d.Ow + depthLanes - 1) / depthLanes
-	switch {
-	case d.Size == 3 && d.Stride == 1:
-		depth3x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, blocks, &d.masks[0], &w[0], bias)
-	case d.Size == 3:
-		depth3x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, blocks, &d.masks[0], &w[0], bias)
-	case d.Size == 5 && d.Stride == 1:
-		depth5x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, blocks, &d.masks[0], &w[0], bias)
-	case d.Size == 5:
-		depth5x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, blocks, &d.masks[0], &w[0], bias)
+	switch k, m := &w[0], &d.masks[0]; 10*d.Size + d.Stride {
+	case 21:
+		depth2x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m, k, bias)
+	case 22:
+		depth2x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m, k, bias)
+	case 31:
+		depth3x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m, k, bias)
+	case 32:
+		depth3x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m, k, bias)
+	case 51:
+		depth5x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m, k, bias)
+	case 52:
+		depth5x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m, k, bias)
 	default:
-		depth7x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, blocks, &d.masks[0], &w[0], bias)
+		depth7x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m, k, bias)
+	}
+}
+
+func largestWindows(d *Depth, y, x []float32) {
+	switch m := &d.masks[0]; 10*d.Size + d.Stride {
+	case 21:
+		largest2x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 22:
+		largest2x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 31:
+		largest3x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 32:
+		largest3x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 51:
+		largest5x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 52:
+		largest5x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	default:
+		largest7x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
 	}
 }

@@ -50,12 +50,24 @@ type Task interface{ Do(w *Workspace, k int) }
 // workspace is what a kernel has of the worker that it runs on.
 type Workspace struct {
 	Scratch []float32
+	made    int         // what Fresh was asked for last, and 1; 0: nothing since the task began
 	Node    *ir.Node    // what is computed, for messages
 	Halted  kernel.Stop // whether the run has failed or was cancelled, so that what is left need not be computed
 	Steps   *ir.EvalCtx // ends a work item that takes long when the run has failed or was cancelled (ops.Each and the like)
 }
 
 func (w *Workspace) Stopped() bool { return w.Halted() }
+
+// Begin begins a task: scratch has nothing that it needs.
+func (w *Workspace) Begin() { w.made = 0 }
+
+// Fresh reports whether part k ≥ 0 of what the items of a task prepare must be made in scratch: false if the worker's last
+// item has made the same part.
+func (w *Workspace) Fresh(k int) bool {
+	old := w.made
+	w.made = k + 1
+	return old != k+1
+}
 
 // FirstOf makes the first kernel that fits.
 func FirstOf(a, b TensorMaker) TensorMaker {

@@ -8,12 +8,11 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Concat",
-		Tensor: record.TensorKind{Make: record.Either(record.Shaped(concatKernel), concatBytes)}})
+	record.Register(record.Record{Op: "Concat", Tensor: record.TensorKind{Make: concatKernel}})
 }
 
-// concatBytes concatenates tensors of any type whose elements are whole bytes.
-func concatBytes(s *lowering.Step) record.TensorMaker {
+// concatKernel concatenates tensors along an axis, of any type whose elements are whole bytes.
+func concatKernel(s *lowering.Step) record.TensorMaker {
 	at := s.Node.Attrs.Int("axis", 0)
 	return func(d *lowering.Binding) *record.TensorKernel {
 		if s.Out[0] == nil || d.Shape(s.Out[0]) == nil {
@@ -35,61 +34,54 @@ func concatBytes(s *lowering.Step) record.TensorMaker {
 			return nil // refused when it is evaluated
 		}
 		outer, inner := lowering.Runs(out, axis)
-		var parts []lowering.Bytes
-		for _, v := range s.In {
-			parts = append(parts, lowering.BytesOf(d, v))
-		}
 		size := inner * dtype.Bits() / 8
+		p := &concatPass{parts: make([][]byte, len(s.In)), ends: make([]int, len(s.In)), row: out[axis] * size}
+		var parts []lowering.Bytes
+		for i, v := range s.In {
+			parts = append(parts, lowering.BytesOf(d, v))
+			if p.ends[i] = shapes[i][axis] * size; i > 0 {
+				p.ends[i] += p.ends[i-1]
+			}
+		}
 		result := lowering.BytesOf(d, s.Out[0])
 		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
 			f := e.Frame()
-			y, row := result.In(f), out[axis]*size
+			p.y = result.In(f)
 			for i, part := range parts {
-				x, n := part.In(f), shapes[i][axis]*size
-				for r := range outer {
-					ops.Put(e.Steps(), y[r*row:r*row+n], x[r*n:(r+1)*n])
-				}
-				y = y[min(n, len(y)):]
+				p.parts[i] = part.In(f)
 			}
-			return nil
+			return e.Parallel(p, (outer*p.row+concatItem-1)/concatItem)
 		}}
 	}
 }
 
-// concatKernel concatenates tensors along an axis.
-func concatKernel(s *lowering.Step) record.ShapedMaker {
-	for i := range s.In {
-		if !s.Float32Input(i) {
-			return nil
-		}
-	}
-	at := s.Node.Attrs.Int("axis", 0)
-	return func(d *lowering.Binding, in [][]int, out []int) *record.TensorKernel {
-		axis, err := ops.Axis(at, len(out))
-		if err != nil {
-			return nil
-		}
-		if !joins(in, out, axis) {
-			return nil // refused when it is evaluated
-		}
-		outer, inner := lowering.Runs(out, axis)
-		var parts []lowering.Slot[float32]
-		for i := range s.In {
-			parts = append(parts, lowering.Input[float32](d, s, i))
-		}
-		result := lowering.Output[float32](d, s, 0)
-		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			f := e.Frame()
-			y, row := result.In(f), out[axis]*inner
-			for i, part := range parts {
-				x, n := part.In(f), in[i][axis]*inner
-				for r := range outer {
-					ops.Put(e.Steps(), y[r*row:r*row+n], x[r*n:(r+1)*n])
-				}
-				y = y[min(n, len(y)):]
+// concatItem is the bytes of the output of a work item.
+const concatItem = 4 * itemNumbers
+
+// concatPass copies parts of rows one after the other.
+type concatPass struct {
+	row  int   // bytes of a row of the output
+	ends []int // of the parts in it
+
+	// While it runs:
+	parts [][]byte
+	y     []byte
+}
+
+func (p *concatPass) Do(w *record.Workspace, k int) {
+	lo, hi := k*concatItem, min(len(p.y), (k+1)*concatItem)
+	row, at := lo/p.row, lo%p.row
+	for lo < hi {
+		begin := 0
+		for i, end := range p.ends {
+			if at < end && lo < hi {
+				n := min(end-at, hi-lo)
+				ops.Put(w.Steps, p.y[lo:lo+n], p.parts[i][row*(end-begin)+at-begin:])
+				lo, at = lo+n, at+n
 			}
-			return nil
-		}}
+			begin = end
+		}
+		row, at = row+1, 0
 	}
 }
 

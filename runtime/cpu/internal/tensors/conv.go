@@ -205,7 +205,10 @@ func (c *conv2d) padBytes() int {
 	return c.N * c.C * c.Hp * c.Wp
 }
 
-// convItemFlops is the approximate work of a work item.
+// itemFlops is the approximate work of a work item: microseconds, so that threads share work evenly.
+const itemFlops = 1 << 19
+
+// convItemFlops is that of work items with much to prepare.
 const convItemFlops = 1 << 21
 
 // framed reports whether the form frames is faster: if there are few positions, or if the inputs of a position are

@@ -62,7 +62,7 @@ func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *r
 	}
 	c.offsets = kernel.NewOffsets(off)
 	panels := (len(c.starts) + kernel.PanelWidth - 1) / kernel.PanelWidth
-	per := min(panels, max(1, convItemFlops/(2*c.k()*kernel.PanelWidth*(c.m/c.group))))
+	per := min(panels, max(1, itemFlops/(2*c.k()*kernel.PanelWidth*(c.m/c.group))))
 	c.places, c.parts = per*kernel.PanelWidth, (panels+per-1)/per
 	temp := 0
 	if c.padding {

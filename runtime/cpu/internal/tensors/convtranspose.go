@@ -97,7 +97,7 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 		}
 		p.offsets = kernel.NewOffsets(off)
 		taps := f.kh * f.kw
-		p.channels = min(mg, max(1, convItemFlops/(2*cg*taps*size)))
+		p.channels = min(mg, max(1, itemFlops/(2*cg*taps*size)))
 		p.items = (mg + p.channels - 1) / p.channels
 		slots := unaryOf(d, s)
 		return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*taps),

@@ -42,7 +42,7 @@ func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int
 		off[i] = int32(i * p.size)
 	}
 	p.offsets = kernel.NewOffsets(off)
-	p.channels = min(mg, max(1, convItemFlops/(2*cg*all*p.size)))
+	p.channels = min(mg, max(1, itemFlops/(2*cg*all*p.size)))
 	p.items = (mg + p.channels - 1) / p.channels
 	slots := unaryOf(d, s)
 	return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*all),

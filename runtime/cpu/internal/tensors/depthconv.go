@@ -104,7 +104,9 @@ func (d *channelConv) split(dst, src []float32) {
 
 // channelsOf returns the number of output channels of a work item, of m channels with k weights each.
 func (d *channelConv) channelsOf(m, k int) int {
-	return max(1, min(m, convItemFlops/8/max(1, max(d.span, d.Oh*d.Ow)*k)))
+	const most, least, items = 1 << 18, 1 << 15, 8 // products of an item, and items
+	per := max(1, max(d.span, d.Oh*d.Ow)*k)
+	return max(1, min(m, most/per, max((m+items-1)/items, least/per)))
 }
 
 // depthwise is the form for groups of one input channel.

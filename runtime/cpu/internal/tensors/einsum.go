@@ -234,7 +234,7 @@ func (p *einsumPass) plan(d *lowering.Binding) {
 	const block = 1 << 16
 	panels := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
 	p.rows = min(p.m, max(48, block/p.k/6*6))
-	per := min(panels, max(1, convItemFlops/(2*p.rows*p.k*kernel.PanelWidth)))
+	per := min(panels, max(1, itemFlops/(2*p.rows*p.k*kernel.PanelWidth)))
 	p.columns, p.across = per*kernel.PanelWidth, (panels+per-1)/per
 	p.down = (p.m + p.rows - 1) / p.rows
 }

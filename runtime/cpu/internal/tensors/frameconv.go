@@ -21,9 +21,11 @@ func (c conv2d) fewFrames() *record.TensorKernel {
 	size, mg := c.Oh*c.Ow, c.m/c.group
 	p.channels = min(c.cg, max(8, (1<<14)/(size*c.kh*c.kw)))
 	p.blocks = (c.cg + p.channels - 1) / p.channels
-	// Whole panels of all variants, and for one position as many as are multiplied at once.
-	const panels = 128
-	p.rows = min((mg+panels-1)/panels*panels, max(1, convItemFlops/(2*c.k()*size*panels))*panels)
+	panels := 32 // a multiple of those of all variants
+	if size == 1 {
+		panels = 128 // as many as are multiplied at once
+	}
+	p.rows = min((mg+panels-1)/panels*panels, max(1, itemFlops/(2*c.k()*size*panels))*panels)
 	p.parts = (mg + p.rows - 1) / p.rows
 	return &record.TensorKernel{Fuses: true, Temp: c.padBytes() + c.N*c.group*size*c.k(), Scratch: size * p.rows, Run: p.run}
 }

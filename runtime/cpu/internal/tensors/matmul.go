@@ -64,7 +64,7 @@ func matMulKernel(s *lowering.Step) record.TensorMaker {
 		}
 		p.offsets = kernel.NewOffsets(off)
 		all := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
-		per := min(all, max(1, convItemFlops/(2*p.m*p.k*kernel.PanelWidth)))
+		per := min(all, max(1, itemFlops/(2*p.m*p.k*kernel.PanelWidth)))
 		p.columns, p.parts = per*kernel.PanelWidth, (all+per-1)/per
 		p.rows = max(48, 1<<16/p.k/48*48) // a multiple of the rows that kernels compute together
 		left, right := lowering.Input[float32](d, s, 0), lowering.Input[float32](d, s, 1)

@@ -20,9 +20,8 @@ type panelConv struct {
 
 const (
 	panelNumbers = 1 << 17 // of the panels of a work item, at most
-	panelFlops   = 1 << 22 // of a work item, at least, if its panels are no larger
 	panelItems   = 8       // work items, if there is enough work
-	leastRows    = 96
+	leastRows    = 48
 	tileRows     = 12 // rows that kernels multiply at once, or a multiple
 )
 
@@ -37,10 +36,11 @@ func (c conv2d) panels() *record.TensorKernel {
 	width, mg, size := kernel.PanelsWidth(), c.m/c.group, c.Oh*c.Ow
 	all, groups := (size+width-1)/width, c.N*c.group
 	work := 2 * c.k() * mg * size // of a group
-	// Panels are made once for each item: fewer filters than leastRows are not worth it.
-	items := min(work/panelFlops, (panelItems+groups-1)/groups)
+	// Each worker makes the panels of the items that follow each other once, but all workers make some: fewer filters than
+	// leastRows are not worth it.
+	items := min(work/itemFlops, (panelItems+groups-1)/groups)
 	p.across = max(1, min(mg/leastRows, items))
-	p.parts = max((all*width*c.width()+panelNumbers-1)/panelNumbers, items/p.across)
+	p.parts = max((all*width*c.width()+panelNumbers-1)/panelNumbers, (items+p.across-1)/p.across)
 	per := (all + min(all, p.parts) - 1) / min(all, p.parts)
 	p.parts = (all + per - 1) / per
 	p.places = per * width
@@ -132,11 +132,25 @@ func phases(dst []float32, ld int, row []float32, left, stride, few int) {
 func (p *panelConv) Do(w *record.Workspace, k int) {
 	first, k := k%p.across*p.rows, k/p.across
 	part, g, n := k%p.parts, k/p.parts%p.group, k/p.parts/p.group
-	mg, weights, width, size := p.m/p.group, p.k(), p.width(), p.Oh*p.Ow
+	mg, width, size := p.m/p.group, p.width(), p.Oh*p.Ow
 	src := p.padded[(n*p.C+g*p.cg)*p.Hp*p.pitch:]
 	begin, end := part*p.places, min(size, (part+1)*p.places)
 	count := end - begin
 	panels := w.Scratch[:kernel.PanelsSpan(count)*width+kernel.PanelWidth]
+	if w.Fresh(k) {
+		p.fill(panels, src, begin, count)
+	}
+	for from, last := first, min(mg, first+p.rows); from < last && !w.Stopped(); from += p.chunk {
+		rows, m := min(p.chunk, last-from), g*mg+from
+		at := (n*p.m+m)*size + begin
+		kernel.PanelsProduct(p.y[at:], size, p.tiles[m*width:], rows, width, panels, count)
+		p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: rows, N: count, Stride: size})
+	}
+}
+
+// fill makes the panels of count positions from begin on.
+func (p *panelConv) fill(panels, src []float32, begin, count int) {
+	weights, width := p.k(), p.width()
 	var runs [3 * kernel.PanelWidth]kernel.Run
 	for at, step := 0, kernel.PanelsWidth(); at < count; at += step {
 		ld := min(step, kernel.PanelsSpan(count)-at)
@@ -148,12 +162,6 @@ func (p *panelConv) Do(w *record.Workspace, k int) {
 				ones[i] = 1
 			}
 		}
-	}
-	for from, last := first, min(mg, first+p.rows); from < last && !w.Stopped(); from += p.chunk {
-		rows, m := min(p.chunk, last-from), g*mg+from
-		at := (n*p.m+m)*size + begin
-		kernel.PanelsProduct(p.y[at:], size, p.tiles[m*width:], rows, width, panels, count)
-		p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: rows, N: count, Stride: size})
 	}
 }
 

@@ -81,6 +81,9 @@ func newPool(d *lowering.Binding, s *lowering.Step, average bool) *record.Tensor
 		return newBytePool(d, s, c, kh, kw)
 	}
 	p := &poolPass{PlanarWindow: c, kh: kh, kw: kw, average: average, all: all}
+	if k := p.whole(d, s); k != nil {
+		return k
+	}
 	p.plan(d)
 	scratch := (p.rows+1)*p.pw*(2*p.Sw+1) + p.Sh*p.lines*p.pw*p.Sw
 	slots := unaryOf(d, s)

@@ -51,7 +51,7 @@ func transposeKernel(s *lowering.Step) record.ShapedMaker {
 }
 
 // itemNumbers is the number of elements of a work item that only moves them.
-const itemNumbers = 1 << 15
+const itemNumbers = 1 << 13
 
 // axis is an axis of a transposition: its size, and its strides in the source and in the result.
 type axis struct{ n, src, dst int }

@@ -97,7 +97,7 @@ func (p *wideProduct) kernel(d *lowering.Binding, s *lowering.Step, out []int, p
 		added = lowering.Input[float64](d, s, plus)
 	}
 	all := (p.n + kernel.WideWidth - 1) / kernel.WideWidth
-	per := min(all, max(1, convItemFlops/(2*p.m*p.k*kernel.WideWidth)))
+	per := min(all, max(1, itemFlops/(2*p.m*p.k*kernel.WideWidth)))
 	p.columns, p.parts = per*kernel.WideWidth, (all+per-1)/per
 	left, right := lowering.Input[float64](d, s, 0), lowering.Input[float64](d, s, 1)
 	result := lowering.Output[float64](d, s, 0)

@@ -6,21 +6,30 @@ import (
 )
 
 // winograd is the form of a convolution with filters of 3 by 3 by Winograd's method. Bands of rows of tiles are computed one
-// after the other: first the factors of the inputs, some channels at a time, then outputs, some of their channels at a time.
+// after the other: first the factors of the inputs, then outputs, some of their channels at a time. Where there are several
+// bands, a worker makes the factors of its band for itself; otherwise workers share them, and make those of some channels
+// each.
 //
 // Where an output is not finite, it is computed again as the sum that it is: the transforms would spread infinities and NaNs
 // over a tile, and may overflow.
 type winograd struct {
 	conv2d
 	tx, ty  int       // tiles
-	band    int       // rows of tiles of a band
+	bands   int       // per sample
+	rows    int       // of tiles of a band
 	span    int       // tiles of a band, with those that fill the panels
-	outputs int       // channels of the output of a work item
+	outputs int       // channels of the output that are computed at once
+	blocks  int       // of so many channels
+	across  int       // work items for the same band, if there are several bands
 	pitch   int       // of a row of inputs, padded
-	sample  int       // while it runs
-	from    int       // row of tiles where the band begins
-	count   int       // rows of tiles of the band
-	factors []float32 // of the inputs of the band: for each product, panels of tiles
+	factors []float32 // that workers share, while it runs
+}
+
+// winogradBand is the part of a sample that shares factors of inputs: for each product, panels of tiles.
+type winogradBand struct {
+	sample      int
+	from, count int // rows of tiles
+	factors     []float32
 }
 
 // winogradInputs is the number of input channels of a work item.
@@ -35,9 +44,9 @@ func winogradOutputs(m int) int {
 	return 2 * tile
 }
 
-// The factors of a band's inputs are about winogradBand numbers, unless a row of tiles has more. A band has at most
-// winogradSpan tiles.
-const winogradBand, winogradSpan = 1 << 18, 1 << 11
+// The factors of a band's inputs are about winogradNumbers, unless a row of tiles has more. A band has at most winogradSpan
+// tiles.
+const winogradNumbers, winogradSpan = 1 << 18, 1 << 11
 
 // newWinograd returns the form; nil if it does not fit or is slower.
 func (c conv2d) newWinograd() *winograd {
@@ -47,29 +56,55 @@ func (c conv2d) newWinograd() *winograd {
 	}
 	const side = kernel.WinogradOut
 	p := &winograd{conv2d: c, outputs: winogradOutputs(c.m), tx: (c.Ow + side - 1) / side, ty: (c.Oh + side - 1) / side}
-	p.band = min(p.ty, max(1, winogradBand/(kernel.WinogradProducts*c.cg*p.tx)))
-	p.band = (p.ty + (p.ty+p.band-1)/p.band - 1) / ((p.ty + p.band - 1) / p.band) // bands of equal size
-	if p.span = kernel.PanelsSpan(p.band * p.tx); p.span > winogradSpan || p.span*p.cg > 4*winogradBand {
+	p.rows = p.bandRows()
+	p.bands = (p.ty + p.rows - 1) / p.rows
+	if p.span = kernel.PanelsSpan(p.rows * p.tx); p.span > winogradSpan || p.span*p.cg > 4*winogradNumbers {
 		return nil
 	}
 	// In products of a vector of 16 numbers: a tile is transformed in about transform of them.
 	const transform = 400
-	bands := (p.ty + p.band - 1) / p.band
-	tiles := bands * p.span / kernel.PanelWidth
+	tiles := p.bands * p.span / kernel.PanelWidth
 	direct := 9 * c.cg * c.m * ((c.Oh*c.Ow + kernel.PanelWidth - 1) / kernel.PanelWidth)
 	if tiles*(kernel.WinogradProducts*c.cg*c.m+transform*(c.cg+c.m)) >= direct {
 		return nil
 	}
 	p.pitch = kernel.WinogradWidth(max(side*kernel.WinogradWidth(p.tx)+2, p.Left+kernel.WinogradWidth(p.Wd)))
+	p.blocks = (p.m + p.outputs - 1) / p.outputs
+	const items = 8
+	p.across = min(p.blocks, max(1, items/max(1, p.N*p.bands)))
 	return p
 }
+
+// bandRows returns the rows of tiles of a band: bands are of equal size, and fill panels as well as they can.
+func (p *winograd) bandRows() int {
+	bandsOf := func(rows int) int { return (p.ty + rows - 1) / rows }
+	few := min(p.ty, max(1, winogradNumbers/(kernel.WinogradProducts*p.cg*p.tx)))
+	best, least := 0, 0
+	for rows := few; rows <= min(p.ty, 2*few); rows++ {
+		even := (p.ty + bandsOf(rows) - 1) / bandsOf(rows)
+		if tiles := bandsOf(even) * kernel.PanelsSpan(even*p.tx); best == 0 || tiles < least {
+			best, least = even, tiles
+		}
+	}
+	return best
+}
+
+// alone reports whether a worker makes the factors of its bands for itself.
+func (p *winograd) alone() bool { return p.N*p.bands > 1 }
 
 func (p *winograd) kernel() *record.TensorKernel {
 	in := 2*kernel.WinogradIn*p.pitch + kernel.WinogradProducts*p.ldf()
 	out := p.outputs*p.ldt() + 2*kernel.WinogradIn*kernel.WinogradOut*p.span
-	return &record.TensorKernel{Fuses: true, Temp: kernel.WinogradProducts * p.ldp(), Scratch: max(in, out),
+	k := &record.TensorKernel{Fuses: true, Temp: p.band(), Scratch: max(in, out),
 		Tables: 4 * int64(kernel.WinogradProducts*p.m*p.cg), Run: p.run}
+	if p.alone() {
+		k.Temp, k.Scratch = 0, k.Temp+k.Scratch
+	}
+	return k
 }
+
+// band is the number of factors of a band.
+func (p *winograd) band() int { return kernel.WinogradProducts * p.ldp() }
 
 // ldf is the distance between the factors of a channel for two products.
 func (p *winograd) ldf() int { return p.span + kernel.WinogradWidth(1) }
@@ -82,20 +117,48 @@ func (p *winograd) ldt() int { return kernel.WinogradProducts*p.span + kernel.Pa
 func (p *winograd) run(e record.Execution, call record.Call) error {
 	f := e.Frame()
 	p.e, p.x, p.y, p.after = e, p.in.In(f), call.Result.In(f), call.Epilogue
-	p.factors = call.Temp
 	p.asFactors()
-	for p.sample = range p.N {
-		for p.from = 0; p.from < p.ty; p.from += p.band {
-			p.count = min(p.band, p.ty-p.from)
-			if err := e.Parallel((*winogradIn)(p), (p.cg+winogradInputs-1)/winogradInputs); err != nil {
-				return err
-			}
-			if err := e.Parallel((*winogradOut)(p), (p.m+p.outputs-1)/p.outputs); err != nil {
-				return err
-			}
+	if p.alone() {
+		return e.Parallel((*winogradBands)(p), p.N*p.bands*p.across)
+	}
+	p.factors = call.Temp
+	if err := e.Parallel((*winogradIn)(p), (p.cg+winogradInputs-1)/winogradInputs); err != nil {
+		return err
+	}
+	return e.Parallel((*winogradOut)(p), p.blocks)
+}
+
+// winogradBands computes some channels of the output for a band.
+type winogradBands winograd
+
+func (p *winogradBands) Do(w *record.Workspace, k int) {
+	all := (*winograd)(p)
+	part, k := k%p.across, k/p.across
+	from := k % p.bands * p.rows
+	b := winogradBand{k / p.bands, from, min(p.rows, p.ty-from), w.Scratch[:all.band()]}
+	scratch := w.Scratch[all.band():]
+	if w.Fresh(k) {
+		for ch := 0; ch < p.cg && !w.Stopped(); ch += winogradInputs {
+			all.input(scratch, b, ch, min(p.cg, ch+winogradInputs))
 		}
 	}
-	return nil
+	for i := part * p.blocks / p.across; i < (part+1)*p.blocks/p.across && !w.Stopped(); i++ {
+		all.output(w, scratch, b, i*p.outputs)
+	}
+}
+
+// winogradIn computes the factors of some channels of the input, winogradOut some channels of the output: of the only band.
+type (
+	winogradIn  winograd
+	winogradOut winograd
+)
+
+func (p *winogradIn) Do(w *record.Workspace, k int) {
+	(*winograd)(p).input(w.Scratch, winogradBand{0, 0, p.ty, p.factors}, k*winogradInputs, min(p.cg, (k+1)*winogradInputs))
+}
+
+func (p *winogradOut) Do(w *record.Workspace, k int) {
+	(*winograd)(p).output(w, w.Scratch, winogradBand{0, 0, p.ty, p.factors}, k*p.outputs)
 }
 
 // asFactors makes the factors of the filters: for some of the output's channels at a time, for each product, tiles.
@@ -131,21 +194,19 @@ func (f *filters) asFactors() {
 	})
 }
 
-// winogradIn computes the factors of some channels of the input, for a band.
-type winogradIn winograd
-
-func (p *winogradIn) Do(w *record.Workspace, k int) {
+// input computes the factors of channels first to last-1 of the input, for a band.
+func (p *winograd) input(scratch []float32, b winogradBand, first, last int) {
 	const in = kernel.WinogradIn
-	ldf, plane, count := (*winograd)(p).ldf(), p.H*p.Wd, p.count*p.tx
-	rows, sums, tiles := w.Scratch[:in*p.pitch], w.Scratch[in*p.pitch:2*in*p.pitch], w.Scratch[2*in*p.pitch:]
+	ldf, plane, count := p.ldf(), p.H*p.Wd, b.count*p.tx
+	rows, sums, tiles := scratch[:in*p.pitch], scratch[in*p.pitch:2*in*p.pitch], scratch[2*in*p.pitch:]
 	width := p.Wd + p.Left
-	for ch := k * winogradInputs; ch < min(p.cg, (k+1)*winogradInputs); ch++ {
-		x := p.x[(p.sample*p.C+ch)*plane:]
+	for ch := first; ch < last; ch++ {
+		x := p.x[(b.sample*p.C+ch)*plane:]
 		for r := range in {
 			clear(sums[r*p.pitch:][:p.Left])
 		}
-		for i := range p.count {
-			top := kernel.WinogradOut*(p.from+i) - p.Top
+		for i := range b.count {
+			top := kernel.WinogradOut*(b.from+i) - p.Top
 			if top >= 0 && (top+in-1)*p.Wd+kernel.WinogradWidth(p.Wd) <= len(x) && top+in <= p.H {
 				kernel.WinogradColumns(sums[p.Left:], p.pitch, x[top*p.Wd:], p.Wd, p.Wd)
 			} else {
@@ -168,7 +229,7 @@ func (p *winogradIn) Do(w *record.Workspace, k int) {
 		step := kernel.PanelsWidth()
 		for c := 0; c < p.span; c += step {
 			n := min(step, p.span-c)
-			kernel.CopyRows(p.factors[c*p.cg+ch*n:], (*winograd)(p).ldp(), tiles[c:], ldf, n, kernel.WinogradProducts)
+			kernel.CopyRows(b.factors[c*p.cg+ch*n:], p.ldp(), tiles[c:], ldf, n, kernel.WinogradProducts)
 		}
 	}
 }
@@ -182,24 +243,22 @@ func clearRows(dst []float32, ld, n, rows int) {
 	}
 }
 
-// winogradOut computes some channels of the output, for a band.
-type winogradOut winograd
-
-func (p *winogradOut) Do(w *record.Workspace, k int) {
+// output computes channels of the output, from one on, for a band.
+func (p *winograd) output(w *record.Workspace, scratch []float32, b winogradBand, from int) {
 	const out, products = kernel.WinogradOut, kernel.WinogradProducts
-	span, from, ldp, ldt := p.span, k*p.outputs, (*winograd)(p).ldp(), (*winograd)(p).ldt()
+	span, ldp, ldt := p.span, p.ldp(), p.ldt()
 	rows := min(p.outputs, p.m-from)
-	tiles, sums := w.Scratch[:rows*ldt], w.Scratch[p.outputs*ldt:]
+	tiles, sums := scratch[:rows*ldt], scratch[p.outputs*ldt:]
 	sums, y := sums[:6*out*span], sums[6*out*span:]
 	for i := range products {
 		if w.Stopped() {
 			return
 		}
 		kernel.PanelsProduct(tiles[i*span:], ldt, p.filters.factors[(from*products+i*rows)*p.cg:], rows, p.cg,
-			p.factors[i*ldp:][:p.cg*span], span)
+			b.factors[i*ldp:][:p.cg*span], span)
 	}
-	size, first := p.Oh*p.Ow, out*p.from
-	last := min(p.Oh, out*(p.from+p.count))
+	size, first := p.Oh*p.Ow, out*b.from
+	last := min(p.Oh, out*(b.from+b.count))
 	for r := range rows {
 		m := from + r
 		var bias float32
@@ -208,23 +267,23 @@ func (p *winogradOut) Do(w *record.Workspace, k int) {
 		}
 		kernel.WinogradColumnSums(sums, 6*span, tiles[r*ldt:], 6*span, 6*span)
 		kernel.WinogradTileSums(y, out*span, sums, span, span, out, bias)
-		at := (p.sample*p.m+m)*size + first*p.Ow
+		at := (b.sample*p.m+m)*size + first*p.Ow
 		for row := first; row < last; row++ {
 			copy(p.y[at+(row-first)*p.Ow:][:p.Ow], y[row%out*out*span+(row-first)/out*out*p.tx:])
 		}
 		n := (last - first) * p.Ow
 		if !kernel.Finite(p.y[at : at+n]) {
-			p.again(w, m, first, last)
+			p.again(w, b.sample, m, first, last)
 		}
 		p.after.Apply(p.e, p.y, &record.Block{At: at, Channel: m, Rows: 1, N: n, Stride: size})
 	}
 }
 
 // again computes the outputs of a channel that are not finite, in rows first to last-1, as sums.
-func (p *winogradOut) again(w *record.Workspace, m, first, last int) {
-	x, weights := p.x[p.sample*p.C*p.H*p.Wd:], []float32(nil)
+func (p *winograd) again(w *record.Workspace, sample, m, first, last int) {
+	x, weights := p.x[sample*p.C*p.H*p.Wd:], []float32(nil)
 	for row := first; row < last && !w.Stopped(); row++ {
-		y := p.y[((p.sample*p.m+m)*p.Oh+row)*p.Ow:][:p.Ow]
+		y := p.y[((sample*p.m+m)*p.Oh+row)*p.Ow:][:p.Ow]
 		for col, v := range y {
 			if v-v == 0 {
 				continue

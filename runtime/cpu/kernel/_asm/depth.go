@@ -2,38 +2,55 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// depths generates convolutions of one channel with one filter, for AVX-512.
+// depths generates convolutions of one channel with one filter, and maxima of windows, for AVX-512.
 func depths() {
-	for _, size := range []int{3, 5, 7} {
-		depth(size, 1)
-		if size < 7 {
-			depth(size, 2)
+	for _, size := range []int{2, 3, 5, 7} {
+		for stride := 1; stride <= 2; stride++ {
+			if size < 7 || stride == 1 {
+				depth(size, stride, false)
+				depth(size, stride, true)
+			}
 		}
 	}
 }
 
-// depth generates depth{size}x{stride}: 16 columns of all rows, then the next. Four rows are computed at a time, so that
-// inputs are loaded once for several rows of the filter; the last four may be rows that are computed already.
-func depth(size, stride int) {
+// depth generates depth{size}x{stride}, or largest{size}x{stride}: 16 columns of all rows, then the next. Four rows are
+// computed at a time, so that inputs are loaded once for several rows of the filter; the last four may be rows that are
+// computed already.
+func depth(size, stride int, largest bool) {
 	name := fmt.Sprintf("depth%dx%dAVX512", size, stride)
-	TEXT(name, NOSPLIT, "func(y *float32, oh, ow int, x *float32, h, w, top, left, blocks int, masks *uint16, weights "+
-		"*float32, bias float32)")
-	Pragma("noescape")
-	describe(fmt.Sprintf("%s computes y[r][c] = bias + Σ over i and j < %d of weights[i][j]·x[%d·r+i-top][%d·c+j-left] for "+
-		"r < oh and c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has "+
-		"a mask of the 16 outputs, and then, for each j, one for each 16 inputs.", name, size, stride, stride))
+	const signature = "func(y *float32, oh, ow int, x *float32, h, w, top, left, blocks int, masks *uint16"
+	of := fmt.Sprintf("x[%d·r+i-top][%d·c+j-left] for r < oh and c < ow, where x has h rows of w numbers, and", stride, stride)
+	masking := "around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16 outputs, and then, for each j, one for " +
+		"each 16 inputs."
 	var weights []VecVirtual
-	from := given("weights")
-	if size == 3 {
-		weights = fresh(size * size)
-		for i, w := range weights {
-			VBROADCASTSS(Mem{Base: from, Disp: 4 * i}, w)
+	var from Register
+	var fill Op
+	if largest {
+		name = fmt.Sprintf("largest%dx%dAVX512", size, stride)
+		TEXT(name, NOSPLIT, signature+")")
+		Pragma("noescape")
+		describe(fmt.Sprintf("%s sets y[r][c] to the largest, over i and j < %d, of %s -∞ %s The largest is NaN if one of the "+
+			"numbers is.", name, size, of, masking))
+		fill = splat(float32(math.Inf(-1)))
+	} else {
+		TEXT(name, NOSPLIT, signature+", weights *float32, bias float32)")
+		Pragma("noescape")
+		describe(fmt.Sprintf("%s computes y[r][c] = bias + Σ over i and j < %d of weights[i][j]·%s zeros %s", name, size, of,
+			masking))
+		from = given("weights")
+		if size <= 3 {
+			weights = fresh(size * size)
+			for i, w := range weights {
+				VBROADCASTSS(Mem{Base: from, Disp: 4 * i}, w)
+			}
 		}
 	}
 	var even VecVirtual
@@ -41,7 +58,7 @@ func depth(size, stride int) {
 		even = ZMM()
 		VMOVDQU32(permutation(name+"Even", 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), even)
 	}
-	kept := size*stride < 7 // masks stay in registers, and the last one is that of outputs
+	kept := size*stride < 7 && !largest || size*stride < 6 // masks stay in registers, and the last one is that of outputs
 	y, x, masks := given("y"), given("x"), given("masks")
 	ldy, ldx, left := given("ow"), given("w"), given("left")
 	SHLQ(Imm(2), ldy)
@@ -74,7 +91,11 @@ func depth(size, stride int) {
 		ADDQ(x, src)
 		acc := fresh(rows)
 		for _, a := range acc {
-			VBROADCASTSS(argument("bias"), a)
+			if largest {
+				VMOVAPS(fill, a)
+			} else {
+				VBROADCASTSS(argument("bias"), a)
+			}
 		}
 		for t := range (rows-1)*stride + size {
 			skip := fmt.Sprintf("skip%d_%d", rows, t)
@@ -89,20 +110,35 @@ func depth(size, stride int) {
 					mask(1+stride*j+i, ks[i])
 					return ks[i]
 				}
-				VMOVUPS_Z(Mem{Base: src, Disp: 4 * j}, k(0), v)
+				load := func(at, part int, to VecVirtual) {
+					if largest {
+						VMOVAPS(fill, to)
+						VMOVUPS(Mem{Base: src, Disp: at}, k(part), to)
+					} else {
+						VMOVUPS_Z(Mem{Base: src, Disp: at}, k(part), to)
+					}
+				}
+				load(4*j, 0, v)
 				if stride == 2 {
 					odd := ZMM()
-					VMOVUPS_Z(Mem{Base: src, Disp: 4*j + 64}, k(1), odd)
+					load(4*j+64, 1, odd)
 					VPERMT2PS(odd, even, v)
+				}
+				if largest {
+					VCMPPS(Imm(unordered), v, v, K6)
 				}
 				for o, a := range acc {
 					i := t - stride*o
 					if i < 0 || i >= size {
 						continue
 					}
-					if weights != nil {
+					switch {
+					case largest:
+						VMAXPS(a, v, a) // NaN if a is
+						VMOVAPS(v, K6, a)
+					case weights != nil:
 						VFMADD231PS(weights[size*i+j], v, a)
-					} else {
+					default:
 						VFMADD231PS_BCST(Mem{Base: from, Disp: 4 * (size*i + j)}, v, a)
 					}
 				}
