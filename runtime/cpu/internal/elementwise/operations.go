@@ -45,6 +45,10 @@ var functions = []struct {
 	{scalar.OpLog, record.NoStep, kernel.Log, bound{0.5, 0}},
 	{scalar.OpErf, kernel.FusedErf, kernel.Erf, bound{6, 0}},
 	{scalar.OpTanh, kernel.FusedTanh, kernel.Tanh, bound{8, 0}},
+	{scalar.OpSin, record.NoStep, kernel.Sin, bound{0.5, 0}},
+	{scalar.OpCos, record.NoStep, kernel.Cos, bound{0.5, 0}},
+	{scalar.OpTan, record.NoStep, kernel.Tan, bound{0.5, 0}},
+	{scalar.OpSign, record.NoStep, kernel.Sign, bound{}},
 	{scalar.OpFloor, kernel.FusedFloor, kernel.Floor, bound{}},
 	{scalar.OpCeil, kernel.FusedCeil, kernel.Ceil, bound{}},
 	{scalar.OpRound, kernel.FusedRound, kernel.Round, bound{}},
@@ -89,11 +93,9 @@ var functions2 = []struct {
 // in64 are functions without vector instructions. They are computed in float64 and rounded once.
 var in64 = []oneIn64{
 	{scalar.OpLog1p, math.Log1p}, {scalar.OpErfc, math.Erfc},
-	{scalar.OpSin, math.Sin}, {scalar.OpCos, math.Cos}, {scalar.OpTan, math.Tan},
 	{scalar.OpAsin, math.Asin}, {scalar.OpAcos, math.Acos}, {scalar.OpAtan, math.Atan},
 	{scalar.OpSinh, math.Sinh}, {scalar.OpCosh, math.Cosh},
 	{scalar.OpAsinh, math.Asinh}, {scalar.OpAcosh, math.Acosh}, {scalar.OpAtanh, math.Atanh},
-	{scalar.OpSign, sign},
 }
 
 type oneIn64 struct {
@@ -254,17 +256,6 @@ func selected(y, c, a, b []float32) {
 		take := -bit(c[i] != 0) // all bits or none: a branch would be mispredicted half of the time
 		y[i] = math.Float32frombits(math.Float32bits(a[i])&take | math.Float32bits(b[i])&^take)
 	}
-}
-
-// sign returns -1 or 1, and x if it is 0 or NaN.
-func sign(x float64) float64 {
-	switch {
-	case x > 0:
-		return 1
-	case x < 0:
-		return -1
-	}
-	return x
 }
 
 func truth(c bool) float64 { return float64(bit(c)) }
