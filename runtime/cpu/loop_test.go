@@ -18,7 +18,17 @@ import (
 // parse reads a graph in ONNX's textual syntax, without its header.
 func parse(t testing.TB, text string) *ir.Graph {
 	t.Helper()
-	g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: ["" : 24]>`+text), "text", ops.Default,
+	return parseWith(t, text)
+}
+
+// parseWith is parse for graphs with operators of other domains.
+func parseWith(t testing.TB, text string, domains ...string) *ir.Graph {
+	t.Helper()
+	imports := `"" : 24`
+	for _, d := range domains {
+		imports += fmt.Sprintf(", %q : 1", d)
+	}
+	g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: [`+imports+`]>`+text), "text", ops.Default,
 		irtext.Options{})
 	if err != nil {
 		t.Fatal(err)
