@@ -10,19 +10,17 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-func init() {
-	record.Register(
-		record.Record{Op: "Softmax", Row: record.RowKind{Make: rowSoftmax(kernel.Softmax, longSoftmax, kernel.ShortSoftmax)}},
-		record.Record{Op: "LogSoftmax", Row: record.RowKind{Make: rowSoftmax(kernel.LogSoftmax, longLogSoftmax, nil)}},
-	)
+// Softmax is the row kernel of Softmax.
+func Softmax(s *lowering.Step) record.RowMaker {
+	return softmaxMaker(s, kernel.Softmax, longSoftmax, kernel.ShortSoftmax)
 }
 
-// rowSoftmax applies softmax, which computes one row, along the last axis; or short, if it is not nil, to short rows.
-func rowSoftmax(softmax func(y, x []float32), long func(c *ir.EvalCtx, y, x []float32),
-	short func(y, x []float32, f int)) func(s *lowering.Step) record.RowMaker {
-	return func(s *lowering.Step) record.RowMaker { return softmaxMaker(s, softmax, long, short) }
+// LogSoftmax is the row kernel of LogSoftmax.
+func LogSoftmax(s *lowering.Step) record.RowMaker {
+	return softmaxMaker(s, kernel.LogSoftmax, longLogSoftmax, nil)
 }
 
+// softmaxMaker applies softmax, which computes one row, along the last axis; or short, if it is not nil, to short rows.
 func softmaxMaker(s *lowering.Step, softmax func(y, x []float32), long func(c *ir.EvalCtx, y, x []float32),
 	short func(y, x []float32, f int)) record.RowMaker {
 	axis := s.Node.Attrs.Int("axis", -1)

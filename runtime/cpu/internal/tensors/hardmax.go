@@ -1,0 +1,45 @@
+package tensors
+
+import (
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/cpu/internal/record"
+)
+
+func init() {
+	record.Register(record.Record{Op: "Hardmax",
+		Tensor: record.TensorKind{Make: axisKernel(hardmax[float32], hardmax[float64])}})
+}
+
+// hardmax sets the first of the largest numbers along an axis to 1, and all others to 0. No number is larger than NaN.
+func hardmax[T float32 | float64](a alongAxis, w *record.Workspace, y, x []T, k int) {
+	if a.inner == 1 {
+		lo, hi := a.rows(k)
+		for r := range ops.Costly(w.Steps, hi-lo, 2*a.n) {
+			x, y := x[(lo+r)*a.n:][:a.n], y[(lo+r)*a.n:][:a.n]
+			best, at := x[0], 0
+			for i, v := range x {
+				if v > best {
+					best, at = v, i
+				}
+			}
+			clear(y)
+			y[at] = 1
+		}
+		return
+	}
+	first, n := a.columns(k)
+	var best [axisWidth]T
+	var at [axisWidth]int
+	copy(best[:n], x[first:])
+	for i := range ops.Costly(w.Steps, a.n, 2*n) {
+		clear(y[first+i*a.inner:][:n])
+		for j, v := range x[first+i*a.inner:][:n] {
+			if v > best[j] {
+				best[j], at[j] = v, i
+			}
+		}
+	}
+	for j, i := range at[:n] {
+		y[first+i*a.inner+j] = 1
+	}
+}
