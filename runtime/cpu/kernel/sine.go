@@ -34,49 +34,76 @@ func (y *sineBlock) sines(x []float32, shift float64) {
 	}
 }
 
-// sineBlocks computes blocks of y from those of x by block, or number by number by other where some are not below sineMost.
-func sineBlocks(y, x []float32, block func(y *sineBlock, x []float32), other func(x float64) float64) {
+// Sin computes y = sin x. It rounds once. y may be x.
+func Sin(y, x []float32) {
 	var in64 sineBlock
 	for y = y[:len(x)]; len(x) > 0; {
 		n := min(len(x), len(in64))
-		large := false
-		for _, v := range x[:n] {
-			large = large || !(v < sineMost && v > -sineMost)
-		}
-		if large {
-			for i, v := range x[:n] {
-				in64[i] = other(float64(v))
-			}
+		if small(x[:n]) {
+			in64.sines(x[:n], 0)
 		} else {
-			block(&in64, x[:n])
+			for i, v := range x[:n] {
+				in64[i] = math.Sin(float64(v))
+			}
 		}
-		for i, v := range in64[:n] {
-			y[i] = float32(v)
-		}
+		in64.round(y[:n])
 		y, x = y[n:], x[n:]
 	}
 }
 
-// Sin computes y = sin x. It rounds once. y may be x.
-func Sin(y, x []float32) {
-	sineBlocks(y, x, func(y *sineBlock, x []float32) { y.sines(x, 0) }, math.Sin)
-}
-
 // Cos computes y = cos x. It rounds once. y may be x.
 func Cos(y, x []float32) {
-	sineBlocks(y, x, func(y *sineBlock, x []float32) { y.sines(x, 0.5) }, math.Cos)
+	var in64 sineBlock
+	for y = y[:len(x)]; len(x) > 0; {
+		n := min(len(x), len(in64))
+		if small(x[:n]) {
+			in64.sines(x[:n], 0.5)
+		} else {
+			for i, v := range x[:n] {
+				in64[i] = math.Cos(float64(v))
+			}
+		}
+		in64.round(y[:n])
+		y, x = y[n:], x[n:]
+	}
 }
 
 // Tan computes y = tan x. It rounds once. y may be x.
 func Tan(y, x []float32) {
-	sineBlocks(y, x, func(y *sineBlock, x []float32) {
-		var cos sineBlock
-		y.sines(x, 0)
-		cos.sines(x, 0.5)
-		for i, c := range cos[:len(x)] {
-			y[i] /= c
+	var in64, cos sineBlock
+	for y = y[:len(x)]; len(x) > 0; {
+		n := min(len(x), len(in64))
+		if small(x[:n]) {
+			in64.sines(x[:n], 0)
+			cos.sines(x[:n], 0.5)
+			for i, c := range cos[:n] {
+				in64[i] /= c
+			}
+		} else {
+			for i, v := range x[:n] {
+				in64[i] = math.Tan(float64(v))
+			}
 		}
-	}, math.Tan)
+		in64.round(y[:n])
+		y, x = y[n:], x[n:]
+	}
+}
+
+// small reports whether all numbers are below sineMost.
+func small(x []float32) bool {
+	for _, v := range x {
+		if !(v < sineMost && v > -sineMost) {
+			return false
+		}
+	}
+	return true
+}
+
+// round sets y to the first numbers of the block.
+func (x *sineBlock) round(y []float32) {
+	for i, v := range x[:len(y)] {
+		y[i] = float32(v)
+	}
 }
 
 // Sign computes y = -1 or 1 with the sign of x, or x where that is 0 or NaN. y may be x.

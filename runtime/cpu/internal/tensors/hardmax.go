@@ -1,7 +1,6 @@
 package tensors
 
 import (
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
@@ -14,7 +13,8 @@ func init() {
 func hardmax[T float32 | float64](a alongAxis, w *record.Workspace, y, x []T, k int) {
 	if a.inner == 1 {
 		lo, hi := a.rows(k)
-		for r := range ops.Costly(w.Steps, hi-lo, 2*a.n) {
+		for r := range hi - lo {
+			w.Steps.Step(2 * a.n)
 			x, y := x[(lo+r)*a.n:][:a.n], y[(lo+r)*a.n:][:a.n]
 			best, at := x[0], 0
 			for i, v := range x {
@@ -31,7 +31,8 @@ func hardmax[T float32 | float64](a alongAxis, w *record.Workspace, y, x []T, k 
 	var best [axisWidth]T
 	var at [axisWidth]int
 	copy(best[:n], x[first:])
-	for i := range ops.Costly(w.Steps, a.n, 2*n) {
+	for i := range a.n {
+		w.Steps.Step(2 * n)
 		clear(y[first+i*a.inner:][:n])
 		for j, v := range x[first+i*a.inner:][:n] {
 			if v > best[j] {

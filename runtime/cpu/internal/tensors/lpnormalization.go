@@ -36,7 +36,8 @@ func lpNormalize32(squares bool) axisTask[float32] {
 		at, n := a.columns(k)
 		sum, part := w.Scratch[:n], w.Scratch[axisWidth:axisWidth+n]
 		clear(sum)
-		for i := range ops.Costly(w.Steps, a.n, n) {
+		for i := range a.n {
+			w.Steps.Step(n)
 			if x := x[at+i*a.inner:][:n]; squares {
 				kernel.Square(part, x)
 			} else {
@@ -47,7 +48,8 @@ func lpNormalize32(squares bool) axisTask[float32] {
 		for j, v := range sum {
 			sum[j] = float32(divisor(float64(v), squares))
 		}
-		for i := range ops.Costly(w.Steps, a.n, n) {
+		for i := range a.n {
+			w.Steps.Step(n)
 			kernel.Div(y[at+i*a.inner:][:n], x[at+i*a.inner:][:n], sum)
 		}
 	}
@@ -86,7 +88,8 @@ func lpNormalize(squares bool) axisTask[float64] {
 		at, n := a.columns(k)
 		var sums [axisWidth]float64
 		sum := sums[:n]
-		for i := range ops.Costly(w.Steps, a.n, n) {
+		for i := range a.n {
+			w.Steps.Step(n)
 			for j, v := range x[at+i*a.inner:][:n] {
 				if squares {
 					sum[j] += v * v
@@ -98,7 +101,8 @@ func lpNormalize(squares bool) axisTask[float64] {
 		for j, v := range sum {
 			sum[j] = divisor(v, squares)
 		}
-		for i := range ops.Costly(w.Steps, a.n, n) {
+		for i := range a.n {
+			w.Steps.Step(n)
 			y := y[at+i*a.inner:][:n]
 			for j, v := range x[at+i*a.inner:][:n] {
 				y[j] = v / sum[j]

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -64,16 +63,16 @@ func rotaryKernel(cos, sin, at int) func(s *lowering.Step) record.TensorMaker {
 			return &record.TensorKernel{Scratch: 3 * p.most * p.turned, Run: func(e record.Execution, _ record.Call) error {
 				f := e.Frame()
 				p.x, p.y, p.cos, p.sin, p.positions = x.In(f), y.In(f), c.In(f), n.In(f), places.In(f)
-				for _, v := range ops.All(e.Steps(), p.positions) {
+				e.Steps().Step(len(p.positions))
+				for _, v := range p.positions {
 					if p.one { // the last step has the greatest one
-						if v >= 0 && v <= math.MaxInt32 {
-							v += int64(p.steps) - 1
-						} else {
-							v = -int64(p.rows) - 1
+						if v < 0 || v > math.MaxInt32 {
+							return e.Fallback(s)
 						}
+						v += int64(p.steps) - 1
 					}
 					if v < -int64(p.rows) || v >= int64(p.rows) {
-						return e.Fallback(s) // returns the error, and allows what positions with negative sums do
+						return e.Fallback(s) // returns the error
 					}
 				}
 				return e.Parallel(p, samples*p.parts)

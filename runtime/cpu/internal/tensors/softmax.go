@@ -27,7 +27,8 @@ func softmaxColumns(log bool) axisTask[float32] {
 				f = kernel.LogSoftmax
 			}
 			lo, hi := a.rows(k)
-			for r := range ops.Costly(w.Steps, hi-lo, 4*a.n) {
+			for r := range hi - lo {
+				w.Steps.Step(4 * a.n)
 				at := (lo + r) * a.n
 				f(y[at:at+a.n], x[at:at+a.n])
 			}
@@ -36,12 +37,14 @@ func softmaxColumns(log bool) axisTask[float32] {
 		at, n := a.columns(k)
 		most, sum := w.Scratch[:n], w.Scratch[axisWidth:axisWidth+n]
 		copy(most, x[at:])
-		for i := range ops.Costly(w.Steps, a.n, n) {
+		for i := range a.n {
+			w.Steps.Step(n)
 			kernel.Max(most, most, x[at+i*a.inner:][:n])
 		}
 		clear(sum)
 		var part [axisWidth]float32
-		for i := range ops.Costly(w.Steps, a.n, 8*n) {
+		for i := range a.n {
+			w.Steps.Step(8 * n)
 			y, e := y[at+i*a.inner:][:n], part[:n]
 			kernel.Sub(y, x[at+i*a.inner:][:n], most)
 			kernel.Exp(e, y)
@@ -55,7 +58,8 @@ func softmaxColumns(log bool) axisTask[float32] {
 		} else {
 			kernel.DivIntoS(sum, sum, 1)
 		}
-		for i := range ops.Costly(w.Steps, a.n, n) {
+		for i := range a.n {
+			w.Steps.Step(n)
 			if y := y[at+i*a.inner:][:n]; log {
 				kernel.Sub(y, y, sum)
 			} else {
@@ -80,12 +84,14 @@ func wideSoftmax(log bool) axisTask[float64] {
 		var mosts, sums [axisWidth]float64
 		most, sum := mosts[:n], sums[:n]
 		copy(most, x[at:])
-		for i := range ops.Costly(w.Steps, a.n, n) {
+		for i := range a.n {
+			w.Steps.Step(n)
 			for j, v := range x[at+i*a.inner:][:n] {
 				most[j] = max(most[j], v)
 			}
 		}
-		for i := range ops.Costly(w.Steps, a.n, 8*n) {
+		for i := range a.n {
+			w.Steps.Step(8 * n)
 			y := y[at+i*a.inner:][:n]
 			for j, v := range x[at+i*a.inner:][:n] {
 				e := math.Exp(v - most[j])
@@ -100,7 +106,8 @@ func wideSoftmax(log bool) axisTask[float64] {
 				sum[j] = math.Log(sum[j])
 			}
 		}
-		for i := range ops.Costly(w.Steps, a.n, n) {
+		for i := range a.n {
+			w.Steps.Step(n)
 			for j, s := range sum {
 				if log {
 					y[at+i*a.inner+j] -= s
