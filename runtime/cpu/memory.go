@@ -89,6 +89,7 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 			live.all[k].First, live.all[k].Last = wholeStretches(stretches, v.First, v.Last)
 		}
 	}
+	moved := live.join(d, units, lives, extents)
 	for i, u := range units {
 		if n := u.own(); n > 0 {
 			first := i
@@ -98,7 +99,7 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 			live.all = append(live.all, interval{-1 - i, lowering.Interval{First: first, Last: i, Size: n}})
 		}
 	}
-	return live.place(d, len(units), alias)
+	return live.place(d, len(units), alias, moved)
 }
 
 // own returns the size of the unit's own memory in the arena, in float32: that of its kernel, or the backward states at
@@ -114,7 +115,7 @@ func (u *unit) own() int {
 }
 
 // place assigns a range of the arena to each interval.
-func (p *intervals) place(d *binding, units int, alias map[int]int) memoryPlan {
+func (p *intervals) place(d *binding, units int, alias map[int]int, moved map[int]inside) memoryPlan {
 	plan := memoryPlan{off: make([]int, len(d.p.Values)), temp: make([]int, units)}
 	for i := range plan.off {
 		plan.off[i] = -1
@@ -130,6 +131,14 @@ func (p *intervals) place(d *binding, units int, alias map[int]int) memoryPlan {
 		} else {
 			plan.off[v.val] = offsets[i]
 		}
+	}
+	for x := range moved {
+		at := 0
+		val := x
+		for m, ok := moved[val]; ok; m, ok = moved[val] {
+			val, at = m.val, at+m.at
+		}
+		plan.off[x] = plan.off[val] + at
 	}
 	for x, v := range alias {
 		for w, ok := alias[v]; ok; w, ok = alias[v] {

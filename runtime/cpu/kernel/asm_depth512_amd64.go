@@ -101,3 +101,17 @@ func depth7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //
 //go:noescape
 func largest7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+
+// depthPairs3AVX512 computes y[r][c] = bias + Σ over i and j < 3 of weights[i][j]·x[r+i-top][c+j-left], where x has h
+// rows of w ≤ 8 numbers, and zeros around them, for at most 8 rows of w numbers: two rows at a time. masks has a mask
+// of each pair, and then, for i < 9 and each j, one of the inputs from row i-top on.
+//
+//go:noescape
+func depthPairs3AVX512(y *float32, x *float32, h int, w int, top int, left int, masks *uint16, weights *float32, bias float32)
+
+// depthPairs5AVX512 computes y[r][c] = bias + Σ over i and j < 5 of weights[i][j]·x[r+i-top][c+j-left], where x has h
+// rows of w ≤ 8 numbers, and zeros around them, for at most 8 rows of w numbers: two rows at a time. masks has a mask
+// of each pair, and then, for i < 11 and each j, one of the inputs from row i-top on.
+//
+//go:noescape
+func depthPairs5AVX512(y *float32, x *float32, h int, w int, top int, left int, masks *uint16, weights *float32, bias float32)

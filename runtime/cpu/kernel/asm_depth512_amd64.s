@@ -12,154 +12,172 @@ TEXT ·depth2x1AVX512(SB), NOSPLIT, $0-92
 	VBROADCASTSS 4(AX), Z1
 	VBROADCASTSS 8(AX), Z2
 	VBROADCASTSS 12(AX), Z3
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	KMOVW (DX), K7
-	KMOVW 2(DX), K1
-	KMOVW 4(DX), K2
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  DI, DI
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	MOVQ         DI, R8
-	SUBQ         top+48(FP), R8
-	MOVQ         R8, R9
-	IMULQ        SI, R9
-	ADDQ         CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	MOVQ         SI, R10
+	MOVQ         DI, R11
 	VBROADCASTSS bias+88(FP), Z4
 	VBROADCASTSS bias+88(FP), Z5
 	VBROADCASTSS bias+88(FP), Z6
 	VBROADCASTSS bias+88(FP), Z7
-	CMPQ         R8, h+32(FP)
+	CMPQ         R10, h+32(FP)
 	JCC          skip4_0
-	VMOVUPS.Z    (R9), K1, Z8
+	VMOVUPS.Z    (R11), K1, Z8
 	VFMADD231PS  Z0, Z8, Z4
-	VMOVUPS.Z    4(R9), K2, Z8
+	VMOVUPS.Z    4(R11), K2, Z8
 	VFMADD231PS  Z1, Z8, Z4
 
 skip4_0:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_1
-	VMOVUPS.Z   (R9), K1, Z8
+	VMOVUPS.Z   (R11), K1, Z8
 	VFMADD231PS Z2, Z8, Z4
 	VFMADD231PS Z0, Z8, Z5
-	VMOVUPS.Z   4(R9), K2, Z8
+	VMOVUPS.Z   4(R11), K2, Z8
 	VFMADD231PS Z3, Z8, Z4
 	VFMADD231PS Z1, Z8, Z5
 
 skip4_1:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_2
-	VMOVUPS.Z   (R9), K1, Z8
+	VMOVUPS.Z   (R11), K1, Z8
 	VFMADD231PS Z2, Z8, Z5
 	VFMADD231PS Z0, Z8, Z6
-	VMOVUPS.Z   4(R9), K2, Z8
+	VMOVUPS.Z   4(R11), K2, Z8
 	VFMADD231PS Z3, Z8, Z5
 	VFMADD231PS Z1, Z8, Z6
 
 skip4_2:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_3
-	VMOVUPS.Z   (R9), K1, Z8
+	VMOVUPS.Z   (R11), K1, Z8
 	VFMADD231PS Z2, Z8, Z6
 	VFMADD231PS Z0, Z8, Z7
-	VMOVUPS.Z   4(R9), K2, Z8
+	VMOVUPS.Z   4(R11), K2, Z8
 	VFMADD231PS Z3, Z8, Z6
 	VFMADD231PS Z1, Z8, Z7
 
 skip4_3:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_4
-	VMOVUPS.Z   (R9), K1, Z8
+	VMOVUPS.Z   (R11), K1, Z8
 	VFMADD231PS Z2, Z8, Z7
-	VMOVUPS.Z   4(R9), K2, Z8
+	VMOVUPS.Z   4(R11), K2, Z8
 	VFMADD231PS Z3, Z8, Z7
 
 skip4_4:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
 	VMOVUPS Z4, K7, (R8)
-	VMOVUPS Z5, K7, (R8)(BX*1)
-	VMOVUPS Z6, K7, (R8)(BX*2)
-	VMOVUPS Z7, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	VMOVUPS Z5, K7, (R8)(AX*1)
+	VMOVUPS Z6, K7, (R8)(AX*2)
+	VMOVUPS Z7, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x06, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	MOVQ         DI, R8
-	SUBQ         top+48(FP), R8
-	MOVQ         R8, R9
-	IMULQ        SI, R9
-	ADDQ         CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	MOVQ         SI, R10
+	MOVQ         DI, R11
 	VBROADCASTSS bias+88(FP), Z4
-	CMPQ         R8, h+32(FP)
+	CMPQ         R10, h+32(FP)
 	JCC          skip1_0
-	VMOVUPS.Z    (R9), K1, Z5
+	VMOVUPS.Z    (R11), K1, Z5
 	VFMADD231PS  Z0, Z5, Z4
-	VMOVUPS.Z    4(R9), K2, Z5
+	VMOVUPS.Z    4(R11), K2, Z5
 	VFMADD231PS  Z1, Z5, Z4
 
 skip1_0:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip1_1
-	VMOVUPS.Z   (R9), K1, Z5
+	VMOVUPS.Z   (R11), K1, Z5
 	VFMADD231PS Z2, Z5, Z4
-	VMOVUPS.Z   4(R9), K2, Z5
+	VMOVUPS.Z   4(R11), K2, Z5
 	VFMADD231PS Z3, Z5, Z4
 
 skip1_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	VMOVUPS Z4, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x06, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x40, CX
-	ADDQ $0x06, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -167,62 +185,66 @@ next:
 // Requires: AVX, AVX512F, CMOV
 TEXT ·largest2x1AVX512(SB), NOSPLIT, $0-80
 	VBROADCASTSS fff800000<>+0(SB), Z0
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	KMOVW (DX), K7
-	KMOVW 2(DX), K1
-	KMOVW 4(DX), K2
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  DI, DI
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	MOVQ    DI, R8
-	SUBQ    top+48(FP), R8
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW   (DX), K7
+	KMOVW   2(DX), K1
+	KMOVW   4(DX), K2
+	MOVQ    SI, R10
+	MOVQ    DI, R11
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	CMPQ    R8, h+32(FP)
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_0
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 
 skip4_0:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_1
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -230,19 +252,19 @@ skip4_0:
 	VMOVAPS Z5, K6, Z2
 
 skip4_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_2
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -250,19 +272,19 @@ skip4_1:
 	VMOVAPS Z5, K6, Z3
 
 skip4_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_3
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
@@ -270,99 +292,113 @@ skip4_2:
 	VMOVAPS Z5, K6, Z4
 
 skip4_3:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_4
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 
 skip4_4:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
 	VMOVUPS Z1, K7, (R8)
-	VMOVUPS Z2, K7, (R8)(BX*1)
-	VMOVUPS Z3, K7, (R8)(BX*2)
-	VMOVUPS Z4, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	VMOVUPS Z2, K7, (R8)(AX*1)
+	VMOVUPS Z3, K7, (R8)(AX*2)
+	VMOVUPS Z4, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x06, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	MOVQ    DI, R8
-	SUBQ    top+48(FP), R8
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW   (DX), K7
+	KMOVW   2(DX), K1
+	KMOVW   4(DX), K2
+	MOVQ    SI, R10
+	MOVQ    DI, R11
 	VMOVAPS Z0, Z1
-	CMPQ    R8, h+32(FP)
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_0
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_0:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_1
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	VMOVUPS Z1, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x06, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x40, CX
-	ADDQ $0x06, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -378,220 +414,231 @@ TEXT ·depth2x2AVX512(SB), NOSPLIT, $0-92
 	VBROADCASTSS 8(AX), Z2
 	VBROADCASTSS 12(AX), Z3
 	VMOVDQU32    depth2x2AVX512Even<>+0(SB), Z4
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	KMOVW (DX), K7
-	KMOVW 2(DX), K1
-	KMOVW 4(DX), K2
-	KMOVW 6(DX), K3
-	KMOVW 8(DX), K4
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  DI, DI
+	VMOVDQU32    depth2x2AVX512Odd<>+0(SB), Z5
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         top+48(FP), R8
-	MOVQ         R8, R9
-	IMULQ        SI, R9
-	ADDQ         CX, R9
-	VBROADCASTSS bias+88(FP), Z5
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	KMOVW        6(DX), K3
+	KMOVW        8(DX), K4
+	MOVQ         SI, R10
+	MOVQ         DI, R11
 	VBROADCASTSS bias+88(FP), Z6
 	VBROADCASTSS bias+88(FP), Z7
 	VBROADCASTSS bias+88(FP), Z8
-	CMPQ         R8, h+32(FP)
+	VBROADCASTSS bias+88(FP), Z9
+	CMPQ         R10, h+32(FP)
 	JCC          skip4_0
-	VMOVUPS.Z    (R9), K1, Z9
-	VMOVUPS.Z    64(R9), K2, Z10
-	VPERMT2PS    Z10, Z4, Z9
-	VFMADD231PS  Z0, Z9, Z5
-	VMOVUPS.Z    4(R9), K3, Z9
-	VMOVUPS.Z    68(R9), K4, Z10
-	VPERMT2PS    Z10, Z4, Z9
-	VFMADD231PS  Z1, Z9, Z5
+	VMOVUPS.Z    (R11), K1, Z10
+	VMOVUPS.Z    64(R11), K2, Z11
+	VMOVAPS      Z10, Z12
+	VPERMT2PS    Z11, Z5, Z12
+	VPERMT2PS    Z11, Z4, Z10
+	VFMADD231PS  Z0, Z10, Z6
+	VFMADD231PS  Z1, Z12, Z6
 
 skip4_0:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_1
-	VMOVUPS.Z   (R9), K1, Z9
-	VMOVUPS.Z   64(R9), K2, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z2, Z9, Z5
-	VMOVUPS.Z   4(R9), K3, Z9
-	VMOVUPS.Z   68(R9), K4, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z3, Z9, Z5
+	VMOVUPS.Z   (R11), K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z11
+	VMOVAPS     Z10, Z12
+	VPERMT2PS   Z11, Z5, Z12
+	VPERMT2PS   Z11, Z4, Z10
+	VFMADD231PS Z2, Z10, Z6
+	VFMADD231PS Z3, Z12, Z6
 
 skip4_1:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_2
-	VMOVUPS.Z   (R9), K1, Z9
-	VMOVUPS.Z   64(R9), K2, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z0, Z9, Z6
-	VMOVUPS.Z   4(R9), K3, Z9
-	VMOVUPS.Z   68(R9), K4, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z1, Z9, Z6
+	VMOVUPS.Z   (R11), K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z11
+	VMOVAPS     Z10, Z12
+	VPERMT2PS   Z11, Z5, Z12
+	VPERMT2PS   Z11, Z4, Z10
+	VFMADD231PS Z0, Z10, Z7
+	VFMADD231PS Z1, Z12, Z7
 
 skip4_2:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_3
-	VMOVUPS.Z   (R9), K1, Z9
-	VMOVUPS.Z   64(R9), K2, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z2, Z9, Z6
-	VMOVUPS.Z   4(R9), K3, Z9
-	VMOVUPS.Z   68(R9), K4, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z3, Z9, Z6
+	VMOVUPS.Z   (R11), K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z11
+	VMOVAPS     Z10, Z12
+	VPERMT2PS   Z11, Z5, Z12
+	VPERMT2PS   Z11, Z4, Z10
+	VFMADD231PS Z2, Z10, Z7
+	VFMADD231PS Z3, Z12, Z7
 
 skip4_3:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_4
-	VMOVUPS.Z   (R9), K1, Z9
-	VMOVUPS.Z   64(R9), K2, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z0, Z9, Z7
-	VMOVUPS.Z   4(R9), K3, Z9
-	VMOVUPS.Z   68(R9), K4, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z1, Z9, Z7
+	VMOVUPS.Z   (R11), K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z11
+	VMOVAPS     Z10, Z12
+	VPERMT2PS   Z11, Z5, Z12
+	VPERMT2PS   Z11, Z4, Z10
+	VFMADD231PS Z0, Z10, Z8
+	VFMADD231PS Z1, Z12, Z8
 
 skip4_4:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_5
-	VMOVUPS.Z   (R9), K1, Z9
-	VMOVUPS.Z   64(R9), K2, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z2, Z9, Z7
-	VMOVUPS.Z   4(R9), K3, Z9
-	VMOVUPS.Z   68(R9), K4, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z3, Z9, Z7
+	VMOVUPS.Z   (R11), K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z11
+	VMOVAPS     Z10, Z12
+	VPERMT2PS   Z11, Z5, Z12
+	VPERMT2PS   Z11, Z4, Z10
+	VFMADD231PS Z2, Z10, Z8
+	VFMADD231PS Z3, Z12, Z8
 
 skip4_5:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_6
-	VMOVUPS.Z   (R9), K1, Z9
-	VMOVUPS.Z   64(R9), K2, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z0, Z9, Z8
-	VMOVUPS.Z   4(R9), K3, Z9
-	VMOVUPS.Z   68(R9), K4, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z1, Z9, Z8
+	VMOVUPS.Z   (R11), K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z11
+	VMOVAPS     Z10, Z12
+	VPERMT2PS   Z11, Z5, Z12
+	VPERMT2PS   Z11, Z4, Z10
+	VFMADD231PS Z0, Z10, Z9
+	VFMADD231PS Z1, Z12, Z9
 
 skip4_6:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_7
-	VMOVUPS.Z   (R9), K1, Z9
-	VMOVUPS.Z   64(R9), K2, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z2, Z9, Z8
-	VMOVUPS.Z   4(R9), K3, Z9
-	VMOVUPS.Z   68(R9), K4, Z10
-	VPERMT2PS   Z10, Z4, Z9
-	VFMADD231PS Z3, Z9, Z8
+	VMOVUPS.Z   (R11), K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z11
+	VMOVAPS     Z10, Z12
+	VPERMT2PS   Z11, Z5, Z12
+	VPERMT2PS   Z11, Z4, Z10
+	VFMADD231PS Z2, Z10, Z9
+	VFMADD231PS Z3, Z12, Z9
 
 skip4_7:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
-	VMOVUPS Z5, K7, (R8)
-	VMOVUPS Z6, K7, (R8)(BX*1)
-	VMOVUPS Z7, K7, (R8)(BX*2)
-	VMOVUPS Z8, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
+	VMOVUPS Z6, K7, (R8)
+	VMOVUPS Z7, K7, (R8)(AX*1)
+	VMOVUPS Z8, K7, (R8)(AX*2)
+	VMOVUPS Z9, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x0a, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         top+48(FP), R8
-	MOVQ         R8, R9
-	IMULQ        SI, R9
-	ADDQ         CX, R9
-	VBROADCASTSS bias+88(FP), Z5
-	CMPQ         R8, h+32(FP)
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	KMOVW        6(DX), K3
+	KMOVW        8(DX), K4
+	MOVQ         SI, R10
+	MOVQ         DI, R11
+	VBROADCASTSS bias+88(FP), Z6
+	CMPQ         R10, h+32(FP)
 	JCC          skip1_0
-	VMOVUPS.Z    (R9), K1, Z6
-	VMOVUPS.Z    64(R9), K2, Z7
-	VPERMT2PS    Z7, Z4, Z6
-	VFMADD231PS  Z0, Z6, Z5
-	VMOVUPS.Z    4(R9), K3, Z6
-	VMOVUPS.Z    68(R9), K4, Z7
-	VPERMT2PS    Z7, Z4, Z6
-	VFMADD231PS  Z1, Z6, Z5
+	VMOVUPS.Z    (R11), K1, Z7
+	VMOVUPS.Z    64(R11), K2, Z8
+	VMOVAPS      Z7, Z9
+	VPERMT2PS    Z8, Z5, Z9
+	VPERMT2PS    Z8, Z4, Z7
+	VFMADD231PS  Z0, Z7, Z6
+	VFMADD231PS  Z1, Z9, Z6
 
 skip1_0:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip1_1
-	VMOVUPS.Z   (R9), K1, Z6
-	VMOVUPS.Z   64(R9), K2, Z7
-	VPERMT2PS   Z7, Z4, Z6
-	VFMADD231PS Z2, Z6, Z5
-	VMOVUPS.Z   4(R9), K3, Z6
-	VMOVUPS.Z   68(R9), K4, Z7
-	VPERMT2PS   Z7, Z4, Z6
-	VFMADD231PS Z3, Z6, Z5
+	VMOVUPS.Z   (R11), K1, Z7
+	VMOVUPS.Z   64(R11), K2, Z8
+	VMOVAPS     Z7, Z9
+	VPERMT2PS   Z8, Z5, Z9
+	VPERMT2PS   Z8, Z4, Z7
+	VFMADD231PS Z2, Z7, Z6
+	VFMADD231PS Z3, Z9, Z6
 
 skip1_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	VMOVUPS Z5, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	INCQ    R10
+	ADDQ    CX, R11
+	VMOVUPS Z6, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x0a, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x00000080, CX
-	ADDQ $0x0a, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -613,305 +660,314 @@ DATA depth2x2AVX512Even<>+56(SB)/4, $0x0000001c
 DATA depth2x2AVX512Even<>+60(SB)/4, $0x0000001e
 GLOBL depth2x2AVX512Even<>(SB), RODATA|NOPTR, $64
 
+DATA depth2x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA depth2x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA depth2x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA depth2x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA depth2x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA depth2x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA depth2x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA depth2x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA depth2x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA depth2x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA depth2x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA depth2x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA depth2x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA depth2x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA depth2x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA depth2x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL depth2x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
 // func largest2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·largest2x2AVX512(SB), NOSPLIT, $0-80
 	VBROADCASTSS fff800000<>+0(SB), Z0
 	VMOVDQU32    largest2x2AVX512Even<>+0(SB), Z1
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	KMOVW (DX), K7
-	KMOVW 2(DX), K1
-	KMOVW 4(DX), K2
-	KMOVW 6(DX), K3
-	KMOVW 8(DX), K4
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  DI, DI
+	VMOVDQU32    largest2x2AVX512Odd<>+0(SB), Z2
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	LEAQ      (DI)(DI*1), R8
-	SUBQ      top+48(FP), R8
-	MOVQ      R8, R9
-	IMULQ     SI, R9
-	ADDQ      CX, R9
-	VMOVAPS   Z0, Z2
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW     (DX), K7
+	KMOVW     2(DX), K1
+	KMOVW     4(DX), K2
+	KMOVW     6(DX), K3
+	KMOVW     8(DX), K4
+	MOVQ      SI, R10
+	MOVQ      DI, R11
 	VMOVAPS   Z0, Z3
 	VMOVAPS   Z0, Z4
 	VMOVAPS   Z0, Z5
-	CMPQ      R8, h+32(FP)
+	VMOVAPS   Z0, Z6
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_0
-	VMOVAPS   Z0, Z6
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
-	VMOVUPS   4(R9), K3, Z6
-	VMOVAPS   Z0, Z7
-	VMOVUPS   68(R9), K4, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
+	VMOVUPS   (R11), K1, Z7
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
 
 skip4_0:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_1
-	VMOVAPS   Z0, Z6
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
-	VMOVUPS   4(R9), K3, Z6
-	VMOVAPS   Z0, Z7
-	VMOVUPS   68(R9), K4, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
+	VMOVUPS   (R11), K1, Z7
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
 
 skip4_1:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_2
-	VMOVAPS   Z0, Z6
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
-	VMOVUPS   4(R9), K3, Z6
-	VMOVAPS   Z0, Z7
-	VMOVUPS   68(R9), K4, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
+	VMOVUPS   (R11), K1, Z7
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
 
 skip4_2:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_3
-	VMOVAPS   Z0, Z6
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
-	VMOVUPS   4(R9), K3, Z6
-	VMOVAPS   Z0, Z7
-	VMOVUPS   68(R9), K4, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
+	VMOVUPS   (R11), K1, Z7
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
 
 skip4_3:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_4
-	VMOVAPS   Z0, Z6
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
-	VMOVUPS   4(R9), K3, Z6
-	VMOVAPS   Z0, Z7
-	VMOVUPS   68(R9), K4, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
+	VMOVUPS   (R11), K1, Z7
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
 
 skip4_4:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_5
-	VMOVAPS   Z0, Z6
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
-	VMOVUPS   4(R9), K3, Z6
-	VMOVAPS   Z0, Z7
-	VMOVUPS   68(R9), K4, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
+	VMOVUPS   (R11), K1, Z7
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
 
 skip4_5:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_6
-	VMOVAPS   Z0, Z6
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	VMOVUPS   4(R9), K3, Z6
-	VMOVAPS   Z0, Z7
-	VMOVUPS   68(R9), K4, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVUPS   (R11), K1, Z7
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 
 skip4_6:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_7
-	VMOVAPS   Z0, Z6
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	VMOVUPS   4(R9), K3, Z6
-	VMOVAPS   Z0, Z7
-	VMOVUPS   68(R9), K4, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVUPS   (R11), K1, Z7
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 
 skip4_7:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
-	VMOVUPS Z2, K7, (R8)
-	VMOVUPS Z3, K7, (R8)(BX*1)
-	VMOVUPS Z4, K7, (R8)(BX*2)
-	VMOVUPS Z5, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
+	VMOVUPS Z3, K7, (R8)
+	VMOVUPS Z4, K7, (R8)(AX*1)
+	VMOVUPS Z5, K7, (R8)(AX*2)
+	VMOVUPS Z6, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x0a, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	LEAQ      (DI)(DI*1), R8
-	SUBQ      top+48(FP), R8
-	MOVQ      R8, R9
-	IMULQ     SI, R9
-	ADDQ      CX, R9
-	VMOVAPS   Z0, Z2
-	CMPQ      R8, h+32(FP)
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW     (DX), K7
+	KMOVW     2(DX), K1
+	KMOVW     4(DX), K2
+	KMOVW     6(DX), K3
+	KMOVW     8(DX), K4
+	MOVQ      SI, R10
+	MOVQ      DI, R11
+	VMOVAPS   Z0, Z3
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_0
-	VMOVAPS   Z0, Z3
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	VMOVUPS   4(R9), K3, Z3
-	VMOVAPS   Z0, Z4
-	VMOVUPS   68(R9), K4, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVUPS   (R11), K1, Z4
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 
 skip1_0:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_1
-	VMOVAPS   Z0, Z3
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	VMOVUPS   4(R9), K3, Z3
-	VMOVAPS   Z0, Z4
-	VMOVUPS   68(R9), K4, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVUPS   (R11), K1, Z4
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 
 skip1_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	VMOVUPS Z2, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	INCQ    R10
+	ADDQ    CX, R11
+	VMOVUPS Z3, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x0a, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x00000080, CX
-	ADDQ $0x0a, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -933,6 +989,24 @@ DATA largest2x2AVX512Even<>+56(SB)/4, $0x0000001c
 DATA largest2x2AVX512Even<>+60(SB)/4, $0x0000001e
 GLOBL largest2x2AVX512Even<>(SB), RODATA|NOPTR, $64
 
+DATA largest2x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA largest2x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA largest2x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA largest2x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA largest2x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA largest2x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA largest2x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA largest2x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA largest2x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA largest2x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA largest2x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA largest2x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA largest2x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA largest2x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA largest2x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA largest2x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL largest2x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
 // func depth3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·depth3x1AVX512(SB), NOSPLIT, $0-92
@@ -946,205 +1020,224 @@ TEXT ·depth3x1AVX512(SB), NOSPLIT, $0-92
 	VBROADCASTSS 24(AX), Z6
 	VBROADCASTSS 28(AX), Z7
 	VBROADCASTSS 32(AX), Z8
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	KMOVW (DX), K7
-	KMOVW 2(DX), K1
-	KMOVW 4(DX), K2
-	KMOVW 6(DX), K3
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  DI, DI
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	MOVQ         DI, R8
-	SUBQ         top+48(FP), R8
-	MOVQ         R8, R9
-	IMULQ        SI, R9
-	ADDQ         CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	KMOVW        6(DX), K3
+	MOVQ         SI, R10
+	MOVQ         DI, R11
 	VBROADCASTSS bias+88(FP), Z9
 	VBROADCASTSS bias+88(FP), Z10
 	VBROADCASTSS bias+88(FP), Z11
 	VBROADCASTSS bias+88(FP), Z12
-	CMPQ         R8, h+32(FP)
+	CMPQ         R10, h+32(FP)
 	JCC          skip4_0
-	VMOVUPS.Z    (R9), K1, Z13
+	VMOVUPS.Z    (R11), K1, Z13
 	VFMADD231PS  Z0, Z13, Z9
-	VMOVUPS.Z    4(R9), K2, Z13
+	VMOVUPS.Z    4(R11), K2, Z13
 	VFMADD231PS  Z1, Z13, Z9
-	VMOVUPS.Z    8(R9), K3, Z13
+	VMOVUPS.Z    8(R11), K3, Z13
 	VFMADD231PS  Z2, Z13, Z9
 
 skip4_0:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_1
-	VMOVUPS.Z   (R9), K1, Z13
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z3, Z13, Z9
 	VFMADD231PS Z0, Z13, Z10
-	VMOVUPS.Z   4(R9), K2, Z13
+	VMOVUPS.Z   4(R11), K2, Z13
 	VFMADD231PS Z4, Z13, Z9
 	VFMADD231PS Z1, Z13, Z10
-	VMOVUPS.Z   8(R9), K3, Z13
+	VMOVUPS.Z   8(R11), K3, Z13
 	VFMADD231PS Z5, Z13, Z9
 	VFMADD231PS Z2, Z13, Z10
 
 skip4_1:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_2
-	VMOVUPS.Z   (R9), K1, Z13
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z6, Z13, Z9
 	VFMADD231PS Z3, Z13, Z10
 	VFMADD231PS Z0, Z13, Z11
-	VMOVUPS.Z   4(R9), K2, Z13
+	VMOVUPS.Z   4(R11), K2, Z13
 	VFMADD231PS Z7, Z13, Z9
 	VFMADD231PS Z4, Z13, Z10
 	VFMADD231PS Z1, Z13, Z11
-	VMOVUPS.Z   8(R9), K3, Z13
+	VMOVUPS.Z   8(R11), K3, Z13
 	VFMADD231PS Z8, Z13, Z9
 	VFMADD231PS Z5, Z13, Z10
 	VFMADD231PS Z2, Z13, Z11
 
 skip4_2:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_3
-	VMOVUPS.Z   (R9), K1, Z13
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z6, Z13, Z10
 	VFMADD231PS Z3, Z13, Z11
 	VFMADD231PS Z0, Z13, Z12
-	VMOVUPS.Z   4(R9), K2, Z13
+	VMOVUPS.Z   4(R11), K2, Z13
 	VFMADD231PS Z7, Z13, Z10
 	VFMADD231PS Z4, Z13, Z11
 	VFMADD231PS Z1, Z13, Z12
-	VMOVUPS.Z   8(R9), K3, Z13
+	VMOVUPS.Z   8(R11), K3, Z13
 	VFMADD231PS Z8, Z13, Z10
 	VFMADD231PS Z5, Z13, Z11
 	VFMADD231PS Z2, Z13, Z12
 
 skip4_3:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_4
-	VMOVUPS.Z   (R9), K1, Z13
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z6, Z13, Z11
 	VFMADD231PS Z3, Z13, Z12
-	VMOVUPS.Z   4(R9), K2, Z13
+	VMOVUPS.Z   4(R11), K2, Z13
 	VFMADD231PS Z7, Z13, Z11
 	VFMADD231PS Z4, Z13, Z12
-	VMOVUPS.Z   8(R9), K3, Z13
+	VMOVUPS.Z   8(R11), K3, Z13
 	VFMADD231PS Z8, Z13, Z11
 	VFMADD231PS Z5, Z13, Z12
 
 skip4_4:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_5
-	VMOVUPS.Z   (R9), K1, Z13
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z6, Z13, Z12
-	VMOVUPS.Z   4(R9), K2, Z13
+	VMOVUPS.Z   4(R11), K2, Z13
 	VFMADD231PS Z7, Z13, Z12
-	VMOVUPS.Z   8(R9), K3, Z13
+	VMOVUPS.Z   8(R11), K3, Z13
 	VFMADD231PS Z8, Z13, Z12
 
 skip4_5:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
 	VMOVUPS Z9, K7, (R8)
-	VMOVUPS Z10, K7, (R8)(BX*1)
-	VMOVUPS Z11, K7, (R8)(BX*2)
-	VMOVUPS Z12, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	VMOVUPS Z10, K7, (R8)(AX*1)
+	VMOVUPS Z11, K7, (R8)(AX*2)
+	VMOVUPS Z12, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x08, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	MOVQ         DI, R8
-	SUBQ         top+48(FP), R8
-	MOVQ         R8, R9
-	IMULQ        SI, R9
-	ADDQ         CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	KMOVW        6(DX), K3
+	MOVQ         SI, R10
+	MOVQ         DI, R11
 	VBROADCASTSS bias+88(FP), Z9
-	CMPQ         R8, h+32(FP)
+	CMPQ         R10, h+32(FP)
 	JCC          skip1_0
-	VMOVUPS.Z    (R9), K1, Z10
+	VMOVUPS.Z    (R11), K1, Z10
 	VFMADD231PS  Z0, Z10, Z9
-	VMOVUPS.Z    4(R9), K2, Z10
+	VMOVUPS.Z    4(R11), K2, Z10
 	VFMADD231PS  Z1, Z10, Z9
-	VMOVUPS.Z    8(R9), K3, Z10
+	VMOVUPS.Z    8(R11), K3, Z10
 	VFMADD231PS  Z2, Z10, Z9
 
 skip1_0:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip1_1
-	VMOVUPS.Z   (R9), K1, Z10
+	VMOVUPS.Z   (R11), K1, Z10
 	VFMADD231PS Z3, Z10, Z9
-	VMOVUPS.Z   4(R9), K2, Z10
+	VMOVUPS.Z   4(R11), K2, Z10
 	VFMADD231PS Z4, Z10, Z9
-	VMOVUPS.Z   8(R9), K3, Z10
+	VMOVUPS.Z   8(R11), K3, Z10
 	VFMADD231PS Z5, Z10, Z9
 
 skip1_1:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip1_2
-	VMOVUPS.Z   (R9), K1, Z10
+	VMOVUPS.Z   (R11), K1, Z10
 	VFMADD231PS Z6, Z10, Z9
-	VMOVUPS.Z   4(R9), K2, Z10
+	VMOVUPS.Z   4(R11), K2, Z10
 	VFMADD231PS Z7, Z10, Z9
-	VMOVUPS.Z   8(R9), K3, Z10
+	VMOVUPS.Z   8(R11), K3, Z10
 	VFMADD231PS Z8, Z10, Z9
 
 skip1_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	VMOVUPS Z9, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x08, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x40, CX
-	ADDQ $0x08, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -1152,75 +1245,79 @@ next:
 // Requires: AVX, AVX512F, CMOV
 TEXT ·largest3x1AVX512(SB), NOSPLIT, $0-80
 	VBROADCASTSS fff800000<>+0(SB), Z0
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	KMOVW (DX), K7
-	KMOVW 2(DX), K1
-	KMOVW 4(DX), K2
-	KMOVW 6(DX), K3
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  DI, DI
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	MOVQ    DI, R8
-	SUBQ    top+48(FP), R8
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW   (DX), K7
+	KMOVW   2(DX), K1
+	KMOVW   4(DX), K2
+	KMOVW   6(DX), K3
+	MOVQ    SI, R10
+	MOVQ    DI, R11
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	CMPQ    R8, h+32(FP)
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_0
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 
 skip4_0:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_1
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -1228,12 +1325,12 @@ skip4_0:
 	VMOVAPS Z5, K6, Z2
 
 skip4_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_2
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -1242,7 +1339,7 @@ skip4_1:
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -1251,7 +1348,7 @@ skip4_1:
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -1261,12 +1358,12 @@ skip4_1:
 	VMOVAPS Z5, K6, Z3
 
 skip4_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_3
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -1275,7 +1372,7 @@ skip4_2:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -1284,7 +1381,7 @@ skip4_2:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -1294,26 +1391,26 @@ skip4_2:
 	VMOVAPS Z5, K6, Z4
 
 skip4_3:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_4
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
@@ -1321,135 +1418,150 @@ skip4_3:
 	VMOVAPS Z5, K6, Z4
 
 skip4_4:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_5
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 
 skip4_5:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
 	VMOVUPS Z1, K7, (R8)
-	VMOVUPS Z2, K7, (R8)(BX*1)
-	VMOVUPS Z3, K7, (R8)(BX*2)
-	VMOVUPS Z4, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	VMOVUPS Z2, K7, (R8)(AX*1)
+	VMOVUPS Z3, K7, (R8)(AX*2)
+	VMOVUPS Z4, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x08, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	MOVQ    DI, R8
-	SUBQ    top+48(FP), R8
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW   (DX), K7
+	KMOVW   2(DX), K1
+	KMOVW   4(DX), K2
+	KMOVW   6(DX), K3
+	MOVQ    SI, R10
+	MOVQ    DI, R11
 	VMOVAPS Z0, Z1
-	CMPQ    R8, h+32(FP)
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_0
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 8(R9), K3, Z2
+	VMOVUPS 8(R11), K3, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_0:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_1
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 8(R9), K3, Z2
+	VMOVUPS 8(R11), K3, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_2
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 8(R9), K3, Z2
+	VMOVUPS 8(R11), K3, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	VMOVUPS Z1, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x08, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x40, CX
-	ADDQ $0x08, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -1467,307 +1579,318 @@ TEXT ·depth3x2AVX512(SB), NOSPLIT, $0-92
 	VBROADCASTSS 28(AX), Z7
 	VBROADCASTSS 32(AX), Z8
 	VMOVDQU32    depth3x2AVX512Even<>+0(SB), Z9
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	KMOVW (DX), K7
-	KMOVW 2(DX), K1
-	KMOVW 4(DX), K2
-	KMOVW 6(DX), K3
-	KMOVW 8(DX), K4
-	KMOVW 10(DX), K5
-	KMOVW 12(DX), K6
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  DI, DI
+	VMOVDQU32    depth3x2AVX512Odd<>+0(SB), Z10
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         top+48(FP), R8
-	MOVQ         R8, R9
-	IMULQ        SI, R9
-	ADDQ         CX, R9
-	VBROADCASTSS bias+88(FP), Z10
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	KMOVW        6(DX), K3
+	KMOVW        8(DX), K4
+	KMOVW        10(DX), K5
+	KMOVW        12(DX), K6
+	MOVQ         SI, R10
+	MOVQ         DI, R11
 	VBROADCASTSS bias+88(FP), Z11
 	VBROADCASTSS bias+88(FP), Z12
 	VBROADCASTSS bias+88(FP), Z13
-	CMPQ         R8, h+32(FP)
+	VBROADCASTSS bias+88(FP), Z14
+	CMPQ         R10, h+32(FP)
 	JCC          skip4_0
-	VMOVUPS.Z    (R9), K1, Z14
-	VMOVUPS.Z    64(R9), K2, Z15
-	VPERMT2PS    Z15, Z9, Z14
-	VFMADD231PS  Z0, Z14, Z10
-	VMOVUPS.Z    4(R9), K3, Z14
-	VMOVUPS.Z    68(R9), K4, Z15
-	VPERMT2PS    Z15, Z9, Z14
-	VFMADD231PS  Z1, Z14, Z10
-	VMOVUPS.Z    8(R9), K5, Z14
-	VMOVUPS.Z    72(R9), K6, Z15
-	VPERMT2PS    Z15, Z9, Z14
-	VFMADD231PS  Z2, Z14, Z10
+	VMOVUPS.Z    (R11), K1, Z15
+	VMOVUPS.Z    64(R11), K2, Z16
+	VMOVAPS      Z15, Z17
+	VPERMT2PS    Z16, Z10, Z17
+	VPERMT2PS    Z16, Z9, Z15
+	VFMADD231PS  Z0, Z15, Z11
+	VFMADD231PS  Z1, Z17, Z11
+	VMOVUPS.Z    8(R11), K5, Z15
+	VMOVUPS.Z    72(R11), K6, Z16
+	VPERMT2PS    Z16, Z9, Z15
+	VFMADD231PS  Z2, Z15, Z11
 
 skip4_0:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_1
-	VMOVUPS.Z   (R9), K1, Z14
-	VMOVUPS.Z   64(R9), K2, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z3, Z14, Z10
-	VMOVUPS.Z   4(R9), K3, Z14
-	VMOVUPS.Z   68(R9), K4, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z4, Z14, Z10
-	VMOVUPS.Z   8(R9), K5, Z14
-	VMOVUPS.Z   72(R9), K6, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z5, Z14, Z10
+	VMOVUPS.Z   (R11), K1, Z15
+	VMOVUPS.Z   64(R11), K2, Z16
+	VMOVAPS     Z15, Z17
+	VPERMT2PS   Z16, Z10, Z17
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z3, Z15, Z11
+	VFMADD231PS Z4, Z17, Z11
+	VMOVUPS.Z   8(R11), K5, Z15
+	VMOVUPS.Z   72(R11), K6, Z16
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z5, Z15, Z11
 
 skip4_1:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_2
-	VMOVUPS.Z   (R9), K1, Z14
-	VMOVUPS.Z   64(R9), K2, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z6, Z14, Z10
-	VFMADD231PS Z0, Z14, Z11
-	VMOVUPS.Z   4(R9), K3, Z14
-	VMOVUPS.Z   68(R9), K4, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z7, Z14, Z10
-	VFMADD231PS Z1, Z14, Z11
-	VMOVUPS.Z   8(R9), K5, Z14
-	VMOVUPS.Z   72(R9), K6, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z8, Z14, Z10
-	VFMADD231PS Z2, Z14, Z11
+	VMOVUPS.Z   (R11), K1, Z15
+	VMOVUPS.Z   64(R11), K2, Z16
+	VMOVAPS     Z15, Z17
+	VPERMT2PS   Z16, Z10, Z17
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z6, Z15, Z11
+	VFMADD231PS Z0, Z15, Z12
+	VFMADD231PS Z7, Z17, Z11
+	VFMADD231PS Z1, Z17, Z12
+	VMOVUPS.Z   8(R11), K5, Z15
+	VMOVUPS.Z   72(R11), K6, Z16
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z8, Z15, Z11
+	VFMADD231PS Z2, Z15, Z12
 
 skip4_2:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_3
-	VMOVUPS.Z   (R9), K1, Z14
-	VMOVUPS.Z   64(R9), K2, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z3, Z14, Z11
-	VMOVUPS.Z   4(R9), K3, Z14
-	VMOVUPS.Z   68(R9), K4, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z4, Z14, Z11
-	VMOVUPS.Z   8(R9), K5, Z14
-	VMOVUPS.Z   72(R9), K6, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z5, Z14, Z11
+	VMOVUPS.Z   (R11), K1, Z15
+	VMOVUPS.Z   64(R11), K2, Z16
+	VMOVAPS     Z15, Z17
+	VPERMT2PS   Z16, Z10, Z17
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z3, Z15, Z12
+	VFMADD231PS Z4, Z17, Z12
+	VMOVUPS.Z   8(R11), K5, Z15
+	VMOVUPS.Z   72(R11), K6, Z16
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z5, Z15, Z12
 
 skip4_3:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_4
-	VMOVUPS.Z   (R9), K1, Z14
-	VMOVUPS.Z   64(R9), K2, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z6, Z14, Z11
-	VFMADD231PS Z0, Z14, Z12
-	VMOVUPS.Z   4(R9), K3, Z14
-	VMOVUPS.Z   68(R9), K4, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z7, Z14, Z11
-	VFMADD231PS Z1, Z14, Z12
-	VMOVUPS.Z   8(R9), K5, Z14
-	VMOVUPS.Z   72(R9), K6, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z8, Z14, Z11
-	VFMADD231PS Z2, Z14, Z12
+	VMOVUPS.Z   (R11), K1, Z15
+	VMOVUPS.Z   64(R11), K2, Z16
+	VMOVAPS     Z15, Z17
+	VPERMT2PS   Z16, Z10, Z17
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z6, Z15, Z12
+	VFMADD231PS Z0, Z15, Z13
+	VFMADD231PS Z7, Z17, Z12
+	VFMADD231PS Z1, Z17, Z13
+	VMOVUPS.Z   8(R11), K5, Z15
+	VMOVUPS.Z   72(R11), K6, Z16
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z8, Z15, Z12
+	VFMADD231PS Z2, Z15, Z13
 
 skip4_4:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_5
-	VMOVUPS.Z   (R9), K1, Z14
-	VMOVUPS.Z   64(R9), K2, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z3, Z14, Z12
-	VMOVUPS.Z   4(R9), K3, Z14
-	VMOVUPS.Z   68(R9), K4, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z4, Z14, Z12
-	VMOVUPS.Z   8(R9), K5, Z14
-	VMOVUPS.Z   72(R9), K6, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z5, Z14, Z12
+	VMOVUPS.Z   (R11), K1, Z15
+	VMOVUPS.Z   64(R11), K2, Z16
+	VMOVAPS     Z15, Z17
+	VPERMT2PS   Z16, Z10, Z17
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z3, Z15, Z13
+	VFMADD231PS Z4, Z17, Z13
+	VMOVUPS.Z   8(R11), K5, Z15
+	VMOVUPS.Z   72(R11), K6, Z16
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z5, Z15, Z13
 
 skip4_5:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_6
-	VMOVUPS.Z   (R9), K1, Z14
-	VMOVUPS.Z   64(R9), K2, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z6, Z14, Z12
-	VFMADD231PS Z0, Z14, Z13
-	VMOVUPS.Z   4(R9), K3, Z14
-	VMOVUPS.Z   68(R9), K4, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z7, Z14, Z12
-	VFMADD231PS Z1, Z14, Z13
-	VMOVUPS.Z   8(R9), K5, Z14
-	VMOVUPS.Z   72(R9), K6, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z8, Z14, Z12
-	VFMADD231PS Z2, Z14, Z13
+	VMOVUPS.Z   (R11), K1, Z15
+	VMOVUPS.Z   64(R11), K2, Z16
+	VMOVAPS     Z15, Z17
+	VPERMT2PS   Z16, Z10, Z17
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z6, Z15, Z13
+	VFMADD231PS Z0, Z15, Z14
+	VFMADD231PS Z7, Z17, Z13
+	VFMADD231PS Z1, Z17, Z14
+	VMOVUPS.Z   8(R11), K5, Z15
+	VMOVUPS.Z   72(R11), K6, Z16
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z8, Z15, Z13
+	VFMADD231PS Z2, Z15, Z14
 
 skip4_6:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_7
-	VMOVUPS.Z   (R9), K1, Z14
-	VMOVUPS.Z   64(R9), K2, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z3, Z14, Z13
-	VMOVUPS.Z   4(R9), K3, Z14
-	VMOVUPS.Z   68(R9), K4, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z4, Z14, Z13
-	VMOVUPS.Z   8(R9), K5, Z14
-	VMOVUPS.Z   72(R9), K6, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z5, Z14, Z13
+	VMOVUPS.Z   (R11), K1, Z15
+	VMOVUPS.Z   64(R11), K2, Z16
+	VMOVAPS     Z15, Z17
+	VPERMT2PS   Z16, Z10, Z17
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z3, Z15, Z14
+	VFMADD231PS Z4, Z17, Z14
+	VMOVUPS.Z   8(R11), K5, Z15
+	VMOVUPS.Z   72(R11), K6, Z16
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z5, Z15, Z14
 
 skip4_7:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip4_8
-	VMOVUPS.Z   (R9), K1, Z14
-	VMOVUPS.Z   64(R9), K2, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z6, Z14, Z13
-	VMOVUPS.Z   4(R9), K3, Z14
-	VMOVUPS.Z   68(R9), K4, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z7, Z14, Z13
-	VMOVUPS.Z   8(R9), K5, Z14
-	VMOVUPS.Z   72(R9), K6, Z15
-	VPERMT2PS   Z15, Z9, Z14
-	VFMADD231PS Z8, Z14, Z13
+	VMOVUPS.Z   (R11), K1, Z15
+	VMOVUPS.Z   64(R11), K2, Z16
+	VMOVAPS     Z15, Z17
+	VPERMT2PS   Z16, Z10, Z17
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z6, Z15, Z14
+	VFMADD231PS Z7, Z17, Z14
+	VMOVUPS.Z   8(R11), K5, Z15
+	VMOVUPS.Z   72(R11), K6, Z16
+	VPERMT2PS   Z16, Z9, Z15
+	VFMADD231PS Z8, Z15, Z14
 
 skip4_8:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
-	VMOVUPS Z10, K7, (R8)
-	VMOVUPS Z11, K7, (R8)(BX*1)
-	VMOVUPS Z12, K7, (R8)(BX*2)
-	VMOVUPS Z13, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
+	VMOVUPS Z11, K7, (R8)
+	VMOVUPS Z12, K7, (R8)(AX*1)
+	VMOVUPS Z13, K7, (R8)(AX*2)
+	VMOVUPS Z14, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x0e, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         top+48(FP), R8
-	MOVQ         R8, R9
-	IMULQ        SI, R9
-	ADDQ         CX, R9
-	VBROADCASTSS bias+88(FP), Z10
-	CMPQ         R8, h+32(FP)
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	KMOVW        6(DX), K3
+	KMOVW        8(DX), K4
+	KMOVW        10(DX), K5
+	KMOVW        12(DX), K6
+	MOVQ         SI, R10
+	MOVQ         DI, R11
+	VBROADCASTSS bias+88(FP), Z11
+	CMPQ         R10, h+32(FP)
 	JCC          skip1_0
-	VMOVUPS.Z    (R9), K1, Z11
-	VMOVUPS.Z    64(R9), K2, Z12
-	VPERMT2PS    Z12, Z9, Z11
-	VFMADD231PS  Z0, Z11, Z10
-	VMOVUPS.Z    4(R9), K3, Z11
-	VMOVUPS.Z    68(R9), K4, Z12
-	VPERMT2PS    Z12, Z9, Z11
-	VFMADD231PS  Z1, Z11, Z10
-	VMOVUPS.Z    8(R9), K5, Z11
-	VMOVUPS.Z    72(R9), K6, Z12
-	VPERMT2PS    Z12, Z9, Z11
-	VFMADD231PS  Z2, Z11, Z10
+	VMOVUPS.Z    (R11), K1, Z12
+	VMOVUPS.Z    64(R11), K2, Z13
+	VMOVAPS      Z12, Z14
+	VPERMT2PS    Z13, Z10, Z14
+	VPERMT2PS    Z13, Z9, Z12
+	VFMADD231PS  Z0, Z12, Z11
+	VFMADD231PS  Z1, Z14, Z11
+	VMOVUPS.Z    8(R11), K5, Z12
+	VMOVUPS.Z    72(R11), K6, Z13
+	VPERMT2PS    Z13, Z9, Z12
+	VFMADD231PS  Z2, Z12, Z11
 
 skip1_0:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip1_1
-	VMOVUPS.Z   (R9), K1, Z11
-	VMOVUPS.Z   64(R9), K2, Z12
-	VPERMT2PS   Z12, Z9, Z11
-	VFMADD231PS Z3, Z11, Z10
-	VMOVUPS.Z   4(R9), K3, Z11
-	VMOVUPS.Z   68(R9), K4, Z12
-	VPERMT2PS   Z12, Z9, Z11
-	VFMADD231PS Z4, Z11, Z10
-	VMOVUPS.Z   8(R9), K5, Z11
-	VMOVUPS.Z   72(R9), K6, Z12
-	VPERMT2PS   Z12, Z9, Z11
-	VFMADD231PS Z5, Z11, Z10
+	VMOVUPS.Z   (R11), K1, Z12
+	VMOVUPS.Z   64(R11), K2, Z13
+	VMOVAPS     Z12, Z14
+	VPERMT2PS   Z13, Z10, Z14
+	VPERMT2PS   Z13, Z9, Z12
+	VFMADD231PS Z3, Z12, Z11
+	VFMADD231PS Z4, Z14, Z11
+	VMOVUPS.Z   8(R11), K5, Z12
+	VMOVUPS.Z   72(R11), K6, Z13
+	VPERMT2PS   Z13, Z9, Z12
+	VFMADD231PS Z5, Z12, Z11
 
 skip1_1:
-	INCQ        R8
-	ADDQ        SI, R9
-	CMPQ        R8, h+32(FP)
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
 	JCC         skip1_2
-	VMOVUPS.Z   (R9), K1, Z11
-	VMOVUPS.Z   64(R9), K2, Z12
-	VPERMT2PS   Z12, Z9, Z11
-	VFMADD231PS Z6, Z11, Z10
-	VMOVUPS.Z   4(R9), K3, Z11
-	VMOVUPS.Z   68(R9), K4, Z12
-	VPERMT2PS   Z12, Z9, Z11
-	VFMADD231PS Z7, Z11, Z10
-	VMOVUPS.Z   8(R9), K5, Z11
-	VMOVUPS.Z   72(R9), K6, Z12
-	VPERMT2PS   Z12, Z9, Z11
-	VFMADD231PS Z8, Z11, Z10
+	VMOVUPS.Z   (R11), K1, Z12
+	VMOVUPS.Z   64(R11), K2, Z13
+	VMOVAPS     Z12, Z14
+	VPERMT2PS   Z13, Z10, Z14
+	VPERMT2PS   Z13, Z9, Z12
+	VFMADD231PS Z6, Z12, Z11
+	VFMADD231PS Z7, Z14, Z11
+	VMOVUPS.Z   8(R11), K5, Z12
+	VMOVUPS.Z   72(R11), K6, Z13
+	VPERMT2PS   Z13, Z9, Z12
+	VFMADD231PS Z8, Z12, Z11
 
 skip1_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	VMOVUPS Z10, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	INCQ    R10
+	ADDQ    CX, R11
+	VMOVUPS Z11, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x0e, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x00000080, CX
-	ADDQ $0x0e, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -1789,532 +1912,506 @@ DATA depth3x2AVX512Even<>+56(SB)/4, $0x0000001c
 DATA depth3x2AVX512Even<>+60(SB)/4, $0x0000001e
 GLOBL depth3x2AVX512Even<>(SB), RODATA|NOPTR, $64
 
+DATA depth3x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA depth3x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA depth3x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA depth3x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA depth3x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA depth3x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA depth3x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA depth3x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA depth3x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA depth3x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA depth3x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA depth3x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA depth3x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA depth3x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA depth3x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA depth3x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL depth3x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
 // func largest3x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·largest3x2AVX512(SB), NOSPLIT, $0-80
 	VBROADCASTSS fff800000<>+0(SB), Z0
 	VMOVDQU32    largest3x2AVX512Even<>+0(SB), Z1
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	CMPQ oh+8(FP), $0x04
-	JLT  few
-	XORQ DI, DI
+	VMOVDQU32    largest3x2AVX512Odd<>+0(SB), Z2
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	LEAQ      (DI)(DI*1), R8
-	SUBQ      top+48(FP), R8
-	MOVQ      R8, R9
-	IMULQ     SI, R9
-	ADDQ      CX, R9
-	VMOVAPS   Z0, Z2
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	MOVQ      SI, R10
+	MOVQ      DI, R11
 	VMOVAPS   Z0, Z3
 	VMOVAPS   Z0, Z4
 	VMOVAPS   Z0, Z5
-	CMPQ      R8, h+32(FP)
+	VMOVAPS   Z0, Z6
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_0
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
 
 skip4_0:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_1
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
 
 skip4_1:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_2
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
 
 skip4_2:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_3
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
 
 skip4_3:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_4
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
 
 skip4_4:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_5
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
 
 skip4_5:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_6
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
 
 skip4_6:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_7
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
 
 skip4_7:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_8
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
 
 skip4_8:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	KMOVW   (DX), K7
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
-	VMOVUPS Z2, K7, (R8)
-	VMOVUPS Z3, K7, (R8)(BX*1)
-	VMOVUPS Z4, K7, (R8)(BX*2)
-	VMOVUPS Z5, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
+	VMOVUPS Z3, K7, (R8)
+	VMOVUPS Z4, K7, (R8)(AX*1)
+	VMOVUPS Z5, K7, (R8)(AX*2)
+	VMOVUPS Z6, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x0e, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	LEAQ      (DI)(DI*1), R8
-	SUBQ      top+48(FP), R8
-	MOVQ      R8, R9
-	IMULQ     SI, R9
-	ADDQ      CX, R9
-	VMOVAPS   Z0, Z2
-	CMPQ      R8, h+32(FP)
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	MOVQ      SI, R10
+	MOVQ      DI, R11
+	VMOVAPS   Z0, Z3
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_0
-	VMOVAPS   Z0, Z3
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   (R11), K1, Z4
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   8(R11), K1, Z4
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z5
+	VMOVUPS   72(R11), K2, Z5
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
 
 skip1_0:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_1
-	VMOVAPS   Z0, Z3
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   (R11), K1, Z4
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   8(R11), K1, Z4
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z5
+	VMOVUPS   72(R11), K2, Z5
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
 
 skip1_1:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_2
-	VMOVAPS   Z0, Z3
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   (R11), K1, Z4
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   8(R11), K1, Z4
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z5
+	VMOVUPS   72(R11), K2, Z5
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
 
 skip1_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	KMOVW   (DX), K7
-	VMOVUPS Z2, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	VMOVUPS Z3, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x0e, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x00000080, CX
-	ADDQ $0x0e, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -2336,353 +2433,417 @@ DATA largest3x2AVX512Even<>+56(SB)/4, $0x0000001c
 DATA largest3x2AVX512Even<>+60(SB)/4, $0x0000001e
 GLOBL largest3x2AVX512Even<>(SB), RODATA|NOPTR, $64
 
+DATA largest3x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA largest3x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA largest3x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA largest3x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA largest3x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA largest3x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA largest3x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA largest3x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA largest3x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA largest3x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA largest3x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA largest3x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA largest3x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA largest3x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA largest3x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA largest3x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL largest3x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
 // func depth5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·depth5x1AVX512(SB), NOSPLIT, $0-92
-	MOVQ weights+80(FP), AX
-	MOVQ y+0(FP), CX
-	MOVQ x+24(FP), DX
-	MOVQ masks+72(FP), BX
-	MOVQ ow+16(FP), SI
-	MOVQ w+40(FP), DI
-	MOVQ left+56(FP), R8
-	SHLQ $0x02, SI
-	SHLQ $0x02, DI
-	SHLQ $0x02, R8
-	SUBQ R8, DX
-
-block:
-	KMOVW (BX), K7
-	KMOVW 2(BX), K1
-	KMOVW 4(BX), K2
-	KMOVW 6(BX), K3
-	KMOVW 8(BX), K4
-	KMOVW 10(BX), K5
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  R8, R8
+	MOVQ         weights+80(FP), AX
+	VBROADCASTSS (AX), Z0
+	VBROADCASTSS 4(AX), Z1
+	VBROADCASTSS 8(AX), Z2
+	VBROADCASTSS 12(AX), Z3
+	VBROADCASTSS 16(AX), Z4
+	VBROADCASTSS 20(AX), Z5
+	VBROADCASTSS 24(AX), Z6
+	VBROADCASTSS 28(AX), Z7
+	VBROADCASTSS 32(AX), Z8
+	VBROADCASTSS 36(AX), Z9
+	VBROADCASTSS 40(AX), Z10
+	VBROADCASTSS 44(AX), Z11
+	VBROADCASTSS 48(AX), Z12
+	VBROADCASTSS 52(AX), Z13
+	VBROADCASTSS 56(AX), Z14
+	VBROADCASTSS 60(AX), Z15
+	VBROADCASTSS 64(AX), Z16
+	VBROADCASTSS 68(AX), Z17
+	VBROADCASTSS 72(AX), Z18
+	VBROADCASTSS 76(AX), Z19
+	VBROADCASTSS 80(AX), Z20
+	VBROADCASTSS 84(AX), Z21
+	VBROADCASTSS 88(AX), Z22
+	VBROADCASTSS 92(AX), Z23
+	VBROADCASTSS 96(AX), Z24
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	MOVQ             R8, R9
-	SUBQ             top+48(FP), R9
-	MOVQ             R9, R10
-	IMULQ            DI, R10
-	ADDQ             DX, R10
-	VBROADCASTSS     bias+88(FP), Z0
-	VBROADCASTSS     bias+88(FP), Z1
-	VBROADCASTSS     bias+88(FP), Z2
-	VBROADCASTSS     bias+88(FP), Z3
-	CMPQ             R9, h+32(FP)
-	JCC              skip4_0
-	VMOVUPS.Z        (R10), K1, Z4
-	VFMADD231PS.BCST (AX), Z4, Z0
-	VMOVUPS.Z        4(R10), K2, Z4
-	VFMADD231PS.BCST 4(AX), Z4, Z0
-	VMOVUPS.Z        8(R10), K3, Z4
-	VFMADD231PS.BCST 8(AX), Z4, Z0
-	VMOVUPS.Z        12(R10), K4, Z4
-	VFMADD231PS.BCST 12(AX), Z4, Z0
-	VMOVUPS.Z        16(R10), K5, Z4
-	VFMADD231PS.BCST 16(AX), Z4, Z0
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	KMOVW        6(DX), K3
+	KMOVW        8(DX), K4
+	KMOVW        10(DX), K5
+	MOVQ         SI, R10
+	MOVQ         DI, R11
+	VBROADCASTSS bias+88(FP), Z25
+	VBROADCASTSS bias+88(FP), Z26
+	VBROADCASTSS bias+88(FP), Z27
+	VBROADCASTSS bias+88(FP), Z28
+	CMPQ         R10, h+32(FP)
+	JCC          skip4_0
+	VMOVUPS.Z    (R11), K1, Z29
+	VFMADD231PS  Z0, Z29, Z25
+	VMOVUPS.Z    4(R11), K2, Z29
+	VFMADD231PS  Z1, Z29, Z25
+	VMOVUPS.Z    8(R11), K3, Z29
+	VFMADD231PS  Z2, Z29, Z25
+	VMOVUPS.Z    12(R11), K4, Z29
+	VFMADD231PS  Z3, Z29, Z25
+	VMOVUPS.Z    16(R11), K5, Z29
+	VFMADD231PS  Z4, Z29, Z25
 
 skip4_0:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip4_1
-	VMOVUPS.Z        (R10), K1, Z4
-	VFMADD231PS.BCST 20(AX), Z4, Z0
-	VFMADD231PS.BCST (AX), Z4, Z1
-	VMOVUPS.Z        4(R10), K2, Z4
-	VFMADD231PS.BCST 24(AX), Z4, Z0
-	VFMADD231PS.BCST 4(AX), Z4, Z1
-	VMOVUPS.Z        8(R10), K3, Z4
-	VFMADD231PS.BCST 28(AX), Z4, Z0
-	VFMADD231PS.BCST 8(AX), Z4, Z1
-	VMOVUPS.Z        12(R10), K4, Z4
-	VFMADD231PS.BCST 32(AX), Z4, Z0
-	VFMADD231PS.BCST 12(AX), Z4, Z1
-	VMOVUPS.Z        16(R10), K5, Z4
-	VFMADD231PS.BCST 36(AX), Z4, Z0
-	VFMADD231PS.BCST 16(AX), Z4, Z1
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R11), K1, Z29
+	VFMADD231PS Z5, Z29, Z25
+	VFMADD231PS Z0, Z29, Z26
+	VMOVUPS.Z   4(R11), K2, Z29
+	VFMADD231PS Z6, Z29, Z25
+	VFMADD231PS Z1, Z29, Z26
+	VMOVUPS.Z   8(R11), K3, Z29
+	VFMADD231PS Z7, Z29, Z25
+	VFMADD231PS Z2, Z29, Z26
+	VMOVUPS.Z   12(R11), K4, Z29
+	VFMADD231PS Z8, Z29, Z25
+	VFMADD231PS Z3, Z29, Z26
+	VMOVUPS.Z   16(R11), K5, Z29
+	VFMADD231PS Z9, Z29, Z25
+	VFMADD231PS Z4, Z29, Z26
 
 skip4_1:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip4_2
-	VMOVUPS.Z        (R10), K1, Z4
-	VFMADD231PS.BCST 40(AX), Z4, Z0
-	VFMADD231PS.BCST 20(AX), Z4, Z1
-	VFMADD231PS.BCST (AX), Z4, Z2
-	VMOVUPS.Z        4(R10), K2, Z4
-	VFMADD231PS.BCST 44(AX), Z4, Z0
-	VFMADD231PS.BCST 24(AX), Z4, Z1
-	VFMADD231PS.BCST 4(AX), Z4, Z2
-	VMOVUPS.Z        8(R10), K3, Z4
-	VFMADD231PS.BCST 48(AX), Z4, Z0
-	VFMADD231PS.BCST 28(AX), Z4, Z1
-	VFMADD231PS.BCST 8(AX), Z4, Z2
-	VMOVUPS.Z        12(R10), K4, Z4
-	VFMADD231PS.BCST 52(AX), Z4, Z0
-	VFMADD231PS.BCST 32(AX), Z4, Z1
-	VFMADD231PS.BCST 12(AX), Z4, Z2
-	VMOVUPS.Z        16(R10), K5, Z4
-	VFMADD231PS.BCST 56(AX), Z4, Z0
-	VFMADD231PS.BCST 36(AX), Z4, Z1
-	VFMADD231PS.BCST 16(AX), Z4, Z2
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R11), K1, Z29
+	VFMADD231PS Z10, Z29, Z25
+	VFMADD231PS Z5, Z29, Z26
+	VFMADD231PS Z0, Z29, Z27
+	VMOVUPS.Z   4(R11), K2, Z29
+	VFMADD231PS Z11, Z29, Z25
+	VFMADD231PS Z6, Z29, Z26
+	VFMADD231PS Z1, Z29, Z27
+	VMOVUPS.Z   8(R11), K3, Z29
+	VFMADD231PS Z12, Z29, Z25
+	VFMADD231PS Z7, Z29, Z26
+	VFMADD231PS Z2, Z29, Z27
+	VMOVUPS.Z   12(R11), K4, Z29
+	VFMADD231PS Z13, Z29, Z25
+	VFMADD231PS Z8, Z29, Z26
+	VFMADD231PS Z3, Z29, Z27
+	VMOVUPS.Z   16(R11), K5, Z29
+	VFMADD231PS Z14, Z29, Z25
+	VFMADD231PS Z9, Z29, Z26
+	VFMADD231PS Z4, Z29, Z27
 
 skip4_2:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip4_3
-	VMOVUPS.Z        (R10), K1, Z4
-	VFMADD231PS.BCST 60(AX), Z4, Z0
-	VFMADD231PS.BCST 40(AX), Z4, Z1
-	VFMADD231PS.BCST 20(AX), Z4, Z2
-	VFMADD231PS.BCST (AX), Z4, Z3
-	VMOVUPS.Z        4(R10), K2, Z4
-	VFMADD231PS.BCST 64(AX), Z4, Z0
-	VFMADD231PS.BCST 44(AX), Z4, Z1
-	VFMADD231PS.BCST 24(AX), Z4, Z2
-	VFMADD231PS.BCST 4(AX), Z4, Z3
-	VMOVUPS.Z        8(R10), K3, Z4
-	VFMADD231PS.BCST 68(AX), Z4, Z0
-	VFMADD231PS.BCST 48(AX), Z4, Z1
-	VFMADD231PS.BCST 28(AX), Z4, Z2
-	VFMADD231PS.BCST 8(AX), Z4, Z3
-	VMOVUPS.Z        12(R10), K4, Z4
-	VFMADD231PS.BCST 72(AX), Z4, Z0
-	VFMADD231PS.BCST 52(AX), Z4, Z1
-	VFMADD231PS.BCST 32(AX), Z4, Z2
-	VFMADD231PS.BCST 12(AX), Z4, Z3
-	VMOVUPS.Z        16(R10), K5, Z4
-	VFMADD231PS.BCST 76(AX), Z4, Z0
-	VFMADD231PS.BCST 56(AX), Z4, Z1
-	VFMADD231PS.BCST 36(AX), Z4, Z2
-	VFMADD231PS.BCST 16(AX), Z4, Z3
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R11), K1, Z29
+	VFMADD231PS Z15, Z29, Z25
+	VFMADD231PS Z10, Z29, Z26
+	VFMADD231PS Z5, Z29, Z27
+	VFMADD231PS Z0, Z29, Z28
+	VMOVUPS.Z   4(R11), K2, Z29
+	VFMADD231PS Z16, Z29, Z25
+	VFMADD231PS Z11, Z29, Z26
+	VFMADD231PS Z6, Z29, Z27
+	VFMADD231PS Z1, Z29, Z28
+	VMOVUPS.Z   8(R11), K3, Z29
+	VFMADD231PS Z17, Z29, Z25
+	VFMADD231PS Z12, Z29, Z26
+	VFMADD231PS Z7, Z29, Z27
+	VFMADD231PS Z2, Z29, Z28
+	VMOVUPS.Z   12(R11), K4, Z29
+	VFMADD231PS Z18, Z29, Z25
+	VFMADD231PS Z13, Z29, Z26
+	VFMADD231PS Z8, Z29, Z27
+	VFMADD231PS Z3, Z29, Z28
+	VMOVUPS.Z   16(R11), K5, Z29
+	VFMADD231PS Z19, Z29, Z25
+	VFMADD231PS Z14, Z29, Z26
+	VFMADD231PS Z9, Z29, Z27
+	VFMADD231PS Z4, Z29, Z28
 
 skip4_3:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip4_4
-	VMOVUPS.Z        (R10), K1, Z4
-	VFMADD231PS.BCST 80(AX), Z4, Z0
-	VFMADD231PS.BCST 60(AX), Z4, Z1
-	VFMADD231PS.BCST 40(AX), Z4, Z2
-	VFMADD231PS.BCST 20(AX), Z4, Z3
-	VMOVUPS.Z        4(R10), K2, Z4
-	VFMADD231PS.BCST 84(AX), Z4, Z0
-	VFMADD231PS.BCST 64(AX), Z4, Z1
-	VFMADD231PS.BCST 44(AX), Z4, Z2
-	VFMADD231PS.BCST 24(AX), Z4, Z3
-	VMOVUPS.Z        8(R10), K3, Z4
-	VFMADD231PS.BCST 88(AX), Z4, Z0
-	VFMADD231PS.BCST 68(AX), Z4, Z1
-	VFMADD231PS.BCST 48(AX), Z4, Z2
-	VFMADD231PS.BCST 28(AX), Z4, Z3
-	VMOVUPS.Z        12(R10), K4, Z4
-	VFMADD231PS.BCST 92(AX), Z4, Z0
-	VFMADD231PS.BCST 72(AX), Z4, Z1
-	VFMADD231PS.BCST 52(AX), Z4, Z2
-	VFMADD231PS.BCST 32(AX), Z4, Z3
-	VMOVUPS.Z        16(R10), K5, Z4
-	VFMADD231PS.BCST 96(AX), Z4, Z0
-	VFMADD231PS.BCST 76(AX), Z4, Z1
-	VFMADD231PS.BCST 56(AX), Z4, Z2
-	VFMADD231PS.BCST 36(AX), Z4, Z3
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R11), K1, Z29
+	VFMADD231PS Z20, Z29, Z25
+	VFMADD231PS Z15, Z29, Z26
+	VFMADD231PS Z10, Z29, Z27
+	VFMADD231PS Z5, Z29, Z28
+	VMOVUPS.Z   4(R11), K2, Z29
+	VFMADD231PS Z21, Z29, Z25
+	VFMADD231PS Z16, Z29, Z26
+	VFMADD231PS Z11, Z29, Z27
+	VFMADD231PS Z6, Z29, Z28
+	VMOVUPS.Z   8(R11), K3, Z29
+	VFMADD231PS Z22, Z29, Z25
+	VFMADD231PS Z17, Z29, Z26
+	VFMADD231PS Z12, Z29, Z27
+	VFMADD231PS Z7, Z29, Z28
+	VMOVUPS.Z   12(R11), K4, Z29
+	VFMADD231PS Z23, Z29, Z25
+	VFMADD231PS Z18, Z29, Z26
+	VFMADD231PS Z13, Z29, Z27
+	VFMADD231PS Z8, Z29, Z28
+	VMOVUPS.Z   16(R11), K5, Z29
+	VFMADD231PS Z24, Z29, Z25
+	VFMADD231PS Z19, Z29, Z26
+	VFMADD231PS Z14, Z29, Z27
+	VFMADD231PS Z9, Z29, Z28
 
 skip4_4:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip4_5
-	VMOVUPS.Z        (R10), K1, Z4
-	VFMADD231PS.BCST 80(AX), Z4, Z1
-	VFMADD231PS.BCST 60(AX), Z4, Z2
-	VFMADD231PS.BCST 40(AX), Z4, Z3
-	VMOVUPS.Z        4(R10), K2, Z4
-	VFMADD231PS.BCST 84(AX), Z4, Z1
-	VFMADD231PS.BCST 64(AX), Z4, Z2
-	VFMADD231PS.BCST 44(AX), Z4, Z3
-	VMOVUPS.Z        8(R10), K3, Z4
-	VFMADD231PS.BCST 88(AX), Z4, Z1
-	VFMADD231PS.BCST 68(AX), Z4, Z2
-	VFMADD231PS.BCST 48(AX), Z4, Z3
-	VMOVUPS.Z        12(R10), K4, Z4
-	VFMADD231PS.BCST 92(AX), Z4, Z1
-	VFMADD231PS.BCST 72(AX), Z4, Z2
-	VFMADD231PS.BCST 52(AX), Z4, Z3
-	VMOVUPS.Z        16(R10), K5, Z4
-	VFMADD231PS.BCST 96(AX), Z4, Z1
-	VFMADD231PS.BCST 76(AX), Z4, Z2
-	VFMADD231PS.BCST 56(AX), Z4, Z3
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip4_5
+	VMOVUPS.Z   (R11), K1, Z29
+	VFMADD231PS Z20, Z29, Z26
+	VFMADD231PS Z15, Z29, Z27
+	VFMADD231PS Z10, Z29, Z28
+	VMOVUPS.Z   4(R11), K2, Z29
+	VFMADD231PS Z21, Z29, Z26
+	VFMADD231PS Z16, Z29, Z27
+	VFMADD231PS Z11, Z29, Z28
+	VMOVUPS.Z   8(R11), K3, Z29
+	VFMADD231PS Z22, Z29, Z26
+	VFMADD231PS Z17, Z29, Z27
+	VFMADD231PS Z12, Z29, Z28
+	VMOVUPS.Z   12(R11), K4, Z29
+	VFMADD231PS Z23, Z29, Z26
+	VFMADD231PS Z18, Z29, Z27
+	VFMADD231PS Z13, Z29, Z28
+	VMOVUPS.Z   16(R11), K5, Z29
+	VFMADD231PS Z24, Z29, Z26
+	VFMADD231PS Z19, Z29, Z27
+	VFMADD231PS Z14, Z29, Z28
 
 skip4_5:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip4_6
-	VMOVUPS.Z        (R10), K1, Z4
-	VFMADD231PS.BCST 80(AX), Z4, Z2
-	VFMADD231PS.BCST 60(AX), Z4, Z3
-	VMOVUPS.Z        4(R10), K2, Z4
-	VFMADD231PS.BCST 84(AX), Z4, Z2
-	VFMADD231PS.BCST 64(AX), Z4, Z3
-	VMOVUPS.Z        8(R10), K3, Z4
-	VFMADD231PS.BCST 88(AX), Z4, Z2
-	VFMADD231PS.BCST 68(AX), Z4, Z3
-	VMOVUPS.Z        12(R10), K4, Z4
-	VFMADD231PS.BCST 92(AX), Z4, Z2
-	VFMADD231PS.BCST 72(AX), Z4, Z3
-	VMOVUPS.Z        16(R10), K5, Z4
-	VFMADD231PS.BCST 96(AX), Z4, Z2
-	VFMADD231PS.BCST 76(AX), Z4, Z3
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip4_6
+	VMOVUPS.Z   (R11), K1, Z29
+	VFMADD231PS Z20, Z29, Z27
+	VFMADD231PS Z15, Z29, Z28
+	VMOVUPS.Z   4(R11), K2, Z29
+	VFMADD231PS Z21, Z29, Z27
+	VFMADD231PS Z16, Z29, Z28
+	VMOVUPS.Z   8(R11), K3, Z29
+	VFMADD231PS Z22, Z29, Z27
+	VFMADD231PS Z17, Z29, Z28
+	VMOVUPS.Z   12(R11), K4, Z29
+	VFMADD231PS Z23, Z29, Z27
+	VFMADD231PS Z18, Z29, Z28
+	VMOVUPS.Z   16(R11), K5, Z29
+	VFMADD231PS Z24, Z29, Z27
+	VFMADD231PS Z19, Z29, Z28
 
 skip4_6:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip4_7
-	VMOVUPS.Z        (R10), K1, Z4
-	VFMADD231PS.BCST 80(AX), Z4, Z3
-	VMOVUPS.Z        4(R10), K2, Z4
-	VFMADD231PS.BCST 84(AX), Z4, Z3
-	VMOVUPS.Z        8(R10), K3, Z4
-	VFMADD231PS.BCST 88(AX), Z4, Z3
-	VMOVUPS.Z        12(R10), K4, Z4
-	VFMADD231PS.BCST 92(AX), Z4, Z3
-	VMOVUPS.Z        16(R10), K5, Z4
-	VFMADD231PS.BCST 96(AX), Z4, Z3
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip4_7
+	VMOVUPS.Z   (R11), K1, Z29
+	VFMADD231PS Z20, Z29, Z28
+	VMOVUPS.Z   4(R11), K2, Z29
+	VFMADD231PS Z21, Z29, Z28
+	VMOVUPS.Z   8(R11), K3, Z29
+	VFMADD231PS Z22, Z29, Z28
+	VMOVUPS.Z   12(R11), K4, Z29
+	VFMADD231PS Z23, Z29, Z28
+	VMOVUPS.Z   16(R11), K5, Z29
+	VFMADD231PS Z24, Z29, Z28
 
 skip4_7:
-	INCQ    R9
-	ADDQ    DI, R10
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
-	LEAQ    (SI)(SI*2), R10
-	ADDQ    R9, R10
-	VMOVUPS Z0, K7, (R9)
-	VMOVUPS Z1, K7, (R9)(SI*1)
-	VMOVUPS Z2, K7, (R9)(SI*2)
-	VMOVUPS Z3, K7, (R10)
-	ADDQ    $0x04, R8
-	MOVQ    oh+8(FP), R9
-	CMPQ    R8, R9
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
+	VMOVUPS Z25, K7, (R8)
+	VMOVUPS Z26, K7, (R8)(AX*1)
+	VMOVUPS Z27, K7, (R8)(AX*2)
+	VMOVUPS Z28, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x0c, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ R8, R8
+	XORQ BX, BX
 
 rows1:
-	MOVQ             R8, R9
-	SUBQ             top+48(FP), R9
-	MOVQ             R9, R10
-	IMULQ            DI, R10
-	ADDQ             DX, R10
-	VBROADCASTSS     bias+88(FP), Z0
-	CMPQ             R9, h+32(FP)
-	JCC              skip1_0
-	VMOVUPS.Z        (R10), K1, Z1
-	VFMADD231PS.BCST (AX), Z1, Z0
-	VMOVUPS.Z        4(R10), K2, Z1
-	VFMADD231PS.BCST 4(AX), Z1, Z0
-	VMOVUPS.Z        8(R10), K3, Z1
-	VFMADD231PS.BCST 8(AX), Z1, Z0
-	VMOVUPS.Z        12(R10), K4, Z1
-	VFMADD231PS.BCST 12(AX), Z1, Z0
-	VMOVUPS.Z        16(R10), K5, Z1
-	VFMADD231PS.BCST 16(AX), Z1, Z0
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW        (DX), K7
+	KMOVW        2(DX), K1
+	KMOVW        4(DX), K2
+	KMOVW        6(DX), K3
+	KMOVW        8(DX), K4
+	KMOVW        10(DX), K5
+	MOVQ         SI, R10
+	MOVQ         DI, R11
+	VBROADCASTSS bias+88(FP), Z25
+	CMPQ         R10, h+32(FP)
+	JCC          skip1_0
+	VMOVUPS.Z    (R11), K1, Z26
+	VFMADD231PS  Z0, Z26, Z25
+	VMOVUPS.Z    4(R11), K2, Z26
+	VFMADD231PS  Z1, Z26, Z25
+	VMOVUPS.Z    8(R11), K3, Z26
+	VFMADD231PS  Z2, Z26, Z25
+	VMOVUPS.Z    12(R11), K4, Z26
+	VFMADD231PS  Z3, Z26, Z25
+	VMOVUPS.Z    16(R11), K5, Z26
+	VFMADD231PS  Z4, Z26, Z25
 
 skip1_0:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip1_1
-	VMOVUPS.Z        (R10), K1, Z1
-	VFMADD231PS.BCST 20(AX), Z1, Z0
-	VMOVUPS.Z        4(R10), K2, Z1
-	VFMADD231PS.BCST 24(AX), Z1, Z0
-	VMOVUPS.Z        8(R10), K3, Z1
-	VFMADD231PS.BCST 28(AX), Z1, Z0
-	VMOVUPS.Z        12(R10), K4, Z1
-	VFMADD231PS.BCST 32(AX), Z1, Z0
-	VMOVUPS.Z        16(R10), K5, Z1
-	VFMADD231PS.BCST 36(AX), Z1, Z0
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R11), K1, Z26
+	VFMADD231PS Z5, Z26, Z25
+	VMOVUPS.Z   4(R11), K2, Z26
+	VFMADD231PS Z6, Z26, Z25
+	VMOVUPS.Z   8(R11), K3, Z26
+	VFMADD231PS Z7, Z26, Z25
+	VMOVUPS.Z   12(R11), K4, Z26
+	VFMADD231PS Z8, Z26, Z25
+	VMOVUPS.Z   16(R11), K5, Z26
+	VFMADD231PS Z9, Z26, Z25
 
 skip1_1:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip1_2
-	VMOVUPS.Z        (R10), K1, Z1
-	VFMADD231PS.BCST 40(AX), Z1, Z0
-	VMOVUPS.Z        4(R10), K2, Z1
-	VFMADD231PS.BCST 44(AX), Z1, Z0
-	VMOVUPS.Z        8(R10), K3, Z1
-	VFMADD231PS.BCST 48(AX), Z1, Z0
-	VMOVUPS.Z        12(R10), K4, Z1
-	VFMADD231PS.BCST 52(AX), Z1, Z0
-	VMOVUPS.Z        16(R10), K5, Z1
-	VFMADD231PS.BCST 56(AX), Z1, Z0
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_2
+	VMOVUPS.Z   (R11), K1, Z26
+	VFMADD231PS Z10, Z26, Z25
+	VMOVUPS.Z   4(R11), K2, Z26
+	VFMADD231PS Z11, Z26, Z25
+	VMOVUPS.Z   8(R11), K3, Z26
+	VFMADD231PS Z12, Z26, Z25
+	VMOVUPS.Z   12(R11), K4, Z26
+	VFMADD231PS Z13, Z26, Z25
+	VMOVUPS.Z   16(R11), K5, Z26
+	VFMADD231PS Z14, Z26, Z25
 
 skip1_2:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip1_3
-	VMOVUPS.Z        (R10), K1, Z1
-	VFMADD231PS.BCST 60(AX), Z1, Z0
-	VMOVUPS.Z        4(R10), K2, Z1
-	VFMADD231PS.BCST 64(AX), Z1, Z0
-	VMOVUPS.Z        8(R10), K3, Z1
-	VFMADD231PS.BCST 68(AX), Z1, Z0
-	VMOVUPS.Z        12(R10), K4, Z1
-	VFMADD231PS.BCST 72(AX), Z1, Z0
-	VMOVUPS.Z        16(R10), K5, Z1
-	VFMADD231PS.BCST 76(AX), Z1, Z0
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_3
+	VMOVUPS.Z   (R11), K1, Z26
+	VFMADD231PS Z15, Z26, Z25
+	VMOVUPS.Z   4(R11), K2, Z26
+	VFMADD231PS Z16, Z26, Z25
+	VMOVUPS.Z   8(R11), K3, Z26
+	VFMADD231PS Z17, Z26, Z25
+	VMOVUPS.Z   12(R11), K4, Z26
+	VFMADD231PS Z18, Z26, Z25
+	VMOVUPS.Z   16(R11), K5, Z26
+	VFMADD231PS Z19, Z26, Z25
 
 skip1_3:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
-	JCC              skip1_4
-	VMOVUPS.Z        (R10), K1, Z1
-	VFMADD231PS.BCST 80(AX), Z1, Z0
-	VMOVUPS.Z        4(R10), K2, Z1
-	VFMADD231PS.BCST 84(AX), Z1, Z0
-	VMOVUPS.Z        8(R10), K3, Z1
-	VFMADD231PS.BCST 88(AX), Z1, Z0
-	VMOVUPS.Z        12(R10), K4, Z1
-	VFMADD231PS.BCST 92(AX), Z1, Z0
-	VMOVUPS.Z        16(R10), K5, Z1
-	VFMADD231PS.BCST 96(AX), Z1, Z0
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_4
+	VMOVUPS.Z   (R11), K1, Z26
+	VFMADD231PS Z20, Z26, Z25
+	VMOVUPS.Z   4(R11), K2, Z26
+	VFMADD231PS Z21, Z26, Z25
+	VMOVUPS.Z   8(R11), K3, Z26
+	VFMADD231PS Z22, Z26, Z25
+	VMOVUPS.Z   12(R11), K4, Z26
+	VFMADD231PS Z23, Z26, Z25
+	VMOVUPS.Z   16(R11), K5, Z26
+	VFMADD231PS Z24, Z26, Z25
 
 skip1_4:
-	INCQ    R9
-	ADDQ    DI, R10
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
-	VMOVUPS Z0, K7, (R9)
-	ADDQ    $0x01, R8
-	MOVQ    oh+8(FP), R9
-	CMPQ    R8, R9
+	INCQ    R10
+	ADDQ    CX, R11
+	VMOVUPS Z25, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x0c, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, CX
-	ADDQ $0x40, DX
-	ADDQ $0x0c, BX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -2690,101 +2851,105 @@ next:
 // Requires: AVX, AVX512F, CMOV
 TEXT ·largest5x1AVX512(SB), NOSPLIT, $0-80
 	VBROADCASTSS fff800000<>+0(SB), Z0
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	KMOVW (DX), K7
-	KMOVW 2(DX), K1
-	KMOVW 4(DX), K2
-	KMOVW 6(DX), K3
-	KMOVW 8(DX), K4
-	KMOVW 10(DX), K5
-	CMPQ  oh+8(FP), $0x04
-	JLT   few
-	XORQ  DI, DI
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	MOVQ    DI, R8
-	SUBQ    top+48(FP), R8
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW   (DX), K7
+	KMOVW   2(DX), K1
+	KMOVW   4(DX), K2
+	KMOVW   6(DX), K3
+	KMOVW   8(DX), K4
+	KMOVW   10(DX), K5
+	MOVQ    SI, R10
+	MOVQ    DI, R11
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	CMPQ    R8, h+32(FP)
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_0
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMOVAPS Z0, Z5
-	VMOVUPS 12(R9), K4, Z5
+	VMOVUPS 12(R11), K4, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMOVAPS Z0, Z5
-	VMOVUPS 16(R9), K5, Z5
+	VMOVUPS 16(R11), K5, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 
 skip4_0:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_1
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
 	VMOVAPS Z0, Z5
-	VMOVUPS 12(R9), K4, Z5
+	VMOVUPS 12(R11), K4, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
 	VMOVAPS Z0, Z5
-	VMOVUPS 16(R9), K5, Z5
+	VMOVUPS 16(R11), K5, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2792,12 +2957,12 @@ skip4_0:
 	VMOVAPS Z5, K6, Z2
 
 skip4_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_2
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2806,7 +2971,7 @@ skip4_1:
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2815,7 +2980,7 @@ skip4_1:
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2824,7 +2989,7 @@ skip4_1:
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMOVAPS Z0, Z5
-	VMOVUPS 12(R9), K4, Z5
+	VMOVUPS 12(R11), K4, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2833,7 +2998,7 @@ skip4_1:
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMOVAPS Z0, Z5
-	VMOVUPS 16(R9), K5, Z5
+	VMOVUPS 16(R11), K5, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2843,12 +3008,12 @@ skip4_1:
 	VMOVAPS Z5, K6, Z3
 
 skip4_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_3
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2859,7 +3024,7 @@ skip4_2:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2870,7 +3035,7 @@ skip4_2:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2881,7 +3046,7 @@ skip4_2:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 12(R9), K4, Z5
+	VMOVUPS 12(R11), K4, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2892,7 +3057,7 @@ skip4_2:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 16(R9), K5, Z5
+	VMOVUPS 16(R11), K5, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2904,12 +3069,12 @@ skip4_2:
 	VMOVAPS Z5, K6, Z4
 
 skip4_3:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_4
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2920,7 +3085,7 @@ skip4_3:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2931,7 +3096,7 @@ skip4_3:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2942,7 +3107,7 @@ skip4_3:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 12(R9), K4, Z5
+	VMOVUPS 12(R11), K4, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2953,7 +3118,7 @@ skip4_3:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 16(R9), K5, Z5
+	VMOVUPS 16(R11), K5, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -2965,12 +3130,12 @@ skip4_3:
 	VMOVAPS Z5, K6, Z4
 
 skip4_4:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_5
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -2979,7 +3144,7 @@ skip4_4:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -2988,7 +3153,7 @@ skip4_4:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -2997,7 +3162,7 @@ skip4_4:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 12(R9), K4, Z5
+	VMOVUPS 12(R11), K4, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -3006,7 +3171,7 @@ skip4_4:
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 16(R9), K5, Z5
+	VMOVUPS 16(R11), K5, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -3016,40 +3181,40 @@ skip4_4:
 	VMOVAPS Z5, K6, Z4
 
 skip4_5:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_6
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 12(R9), K4, Z5
+	VMOVUPS 12(R11), K4, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 16(R9), K5, Z5
+	VMOVUPS 16(R11), K5, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
@@ -3057,237 +3222,254 @@ skip4_5:
 	VMOVAPS Z5, K6, Z4
 
 skip4_6:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_7
 	VMOVAPS Z0, Z5
-	VMOVUPS (R9), K1, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 4(R9), K2, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 8(R9), K3, Z5
+	VMOVUPS 8(R11), K3, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 12(R9), K4, Z5
+	VMOVUPS 12(R11), K4, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 	VMOVAPS Z0, Z5
-	VMOVUPS 16(R9), K5, Z5
+	VMOVUPS 16(R11), K5, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 
 skip4_7:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
+	INCQ    R10
+	ADDQ    CX, R11
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
 	VMOVUPS Z1, K7, (R8)
-	VMOVUPS Z2, K7, (R8)(BX*1)
-	VMOVUPS Z3, K7, (R8)(BX*2)
-	VMOVUPS Z4, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	VMOVUPS Z2, K7, (R8)(AX*1)
+	VMOVUPS Z3, K7, (R8)(AX*2)
+	VMOVUPS Z4, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x0c, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	MOVQ    DI, R8
-	SUBQ    top+48(FP), R8
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW   (DX), K7
+	KMOVW   2(DX), K1
+	KMOVW   4(DX), K2
+	KMOVW   6(DX), K3
+	KMOVW   8(DX), K4
+	KMOVW   10(DX), K5
+	MOVQ    SI, R10
+	MOVQ    DI, R11
 	VMOVAPS Z0, Z1
-	CMPQ    R8, h+32(FP)
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_0
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 8(R9), K3, Z2
+	VMOVUPS 8(R11), K3, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 12(R9), K4, Z2
+	VMOVUPS 12(R11), K4, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 16(R9), K5, Z2
+	VMOVUPS 16(R11), K5, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_0:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_1
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 8(R9), K3, Z2
+	VMOVUPS 8(R11), K3, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 12(R9), K4, Z2
+	VMOVUPS 12(R11), K4, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 16(R9), K5, Z2
+	VMOVUPS 16(R11), K5, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_2
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 8(R9), K3, Z2
+	VMOVUPS 8(R11), K3, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 12(R9), K4, Z2
+	VMOVUPS 12(R11), K4, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 16(R9), K5, Z2
+	VMOVUPS 16(R11), K5, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_3
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 8(R9), K3, Z2
+	VMOVUPS 8(R11), K3, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 12(R9), K4, Z2
+	VMOVUPS 12(R11), K4, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 16(R9), K5, Z2
+	VMOVUPS 16(R11), K5, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_3:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_4
 	VMOVAPS Z0, Z2
-	VMOVUPS (R9), K1, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 4(R9), K2, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 8(R9), K3, Z2
+	VMOVUPS 8(R11), K3, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 12(R9), K4, Z2
+	VMOVUPS 12(R11), K4, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 	VMOVAPS Z0, Z2
-	VMOVUPS 16(R9), K5, Z2
+	VMOVUPS 16(R11), K5, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_4:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	VMOVUPS Z1, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x0c, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x40, CX
-	ADDQ $0x0c, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -3296,698 +3478,618 @@ next:
 TEXT ·depth5x2AVX512(SB), NOSPLIT, $0-92
 	MOVQ      weights+80(FP), AX
 	VMOVDQU32 depth5x2AVX512Even<>+0(SB), Z0
-	MOVQ      y+0(FP), CX
-	MOVQ      x+24(FP), DX
-	MOVQ      masks+72(FP), BX
-	MOVQ      ow+16(FP), SI
-	MOVQ      w+40(FP), DI
-	MOVQ      left+56(FP), R8
-	SHLQ      $0x02, SI
-	SHLQ      $0x02, DI
-	SHLQ      $0x02, R8
-	SUBQ      R8, DX
-
-block:
-	CMPQ oh+8(FP), $0x04
-	JLT  few
-	XORQ R8, R8
+	VMOVDQU32 depth5x2AVX512Odd<>+0(SB), Z1
+	MOVQ      ow+16(FP), CX
+	MOVQ      w+40(FP), DX
+	SHLQ      $0x02, CX
+	SHLQ      $0x02, DX
+	CMPQ      oh+8(FP), $0x04
+	JLT       few
+	XORQ      SI, SI
 
 rows4:
-	LEAQ             (R8)(R8*1), R9
-	SUBQ             top+48(FP), R9
-	MOVQ             R9, R10
-	IMULQ            DI, R10
-	ADDQ             DX, R10
-	VBROADCASTSS     bias+88(FP), Z1
+	MOVQ  blocks+64(FP), R10
+	LEAQ  (SI)(SI*1), DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ DX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, R8
+	MOVQ  SI, R9
+	IMULQ CX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), BX
+
+blockrows4:
+	MOVQ             DI, R11
+	MOVQ             R8, R12
 	VBROADCASTSS     bias+88(FP), Z2
 	VBROADCASTSS     bias+88(FP), Z3
 	VBROADCASTSS     bias+88(FP), Z4
-	CMPQ             R9, h+32(FP)
+	VBROADCASTSS     bias+88(FP), Z5
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_0
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST (AX), Z5, Z1
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 4(AX), Z5, Z1
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST (AX), Z6, Z2
+	VFMADD231PS.BCST 4(AX), Z8, Z2
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 8(AX), Z5, Z1
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 12(AX), Z5, Z1
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 8(AX), Z6, Z2
+	VFMADD231PS.BCST 12(AX), Z8, Z2
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 16(AX), Z5, Z1
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 16(AX), Z6, Z2
 
 skip4_0:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_1
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 20(AX), Z5, Z1
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 24(AX), Z5, Z1
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 20(AX), Z6, Z2
+	VFMADD231PS.BCST 24(AX), Z8, Z2
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 28(AX), Z5, Z1
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 32(AX), Z5, Z1
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 28(AX), Z6, Z2
+	VFMADD231PS.BCST 32(AX), Z8, Z2
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 36(AX), Z5, Z1
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 36(AX), Z6, Z2
 
 skip4_1:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_2
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 40(AX), Z5, Z1
-	VFMADD231PS.BCST (AX), Z5, Z2
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 44(AX), Z5, Z1
-	VFMADD231PS.BCST 4(AX), Z5, Z2
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 40(AX), Z6, Z2
+	VFMADD231PS.BCST (AX), Z6, Z3
+	VFMADD231PS.BCST 44(AX), Z8, Z2
+	VFMADD231PS.BCST 4(AX), Z8, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 48(AX), Z5, Z1
-	VFMADD231PS.BCST 8(AX), Z5, Z2
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 52(AX), Z5, Z1
-	VFMADD231PS.BCST 12(AX), Z5, Z2
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 48(AX), Z6, Z2
+	VFMADD231PS.BCST 8(AX), Z6, Z3
+	VFMADD231PS.BCST 52(AX), Z8, Z2
+	VFMADD231PS.BCST 12(AX), Z8, Z3
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 56(AX), Z5, Z1
-	VFMADD231PS.BCST 16(AX), Z5, Z2
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 56(AX), Z6, Z2
+	VFMADD231PS.BCST 16(AX), Z6, Z3
 
 skip4_2:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_3
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 60(AX), Z5, Z1
-	VFMADD231PS.BCST 20(AX), Z5, Z2
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 64(AX), Z5, Z1
-	VFMADD231PS.BCST 24(AX), Z5, Z2
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 60(AX), Z6, Z2
+	VFMADD231PS.BCST 20(AX), Z6, Z3
+	VFMADD231PS.BCST 64(AX), Z8, Z2
+	VFMADD231PS.BCST 24(AX), Z8, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 68(AX), Z5, Z1
-	VFMADD231PS.BCST 28(AX), Z5, Z2
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 72(AX), Z5, Z1
-	VFMADD231PS.BCST 32(AX), Z5, Z2
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 68(AX), Z6, Z2
+	VFMADD231PS.BCST 28(AX), Z6, Z3
+	VFMADD231PS.BCST 72(AX), Z8, Z2
+	VFMADD231PS.BCST 32(AX), Z8, Z3
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 76(AX), Z5, Z1
-	VFMADD231PS.BCST 36(AX), Z5, Z2
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 76(AX), Z6, Z2
+	VFMADD231PS.BCST 36(AX), Z6, Z3
 
 skip4_3:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_4
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 80(AX), Z5, Z1
-	VFMADD231PS.BCST 40(AX), Z5, Z2
-	VFMADD231PS.BCST (AX), Z5, Z3
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 84(AX), Z5, Z1
-	VFMADD231PS.BCST 44(AX), Z5, Z2
-	VFMADD231PS.BCST 4(AX), Z5, Z3
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 80(AX), Z6, Z2
+	VFMADD231PS.BCST 40(AX), Z6, Z3
+	VFMADD231PS.BCST (AX), Z6, Z4
+	VFMADD231PS.BCST 84(AX), Z8, Z2
+	VFMADD231PS.BCST 44(AX), Z8, Z3
+	VFMADD231PS.BCST 4(AX), Z8, Z4
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 88(AX), Z5, Z1
-	VFMADD231PS.BCST 48(AX), Z5, Z2
-	VFMADD231PS.BCST 8(AX), Z5, Z3
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 92(AX), Z5, Z1
-	VFMADD231PS.BCST 52(AX), Z5, Z2
-	VFMADD231PS.BCST 12(AX), Z5, Z3
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 88(AX), Z6, Z2
+	VFMADD231PS.BCST 48(AX), Z6, Z3
+	VFMADD231PS.BCST 8(AX), Z6, Z4
+	VFMADD231PS.BCST 92(AX), Z8, Z2
+	VFMADD231PS.BCST 52(AX), Z8, Z3
+	VFMADD231PS.BCST 12(AX), Z8, Z4
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 96(AX), Z5, Z1
-	VFMADD231PS.BCST 56(AX), Z5, Z2
-	VFMADD231PS.BCST 16(AX), Z5, Z3
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 96(AX), Z6, Z2
+	VFMADD231PS.BCST 56(AX), Z6, Z3
+	VFMADD231PS.BCST 16(AX), Z6, Z4
 
 skip4_4:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_5
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 60(AX), Z5, Z2
-	VFMADD231PS.BCST 20(AX), Z5, Z3
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 64(AX), Z5, Z2
-	VFMADD231PS.BCST 24(AX), Z5, Z3
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 60(AX), Z6, Z3
+	VFMADD231PS.BCST 20(AX), Z6, Z4
+	VFMADD231PS.BCST 64(AX), Z8, Z3
+	VFMADD231PS.BCST 24(AX), Z8, Z4
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 68(AX), Z5, Z2
-	VFMADD231PS.BCST 28(AX), Z5, Z3
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 72(AX), Z5, Z2
-	VFMADD231PS.BCST 32(AX), Z5, Z3
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 68(AX), Z6, Z3
+	VFMADD231PS.BCST 28(AX), Z6, Z4
+	VFMADD231PS.BCST 72(AX), Z8, Z3
+	VFMADD231PS.BCST 32(AX), Z8, Z4
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 76(AX), Z5, Z2
-	VFMADD231PS.BCST 36(AX), Z5, Z3
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 76(AX), Z6, Z3
+	VFMADD231PS.BCST 36(AX), Z6, Z4
 
 skip4_5:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_6
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 80(AX), Z5, Z2
-	VFMADD231PS.BCST 40(AX), Z5, Z3
-	VFMADD231PS.BCST (AX), Z5, Z4
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 84(AX), Z5, Z2
-	VFMADD231PS.BCST 44(AX), Z5, Z3
-	VFMADD231PS.BCST 4(AX), Z5, Z4
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 80(AX), Z6, Z3
+	VFMADD231PS.BCST 40(AX), Z6, Z4
+	VFMADD231PS.BCST (AX), Z6, Z5
+	VFMADD231PS.BCST 84(AX), Z8, Z3
+	VFMADD231PS.BCST 44(AX), Z8, Z4
+	VFMADD231PS.BCST 4(AX), Z8, Z5
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 88(AX), Z5, Z2
-	VFMADD231PS.BCST 48(AX), Z5, Z3
-	VFMADD231PS.BCST 8(AX), Z5, Z4
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 92(AX), Z5, Z2
-	VFMADD231PS.BCST 52(AX), Z5, Z3
-	VFMADD231PS.BCST 12(AX), Z5, Z4
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 88(AX), Z6, Z3
+	VFMADD231PS.BCST 48(AX), Z6, Z4
+	VFMADD231PS.BCST 8(AX), Z6, Z5
+	VFMADD231PS.BCST 92(AX), Z8, Z3
+	VFMADD231PS.BCST 52(AX), Z8, Z4
+	VFMADD231PS.BCST 12(AX), Z8, Z5
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 96(AX), Z5, Z2
-	VFMADD231PS.BCST 56(AX), Z5, Z3
-	VFMADD231PS.BCST 16(AX), Z5, Z4
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 96(AX), Z6, Z3
+	VFMADD231PS.BCST 56(AX), Z6, Z4
+	VFMADD231PS.BCST 16(AX), Z6, Z5
 
 skip4_6:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_7
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 60(AX), Z5, Z3
-	VFMADD231PS.BCST 20(AX), Z5, Z4
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 64(AX), Z5, Z3
-	VFMADD231PS.BCST 24(AX), Z5, Z4
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 60(AX), Z6, Z4
+	VFMADD231PS.BCST 20(AX), Z6, Z5
+	VFMADD231PS.BCST 64(AX), Z8, Z4
+	VFMADD231PS.BCST 24(AX), Z8, Z5
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 68(AX), Z5, Z3
-	VFMADD231PS.BCST 28(AX), Z5, Z4
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 72(AX), Z5, Z3
-	VFMADD231PS.BCST 32(AX), Z5, Z4
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 68(AX), Z6, Z4
+	VFMADD231PS.BCST 28(AX), Z6, Z5
+	VFMADD231PS.BCST 72(AX), Z8, Z4
+	VFMADD231PS.BCST 32(AX), Z8, Z5
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 76(AX), Z5, Z3
-	VFMADD231PS.BCST 36(AX), Z5, Z4
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 76(AX), Z6, Z4
+	VFMADD231PS.BCST 36(AX), Z6, Z5
 
 skip4_7:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_8
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 80(AX), Z5, Z3
-	VFMADD231PS.BCST 40(AX), Z5, Z4
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 84(AX), Z5, Z3
-	VFMADD231PS.BCST 44(AX), Z5, Z4
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 80(AX), Z6, Z4
+	VFMADD231PS.BCST 40(AX), Z6, Z5
+	VFMADD231PS.BCST 84(AX), Z8, Z4
+	VFMADD231PS.BCST 44(AX), Z8, Z5
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 88(AX), Z5, Z3
-	VFMADD231PS.BCST 48(AX), Z5, Z4
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 92(AX), Z5, Z3
-	VFMADD231PS.BCST 52(AX), Z5, Z4
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 88(AX), Z6, Z4
+	VFMADD231PS.BCST 48(AX), Z6, Z5
+	VFMADD231PS.BCST 92(AX), Z8, Z4
+	VFMADD231PS.BCST 52(AX), Z8, Z5
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 96(AX), Z5, Z3
-	VFMADD231PS.BCST 56(AX), Z5, Z4
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 96(AX), Z6, Z4
+	VFMADD231PS.BCST 56(AX), Z6, Z5
 
 skip4_8:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_9
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 60(AX), Z5, Z4
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 64(AX), Z5, Z4
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 60(AX), Z6, Z5
+	VFMADD231PS.BCST 64(AX), Z8, Z5
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 68(AX), Z5, Z4
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 72(AX), Z5, Z4
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 68(AX), Z6, Z5
+	VFMADD231PS.BCST 72(AX), Z8, Z5
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 76(AX), Z5, Z4
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 76(AX), Z6, Z5
 
 skip4_9:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_10
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z5
+	VMOVUPS.Z        (R12), K1, Z6
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 80(AX), Z5, Z4
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z5
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 84(AX), Z5, Z4
+	VMOVUPS.Z        64(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 80(AX), Z6, Z5
+	VFMADD231PS.BCST 84(AX), Z8, Z5
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z5
+	VMOVUPS.Z        8(R12), K1, Z6
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 88(AX), Z5, Z4
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z5
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 92(AX), Z5, Z4
+	VMOVUPS.Z        72(R12), K2, Z7
+	VMOVAPS          Z6, Z8
+	VPERMT2PS        Z7, Z1, Z8
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 88(AX), Z6, Z5
+	VFMADD231PS.BCST 92(AX), Z8, Z5
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z5
+	VMOVUPS.Z        16(R12), K1, Z6
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z6
-	VPERMT2PS        Z6, Z0, Z5
-	VFMADD231PS.BCST 96(AX), Z5, Z4
+	VMOVUPS.Z        80(R12), K2, Z7
+	VPERMT2PS        Z7, Z0, Z6
+	VFMADD231PS.BCST 96(AX), Z6, Z5
 
 skip4_10:
-	INCQ    R9
-	ADDQ    DI, R10
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	INCQ    R11
+	ADDQ    DX, R12
 	KMOVW   (BX), K7
-	LEAQ    (SI)(SI*2), R10
-	ADDQ    R9, R10
-	VMOVUPS Z1, K7, (R9)
-	VMOVUPS Z2, K7, (R9)(SI*1)
-	VMOVUPS Z3, K7, (R9)(SI*2)
-	VMOVUPS Z4, K7, (R10)
-	ADDQ    $0x04, R8
-	MOVQ    oh+8(FP), R9
-	CMPQ    R8, R9
+	LEAQ    (CX)(CX*2), R11
+	ADDQ    R9, R11
+	VMOVUPS Z2, K7, (R9)
+	VMOVUPS Z3, K7, (R9)(CX*1)
+	VMOVUPS Z4, K7, (R9)(CX*2)
+	VMOVUPS Z5, K7, (R11)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000080, R8
+	ADDQ    $0x16, BX
+	DECQ    R10
+	JNZ     blockrows4
+	ADDQ    $0x04, SI
+	MOVQ    oh+8(FP), BX
+	CMPQ    SI, BX
 	JEQ     next
-	SUBQ    $0x04, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
+	SUBQ    $0x04, BX
+	CMPQ    SI, BX
+	CMOVQGT BX, SI
 	JMP     rows4
 
 few:
-	XORQ R8, R8
+	XORQ SI, SI
 
 rows1:
-	LEAQ             (R8)(R8*1), R9
-	SUBQ             top+48(FP), R9
-	MOVQ             R9, R10
-	IMULQ            DI, R10
-	ADDQ             DX, R10
-	VBROADCASTSS     bias+88(FP), Z1
-	CMPQ             R9, h+32(FP)
+	MOVQ  blocks+64(FP), R10
+	LEAQ  (SI)(SI*1), DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ DX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, R8
+	MOVQ  SI, R9
+	IMULQ CX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), BX
+
+blockrows1:
+	MOVQ             DI, R11
+	MOVQ             R8, R12
+	VBROADCASTSS     bias+88(FP), Z2
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_0
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z2
+	VMOVUPS.Z        (R12), K1, Z3
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST (AX), Z2, Z1
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z2
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 4(AX), Z2, Z1
+	VMOVUPS.Z        64(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST (AX), Z3, Z2
+	VFMADD231PS.BCST 4(AX), Z5, Z2
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z2
+	VMOVUPS.Z        8(R12), K1, Z3
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 8(AX), Z2, Z1
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z2
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 12(AX), Z2, Z1
+	VMOVUPS.Z        72(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 8(AX), Z3, Z2
+	VFMADD231PS.BCST 12(AX), Z5, Z2
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z2
+	VMOVUPS.Z        16(R12), K1, Z3
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 16(AX), Z2, Z1
+	VMOVUPS.Z        80(R12), K2, Z4
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 16(AX), Z3, Z2
 
 skip1_0:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_1
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z2
+	VMOVUPS.Z        (R12), K1, Z3
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 20(AX), Z2, Z1
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z2
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 24(AX), Z2, Z1
+	VMOVUPS.Z        64(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 20(AX), Z3, Z2
+	VFMADD231PS.BCST 24(AX), Z5, Z2
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z2
+	VMOVUPS.Z        8(R12), K1, Z3
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 28(AX), Z2, Z1
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z2
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 32(AX), Z2, Z1
+	VMOVUPS.Z        72(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 28(AX), Z3, Z2
+	VFMADD231PS.BCST 32(AX), Z5, Z2
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z2
+	VMOVUPS.Z        16(R12), K1, Z3
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 36(AX), Z2, Z1
+	VMOVUPS.Z        80(R12), K2, Z4
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 36(AX), Z3, Z2
 
 skip1_1:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_2
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z2
+	VMOVUPS.Z        (R12), K1, Z3
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 40(AX), Z2, Z1
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z2
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 44(AX), Z2, Z1
+	VMOVUPS.Z        64(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 40(AX), Z3, Z2
+	VFMADD231PS.BCST 44(AX), Z5, Z2
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z2
+	VMOVUPS.Z        8(R12), K1, Z3
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 48(AX), Z2, Z1
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z2
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 52(AX), Z2, Z1
+	VMOVUPS.Z        72(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 48(AX), Z3, Z2
+	VFMADD231PS.BCST 52(AX), Z5, Z2
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z2
+	VMOVUPS.Z        16(R12), K1, Z3
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 56(AX), Z2, Z1
+	VMOVUPS.Z        80(R12), K2, Z4
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 56(AX), Z3, Z2
 
 skip1_2:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_3
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z2
+	VMOVUPS.Z        (R12), K1, Z3
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 60(AX), Z2, Z1
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z2
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 64(AX), Z2, Z1
+	VMOVUPS.Z        64(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 60(AX), Z3, Z2
+	VFMADD231PS.BCST 64(AX), Z5, Z2
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z2
+	VMOVUPS.Z        8(R12), K1, Z3
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 68(AX), Z2, Z1
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z2
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 72(AX), Z2, Z1
+	VMOVUPS.Z        72(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 68(AX), Z3, Z2
+	VFMADD231PS.BCST 72(AX), Z5, Z2
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z2
+	VMOVUPS.Z        16(R12), K1, Z3
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 76(AX), Z2, Z1
+	VMOVUPS.Z        80(R12), K2, Z4
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 76(AX), Z3, Z2
 
 skip1_3:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_4
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z2
+	VMOVUPS.Z        (R12), K1, Z3
 	KMOVW            4(BX), K2
-	VMOVUPS.Z        64(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 80(AX), Z2, Z1
-	KMOVW            6(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z2
-	KMOVW            8(BX), K2
-	VMOVUPS.Z        68(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 84(AX), Z2, Z1
+	VMOVUPS.Z        64(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 80(AX), Z3, Z2
+	VFMADD231PS.BCST 84(AX), Z5, Z2
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z2
+	VMOVUPS.Z        8(R12), K1, Z3
 	KMOVW            12(BX), K2
-	VMOVUPS.Z        72(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 88(AX), Z2, Z1
-	KMOVW            14(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z2
-	KMOVW            16(BX), K2
-	VMOVUPS.Z        76(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 92(AX), Z2, Z1
+	VMOVUPS.Z        72(R12), K2, Z4
+	VMOVAPS          Z3, Z5
+	VPERMT2PS        Z4, Z1, Z5
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 88(AX), Z3, Z2
+	VFMADD231PS.BCST 92(AX), Z5, Z2
 	KMOVW            18(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z2
+	VMOVUPS.Z        16(R12), K1, Z3
 	KMOVW            20(BX), K2
-	VMOVUPS.Z        80(R10), K2, Z3
-	VPERMT2PS        Z3, Z0, Z2
-	VFMADD231PS.BCST 96(AX), Z2, Z1
+	VMOVUPS.Z        80(R12), K2, Z4
+	VPERMT2PS        Z4, Z0, Z3
+	VFMADD231PS.BCST 96(AX), Z3, Z2
 
 skip1_4:
-	INCQ    R9
-	ADDQ    DI, R10
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	INCQ    R11
+	ADDQ    DX, R12
 	KMOVW   (BX), K7
-	VMOVUPS Z1, K7, (R9)
-	ADDQ    $0x01, R8
-	MOVQ    oh+8(FP), R9
-	CMPQ    R8, R9
+	VMOVUPS Z2, K7, (R9)
+	ADDQ    $0x40, R9
+	ADDQ    $0x00000080, R8
+	ADDQ    $0x16, BX
+	DECQ    R10
+	JNZ     blockrows1
+	ADDQ    $0x01, SI
+	MOVQ    oh+8(FP), BX
+	CMPQ    SI, BX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, CX
-	ADDQ $0x00000080, DX
-	ADDQ $0x16, BX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -4009,1068 +4111,942 @@ DATA depth5x2AVX512Even<>+56(SB)/4, $0x0000001c
 DATA depth5x2AVX512Even<>+60(SB)/4, $0x0000001e
 GLOBL depth5x2AVX512Even<>(SB), RODATA|NOPTR, $64
 
+DATA depth5x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA depth5x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA depth5x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA depth5x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA depth5x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA depth5x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA depth5x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA depth5x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA depth5x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA depth5x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA depth5x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA depth5x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA depth5x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA depth5x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA depth5x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA depth5x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL depth5x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
 // func largest5x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·largest5x2AVX512(SB), NOSPLIT, $0-80
 	VBROADCASTSS fff800000<>+0(SB), Z0
 	VMOVDQU32    largest5x2AVX512Even<>+0(SB), Z1
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	CMPQ oh+8(FP), $0x04
-	JLT  few
-	XORQ DI, DI
+	VMOVDQU32    largest5x2AVX512Odd<>+0(SB), Z2
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	LEAQ      (DI)(DI*1), R8
-	SUBQ      top+48(FP), R8
-	MOVQ      R8, R9
-	IMULQ     SI, R9
-	ADDQ      CX, R9
-	VMOVAPS   Z0, Z2
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	MOVQ      SI, R10
+	MOVQ      DI, R11
 	VMOVAPS   Z0, Z3
 	VMOVAPS   Z0, Z4
 	VMOVAPS   Z0, Z5
-	CMPQ      R8, h+32(FP)
+	VMOVAPS   Z0, Z6
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_0
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
 
 skip4_0:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_1
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
 
 skip4_1:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_2
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
 
 skip4_2:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_3
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
 
 skip4_3:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_4
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z3, Z9, Z3
+	VMOVAPS   Z9, K6, Z3
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z2, Z6, Z2
-	VMOVAPS   Z6, K6, Z2
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z3, Z7, Z3
+	VMOVAPS   Z7, K6, Z3
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
 
 skip4_4:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_5
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
 
 skip4_5:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_6
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z4, Z9, Z4
+	VMOVAPS   Z9, K6, Z4
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z3, Z6, Z3
-	VMOVAPS   Z6, K6, Z3
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z4, Z7, Z4
+	VMOVAPS   Z7, K6, Z4
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
 
 skip4_6:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_7
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
 
 skip4_7:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_8
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z5, Z9, Z5
+	VMOVAPS   Z9, K6, Z5
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z4, Z6, Z4
-	VMOVAPS   Z6, K6, Z4
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z5, Z7, Z5
+	VMOVAPS   Z7, K6, Z5
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
 
 skip4_8:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_9
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
 
 skip4_9:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip4_10
-	VMOVAPS   Z0, Z6
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   (R11), K1, Z7
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   64(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   8(R11), K1, Z7
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z6
-	VMOVAPS   Z0, Z7
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
-	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z8
+	VMOVUPS   72(R11), K2, Z8
+	VMOVAPS   Z7, Z9
+	VPERMT2PS Z8, Z2, Z9
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
+	VCMPPS    $0x03, Z9, Z9, K6
+	VMAXPS    Z6, Z9, Z6
+	VMOVAPS   Z9, K6, Z6
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z6
 	VMOVAPS   Z0, Z7
+	VMOVUPS   16(R11), K1, Z7
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z7
-	VPERMT2PS Z7, Z1, Z6
-	VCMPPS    $0x03, Z6, Z6, K6
-	VMAXPS    Z5, Z6, Z5
-	VMOVAPS   Z6, K6, Z5
+	VMOVAPS   Z0, Z8
+	VMOVUPS   80(R11), K2, Z8
+	VPERMT2PS Z8, Z1, Z7
+	VCMPPS    $0x03, Z7, Z7, K6
+	VMAXPS    Z6, Z7, Z6
+	VMOVAPS   Z7, K6, Z6
 
 skip4_10:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	KMOVW   (DX), K7
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
-	VMOVUPS Z2, K7, (R8)
-	VMOVUPS Z3, K7, (R8)(BX*1)
-	VMOVUPS Z4, K7, (R8)(BX*2)
-	VMOVUPS Z5, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
+	VMOVUPS Z3, K7, (R8)
+	VMOVUPS Z4, K7, (R8)(AX*1)
+	VMOVUPS Z5, K7, (R8)(AX*2)
+	VMOVUPS Z6, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x16, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	LEAQ      (DI)(DI*1), R8
-	SUBQ      top+48(FP), R8
-	MOVQ      R8, R9
-	IMULQ     SI, R9
-	ADDQ      CX, R9
-	VMOVAPS   Z0, Z2
-	CMPQ      R8, h+32(FP)
+	MOVQ  blocks+64(FP), R9
+	LEAQ  (BX)(BX*1), SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	MOVQ      SI, R10
+	MOVQ      DI, R11
+	VMOVAPS   Z0, Z3
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_0
-	VMOVAPS   Z0, Z3
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   (R11), K1, Z4
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   8(R11), K1, Z4
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   72(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   16(R11), K1, Z4
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z5
+	VMOVUPS   80(R11), K2, Z5
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
 
 skip1_0:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_1
-	VMOVAPS   Z0, Z3
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   (R11), K1, Z4
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   8(R11), K1, Z4
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   72(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   16(R11), K1, Z4
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z5
+	VMOVUPS   80(R11), K2, Z5
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
 
 skip1_1:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_2
-	VMOVAPS   Z0, Z3
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   (R11), K1, Z4
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   8(R11), K1, Z4
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   72(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   16(R11), K1, Z4
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z5
+	VMOVUPS   80(R11), K2, Z5
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
 
 skip1_2:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_3
-	VMOVAPS   Z0, Z3
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   (R11), K1, Z4
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   8(R11), K1, Z4
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   72(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   16(R11), K1, Z4
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z5
+	VMOVUPS   80(R11), K2, Z5
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
 
 skip1_3:
-	INCQ      R8
-	ADDQ      SI, R9
-	CMPQ      R8, h+32(FP)
+	INCQ      R10
+	ADDQ      CX, R11
+	CMPQ      R10, h+32(FP)
 	JCC       skip1_4
-	VMOVAPS   Z0, Z3
 	KMOVW     2(DX), K1
-	VMOVUPS   (R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   (R11), K1, Z4
 	KMOVW     4(DX), K2
-	VMOVUPS   64(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     6(DX), K1
-	VMOVUPS   4(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     8(DX), K2
-	VMOVUPS   68(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   64(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     10(DX), K1
-	VMOVUPS   8(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   8(R11), K1, Z4
 	KMOVW     12(DX), K2
-	VMOVUPS   72(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
-	KMOVW     14(DX), K1
-	VMOVUPS   12(R9), K1, Z3
-	VMOVAPS   Z0, Z4
-	KMOVW     16(DX), K2
-	VMOVUPS   76(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
-	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z5
+	VMOVUPS   72(R11), K2, Z5
+	VMOVAPS   Z4, Z6
+	VPERMT2PS Z5, Z2, Z6
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
+	VCMPPS    $0x03, Z6, Z6, K6
+	VMAXPS    Z3, Z6, Z3
+	VMOVAPS   Z6, K6, Z3
 	KMOVW     18(DX), K1
-	VMOVUPS   16(R9), K1, Z3
 	VMOVAPS   Z0, Z4
+	VMOVUPS   16(R11), K1, Z4
 	KMOVW     20(DX), K2
-	VMOVUPS   80(R9), K2, Z4
-	VPERMT2PS Z4, Z1, Z3
-	VCMPPS    $0x03, Z3, Z3, K6
-	VMAXPS    Z2, Z3, Z2
-	VMOVAPS   Z3, K6, Z2
+	VMOVAPS   Z0, Z5
+	VMOVUPS   80(R11), K2, Z5
+	VPERMT2PS Z5, Z1, Z4
+	VCMPPS    $0x03, Z4, Z4, K6
+	VMAXPS    Z3, Z4, Z3
+	VMOVAPS   Z4, K6, Z3
 
 skip1_4:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	KMOVW   (DX), K7
-	VMOVUPS Z2, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	VMOVUPS Z3, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x16, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x00000080, CX
-	ADDQ $0x16, DX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -5092,666 +5068,699 @@ DATA largest5x2AVX512Even<>+56(SB)/4, $0x0000001c
 DATA largest5x2AVX512Even<>+60(SB)/4, $0x0000001e
 GLOBL largest5x2AVX512Even<>(SB), RODATA|NOPTR, $64
 
+DATA largest5x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA largest5x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA largest5x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA largest5x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA largest5x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA largest5x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA largest5x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA largest5x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA largest5x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA largest5x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA largest5x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA largest5x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA largest5x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA largest5x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA largest5x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA largest5x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL largest5x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
 // func depth7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·depth7x1AVX512(SB), NOSPLIT, $0-92
 	MOVQ weights+80(FP), AX
-	MOVQ y+0(FP), CX
-	MOVQ x+24(FP), DX
-	MOVQ masks+72(FP), BX
-	MOVQ ow+16(FP), SI
-	MOVQ w+40(FP), DI
-	MOVQ left+56(FP), R8
-	SHLQ $0x02, SI
-	SHLQ $0x02, DI
-	SHLQ $0x02, R8
-	SUBQ R8, DX
-
-block:
+	MOVQ ow+16(FP), CX
+	MOVQ w+40(FP), DX
+	SHLQ $0x02, CX
+	SHLQ $0x02, DX
 	CMPQ oh+8(FP), $0x04
 	JLT  few
-	XORQ R8, R8
+	XORQ SI, SI
 
 rows4:
-	MOVQ             R8, R9
-	SUBQ             top+48(FP), R9
-	MOVQ             R9, R10
-	IMULQ            DI, R10
-	ADDQ             DX, R10
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ DX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, R8
+	MOVQ  SI, R9
+	IMULQ CX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), BX
+
+blockrows4:
+	MOVQ             DI, R11
+	MOVQ             R8, R12
 	VBROADCASTSS     bias+88(FP), Z0
 	VBROADCASTSS     bias+88(FP), Z1
 	VBROADCASTSS     bias+88(FP), Z2
 	VBROADCASTSS     bias+88(FP), Z3
-	CMPQ             R9, h+32(FP)
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_0
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST (AX), Z4, Z0
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 4(AX), Z4, Z0
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 8(AX), Z4, Z0
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 12(AX), Z4, Z0
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 16(AX), Z4, Z0
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 20(AX), Z4, Z0
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 24(AX), Z4, Z0
 
 skip4_0:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_1
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 28(AX), Z4, Z0
 	VFMADD231PS.BCST (AX), Z4, Z1
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 32(AX), Z4, Z0
 	VFMADD231PS.BCST 4(AX), Z4, Z1
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 36(AX), Z4, Z0
 	VFMADD231PS.BCST 8(AX), Z4, Z1
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 40(AX), Z4, Z0
 	VFMADD231PS.BCST 12(AX), Z4, Z1
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 44(AX), Z4, Z0
 	VFMADD231PS.BCST 16(AX), Z4, Z1
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 48(AX), Z4, Z0
 	VFMADD231PS.BCST 20(AX), Z4, Z1
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 52(AX), Z4, Z0
 	VFMADD231PS.BCST 24(AX), Z4, Z1
 
 skip4_1:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_2
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 56(AX), Z4, Z0
 	VFMADD231PS.BCST 28(AX), Z4, Z1
 	VFMADD231PS.BCST (AX), Z4, Z2
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 60(AX), Z4, Z0
 	VFMADD231PS.BCST 32(AX), Z4, Z1
 	VFMADD231PS.BCST 4(AX), Z4, Z2
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 64(AX), Z4, Z0
 	VFMADD231PS.BCST 36(AX), Z4, Z1
 	VFMADD231PS.BCST 8(AX), Z4, Z2
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 68(AX), Z4, Z0
 	VFMADD231PS.BCST 40(AX), Z4, Z1
 	VFMADD231PS.BCST 12(AX), Z4, Z2
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 72(AX), Z4, Z0
 	VFMADD231PS.BCST 44(AX), Z4, Z1
 	VFMADD231PS.BCST 16(AX), Z4, Z2
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 76(AX), Z4, Z0
 	VFMADD231PS.BCST 48(AX), Z4, Z1
 	VFMADD231PS.BCST 20(AX), Z4, Z2
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 80(AX), Z4, Z0
 	VFMADD231PS.BCST 52(AX), Z4, Z1
 	VFMADD231PS.BCST 24(AX), Z4, Z2
 
 skip4_2:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_3
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 84(AX), Z4, Z0
 	VFMADD231PS.BCST 56(AX), Z4, Z1
 	VFMADD231PS.BCST 28(AX), Z4, Z2
 	VFMADD231PS.BCST (AX), Z4, Z3
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 88(AX), Z4, Z0
 	VFMADD231PS.BCST 60(AX), Z4, Z1
 	VFMADD231PS.BCST 32(AX), Z4, Z2
 	VFMADD231PS.BCST 4(AX), Z4, Z3
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 92(AX), Z4, Z0
 	VFMADD231PS.BCST 64(AX), Z4, Z1
 	VFMADD231PS.BCST 36(AX), Z4, Z2
 	VFMADD231PS.BCST 8(AX), Z4, Z3
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 96(AX), Z4, Z0
 	VFMADD231PS.BCST 68(AX), Z4, Z1
 	VFMADD231PS.BCST 40(AX), Z4, Z2
 	VFMADD231PS.BCST 12(AX), Z4, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 100(AX), Z4, Z0
 	VFMADD231PS.BCST 72(AX), Z4, Z1
 	VFMADD231PS.BCST 44(AX), Z4, Z2
 	VFMADD231PS.BCST 16(AX), Z4, Z3
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 104(AX), Z4, Z0
 	VFMADD231PS.BCST 76(AX), Z4, Z1
 	VFMADD231PS.BCST 48(AX), Z4, Z2
 	VFMADD231PS.BCST 20(AX), Z4, Z3
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 108(AX), Z4, Z0
 	VFMADD231PS.BCST 80(AX), Z4, Z1
 	VFMADD231PS.BCST 52(AX), Z4, Z2
 	VFMADD231PS.BCST 24(AX), Z4, Z3
 
 skip4_3:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_4
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 112(AX), Z4, Z0
 	VFMADD231PS.BCST 84(AX), Z4, Z1
 	VFMADD231PS.BCST 56(AX), Z4, Z2
 	VFMADD231PS.BCST 28(AX), Z4, Z3
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 116(AX), Z4, Z0
 	VFMADD231PS.BCST 88(AX), Z4, Z1
 	VFMADD231PS.BCST 60(AX), Z4, Z2
 	VFMADD231PS.BCST 32(AX), Z4, Z3
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 120(AX), Z4, Z0
 	VFMADD231PS.BCST 92(AX), Z4, Z1
 	VFMADD231PS.BCST 64(AX), Z4, Z2
 	VFMADD231PS.BCST 36(AX), Z4, Z3
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 124(AX), Z4, Z0
 	VFMADD231PS.BCST 96(AX), Z4, Z1
 	VFMADD231PS.BCST 68(AX), Z4, Z2
 	VFMADD231PS.BCST 40(AX), Z4, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 128(AX), Z4, Z0
 	VFMADD231PS.BCST 100(AX), Z4, Z1
 	VFMADD231PS.BCST 72(AX), Z4, Z2
 	VFMADD231PS.BCST 44(AX), Z4, Z3
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 132(AX), Z4, Z0
 	VFMADD231PS.BCST 104(AX), Z4, Z1
 	VFMADD231PS.BCST 76(AX), Z4, Z2
 	VFMADD231PS.BCST 48(AX), Z4, Z3
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 136(AX), Z4, Z0
 	VFMADD231PS.BCST 108(AX), Z4, Z1
 	VFMADD231PS.BCST 80(AX), Z4, Z2
 	VFMADD231PS.BCST 52(AX), Z4, Z3
 
 skip4_4:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_5
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 140(AX), Z4, Z0
 	VFMADD231PS.BCST 112(AX), Z4, Z1
 	VFMADD231PS.BCST 84(AX), Z4, Z2
 	VFMADD231PS.BCST 56(AX), Z4, Z3
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 144(AX), Z4, Z0
 	VFMADD231PS.BCST 116(AX), Z4, Z1
 	VFMADD231PS.BCST 88(AX), Z4, Z2
 	VFMADD231PS.BCST 60(AX), Z4, Z3
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 148(AX), Z4, Z0
 	VFMADD231PS.BCST 120(AX), Z4, Z1
 	VFMADD231PS.BCST 92(AX), Z4, Z2
 	VFMADD231PS.BCST 64(AX), Z4, Z3
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 152(AX), Z4, Z0
 	VFMADD231PS.BCST 124(AX), Z4, Z1
 	VFMADD231PS.BCST 96(AX), Z4, Z2
 	VFMADD231PS.BCST 68(AX), Z4, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 156(AX), Z4, Z0
 	VFMADD231PS.BCST 128(AX), Z4, Z1
 	VFMADD231PS.BCST 100(AX), Z4, Z2
 	VFMADD231PS.BCST 72(AX), Z4, Z3
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 160(AX), Z4, Z0
 	VFMADD231PS.BCST 132(AX), Z4, Z1
 	VFMADD231PS.BCST 104(AX), Z4, Z2
 	VFMADD231PS.BCST 76(AX), Z4, Z3
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 164(AX), Z4, Z0
 	VFMADD231PS.BCST 136(AX), Z4, Z1
 	VFMADD231PS.BCST 108(AX), Z4, Z2
 	VFMADD231PS.BCST 80(AX), Z4, Z3
 
 skip4_5:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_6
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 168(AX), Z4, Z0
 	VFMADD231PS.BCST 140(AX), Z4, Z1
 	VFMADD231PS.BCST 112(AX), Z4, Z2
 	VFMADD231PS.BCST 84(AX), Z4, Z3
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 172(AX), Z4, Z0
 	VFMADD231PS.BCST 144(AX), Z4, Z1
 	VFMADD231PS.BCST 116(AX), Z4, Z2
 	VFMADD231PS.BCST 88(AX), Z4, Z3
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 176(AX), Z4, Z0
 	VFMADD231PS.BCST 148(AX), Z4, Z1
 	VFMADD231PS.BCST 120(AX), Z4, Z2
 	VFMADD231PS.BCST 92(AX), Z4, Z3
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 180(AX), Z4, Z0
 	VFMADD231PS.BCST 152(AX), Z4, Z1
 	VFMADD231PS.BCST 124(AX), Z4, Z2
 	VFMADD231PS.BCST 96(AX), Z4, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 184(AX), Z4, Z0
 	VFMADD231PS.BCST 156(AX), Z4, Z1
 	VFMADD231PS.BCST 128(AX), Z4, Z2
 	VFMADD231PS.BCST 100(AX), Z4, Z3
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 188(AX), Z4, Z0
 	VFMADD231PS.BCST 160(AX), Z4, Z1
 	VFMADD231PS.BCST 132(AX), Z4, Z2
 	VFMADD231PS.BCST 104(AX), Z4, Z3
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 192(AX), Z4, Z0
 	VFMADD231PS.BCST 164(AX), Z4, Z1
 	VFMADD231PS.BCST 136(AX), Z4, Z2
 	VFMADD231PS.BCST 108(AX), Z4, Z3
 
 skip4_6:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_7
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 168(AX), Z4, Z1
 	VFMADD231PS.BCST 140(AX), Z4, Z2
 	VFMADD231PS.BCST 112(AX), Z4, Z3
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 172(AX), Z4, Z1
 	VFMADD231PS.BCST 144(AX), Z4, Z2
 	VFMADD231PS.BCST 116(AX), Z4, Z3
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 176(AX), Z4, Z1
 	VFMADD231PS.BCST 148(AX), Z4, Z2
 	VFMADD231PS.BCST 120(AX), Z4, Z3
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 180(AX), Z4, Z1
 	VFMADD231PS.BCST 152(AX), Z4, Z2
 	VFMADD231PS.BCST 124(AX), Z4, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 184(AX), Z4, Z1
 	VFMADD231PS.BCST 156(AX), Z4, Z2
 	VFMADD231PS.BCST 128(AX), Z4, Z3
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 188(AX), Z4, Z1
 	VFMADD231PS.BCST 160(AX), Z4, Z2
 	VFMADD231PS.BCST 132(AX), Z4, Z3
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 192(AX), Z4, Z1
 	VFMADD231PS.BCST 164(AX), Z4, Z2
 	VFMADD231PS.BCST 136(AX), Z4, Z3
 
 skip4_7:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_8
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 168(AX), Z4, Z2
 	VFMADD231PS.BCST 140(AX), Z4, Z3
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 172(AX), Z4, Z2
 	VFMADD231PS.BCST 144(AX), Z4, Z3
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 176(AX), Z4, Z2
 	VFMADD231PS.BCST 148(AX), Z4, Z3
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 180(AX), Z4, Z2
 	VFMADD231PS.BCST 152(AX), Z4, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 184(AX), Z4, Z2
 	VFMADD231PS.BCST 156(AX), Z4, Z3
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 188(AX), Z4, Z2
 	VFMADD231PS.BCST 160(AX), Z4, Z3
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 192(AX), Z4, Z2
 	VFMADD231PS.BCST 164(AX), Z4, Z3
 
 skip4_8:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip4_9
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z4
+	VMOVUPS.Z        (R12), K1, Z4
 	VFMADD231PS.BCST 168(AX), Z4, Z3
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z4
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z4
 	VFMADD231PS.BCST 172(AX), Z4, Z3
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z4
+	VMOVUPS.Z        8(R12), K1, Z4
 	VFMADD231PS.BCST 176(AX), Z4, Z3
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z4
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z4
 	VFMADD231PS.BCST 180(AX), Z4, Z3
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z4
+	VMOVUPS.Z        16(R12), K1, Z4
 	VFMADD231PS.BCST 184(AX), Z4, Z3
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z4
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z4
 	VFMADD231PS.BCST 188(AX), Z4, Z3
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z4
+	VMOVUPS.Z        24(R12), K1, Z4
 	VFMADD231PS.BCST 192(AX), Z4, Z3
 
 skip4_9:
-	INCQ    R9
-	ADDQ    DI, R10
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	INCQ    R11
+	ADDQ    DX, R12
 	KMOVW   (BX), K7
-	LEAQ    (SI)(SI*2), R10
-	ADDQ    R9, R10
+	LEAQ    (CX)(CX*2), R11
+	ADDQ    R9, R11
 	VMOVUPS Z0, K7, (R9)
-	VMOVUPS Z1, K7, (R9)(SI*1)
-	VMOVUPS Z2, K7, (R9)(SI*2)
-	VMOVUPS Z3, K7, (R10)
-	ADDQ    $0x04, R8
-	MOVQ    oh+8(FP), R9
-	CMPQ    R8, R9
+	VMOVUPS Z1, K7, (R9)(CX*1)
+	VMOVUPS Z2, K7, (R9)(CX*2)
+	VMOVUPS Z3, K7, (R11)
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R8
+	ADDQ    $0x10, BX
+	DECQ    R10
+	JNZ     blockrows4
+	ADDQ    $0x04, SI
+	MOVQ    oh+8(FP), BX
+	CMPQ    SI, BX
 	JEQ     next
-	SUBQ    $0x04, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
+	SUBQ    $0x04, BX
+	CMPQ    SI, BX
+	CMOVQGT BX, SI
 	JMP     rows4
 
 few:
-	XORQ R8, R8
+	XORQ SI, SI
 
 rows1:
-	MOVQ             R8, R9
-	SUBQ             top+48(FP), R9
-	MOVQ             R9, R10
-	IMULQ            DI, R10
-	ADDQ             DX, R10
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ DX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, R8
+	MOVQ  SI, R9
+	IMULQ CX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), BX
+
+blockrows1:
+	MOVQ             DI, R11
+	MOVQ             R8, R12
 	VBROADCASTSS     bias+88(FP), Z0
-	CMPQ             R9, h+32(FP)
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_0
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z1
+	VMOVUPS.Z        (R12), K1, Z1
 	VFMADD231PS.BCST (AX), Z1, Z0
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z1
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z1
 	VFMADD231PS.BCST 4(AX), Z1, Z0
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z1
+	VMOVUPS.Z        8(R12), K1, Z1
 	VFMADD231PS.BCST 8(AX), Z1, Z0
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z1
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z1
 	VFMADD231PS.BCST 12(AX), Z1, Z0
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z1
+	VMOVUPS.Z        16(R12), K1, Z1
 	VFMADD231PS.BCST 16(AX), Z1, Z0
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z1
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z1
 	VFMADD231PS.BCST 20(AX), Z1, Z0
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z1
+	VMOVUPS.Z        24(R12), K1, Z1
 	VFMADD231PS.BCST 24(AX), Z1, Z0
 
 skip1_0:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_1
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z1
+	VMOVUPS.Z        (R12), K1, Z1
 	VFMADD231PS.BCST 28(AX), Z1, Z0
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z1
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z1
 	VFMADD231PS.BCST 32(AX), Z1, Z0
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z1
+	VMOVUPS.Z        8(R12), K1, Z1
 	VFMADD231PS.BCST 36(AX), Z1, Z0
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z1
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z1
 	VFMADD231PS.BCST 40(AX), Z1, Z0
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z1
+	VMOVUPS.Z        16(R12), K1, Z1
 	VFMADD231PS.BCST 44(AX), Z1, Z0
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z1
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z1
 	VFMADD231PS.BCST 48(AX), Z1, Z0
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z1
+	VMOVUPS.Z        24(R12), K1, Z1
 	VFMADD231PS.BCST 52(AX), Z1, Z0
 
 skip1_1:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_2
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z1
+	VMOVUPS.Z        (R12), K1, Z1
 	VFMADD231PS.BCST 56(AX), Z1, Z0
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z1
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z1
 	VFMADD231PS.BCST 60(AX), Z1, Z0
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z1
+	VMOVUPS.Z        8(R12), K1, Z1
 	VFMADD231PS.BCST 64(AX), Z1, Z0
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z1
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z1
 	VFMADD231PS.BCST 68(AX), Z1, Z0
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z1
+	VMOVUPS.Z        16(R12), K1, Z1
 	VFMADD231PS.BCST 72(AX), Z1, Z0
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z1
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z1
 	VFMADD231PS.BCST 76(AX), Z1, Z0
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z1
+	VMOVUPS.Z        24(R12), K1, Z1
 	VFMADD231PS.BCST 80(AX), Z1, Z0
 
 skip1_2:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_3
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z1
+	VMOVUPS.Z        (R12), K1, Z1
 	VFMADD231PS.BCST 84(AX), Z1, Z0
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z1
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z1
 	VFMADD231PS.BCST 88(AX), Z1, Z0
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z1
+	VMOVUPS.Z        8(R12), K1, Z1
 	VFMADD231PS.BCST 92(AX), Z1, Z0
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z1
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z1
 	VFMADD231PS.BCST 96(AX), Z1, Z0
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z1
+	VMOVUPS.Z        16(R12), K1, Z1
 	VFMADD231PS.BCST 100(AX), Z1, Z0
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z1
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z1
 	VFMADD231PS.BCST 104(AX), Z1, Z0
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z1
+	VMOVUPS.Z        24(R12), K1, Z1
 	VFMADD231PS.BCST 108(AX), Z1, Z0
 
 skip1_3:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_4
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z1
+	VMOVUPS.Z        (R12), K1, Z1
 	VFMADD231PS.BCST 112(AX), Z1, Z0
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z1
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z1
 	VFMADD231PS.BCST 116(AX), Z1, Z0
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z1
+	VMOVUPS.Z        8(R12), K1, Z1
 	VFMADD231PS.BCST 120(AX), Z1, Z0
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z1
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z1
 	VFMADD231PS.BCST 124(AX), Z1, Z0
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z1
+	VMOVUPS.Z        16(R12), K1, Z1
 	VFMADD231PS.BCST 128(AX), Z1, Z0
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z1
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z1
 	VFMADD231PS.BCST 132(AX), Z1, Z0
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z1
+	VMOVUPS.Z        24(R12), K1, Z1
 	VFMADD231PS.BCST 136(AX), Z1, Z0
 
 skip1_4:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_5
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z1
+	VMOVUPS.Z        (R12), K1, Z1
 	VFMADD231PS.BCST 140(AX), Z1, Z0
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z1
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z1
 	VFMADD231PS.BCST 144(AX), Z1, Z0
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z1
+	VMOVUPS.Z        8(R12), K1, Z1
 	VFMADD231PS.BCST 148(AX), Z1, Z0
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z1
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z1
 	VFMADD231PS.BCST 152(AX), Z1, Z0
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z1
+	VMOVUPS.Z        16(R12), K1, Z1
 	VFMADD231PS.BCST 156(AX), Z1, Z0
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z1
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z1
 	VFMADD231PS.BCST 160(AX), Z1, Z0
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z1
+	VMOVUPS.Z        24(R12), K1, Z1
 	VFMADD231PS.BCST 164(AX), Z1, Z0
 
 skip1_5:
-	INCQ             R9
-	ADDQ             DI, R10
-	CMPQ             R9, h+32(FP)
+	INCQ             R11
+	ADDQ             DX, R12
+	CMPQ             R11, h+32(FP)
 	JCC              skip1_6
 	KMOVW            2(BX), K1
-	VMOVUPS.Z        (R10), K1, Z1
+	VMOVUPS.Z        (R12), K1, Z1
 	VFMADD231PS.BCST 168(AX), Z1, Z0
-	KMOVW            4(BX), K1
-	VMOVUPS.Z        4(R10), K1, Z1
+	KMOVW            4(BX), K2
+	VMOVUPS.Z        4(R12), K2, Z1
 	VFMADD231PS.BCST 172(AX), Z1, Z0
 	KMOVW            6(BX), K1
-	VMOVUPS.Z        8(R10), K1, Z1
+	VMOVUPS.Z        8(R12), K1, Z1
 	VFMADD231PS.BCST 176(AX), Z1, Z0
-	KMOVW            8(BX), K1
-	VMOVUPS.Z        12(R10), K1, Z1
+	KMOVW            8(BX), K2
+	VMOVUPS.Z        12(R12), K2, Z1
 	VFMADD231PS.BCST 180(AX), Z1, Z0
 	KMOVW            10(BX), K1
-	VMOVUPS.Z        16(R10), K1, Z1
+	VMOVUPS.Z        16(R12), K1, Z1
 	VFMADD231PS.BCST 184(AX), Z1, Z0
-	KMOVW            12(BX), K1
-	VMOVUPS.Z        20(R10), K1, Z1
+	KMOVW            12(BX), K2
+	VMOVUPS.Z        20(R12), K2, Z1
 	VFMADD231PS.BCST 188(AX), Z1, Z0
 	KMOVW            14(BX), K1
-	VMOVUPS.Z        24(R10), K1, Z1
+	VMOVUPS.Z        24(R12), K1, Z1
 	VFMADD231PS.BCST 192(AX), Z1, Z0
 
 skip1_6:
-	INCQ    R9
-	ADDQ    DI, R10
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	INCQ    R11
+	ADDQ    DX, R12
 	KMOVW   (BX), K7
 	VMOVUPS Z0, K7, (R9)
-	ADDQ    $0x01, R8
-	MOVQ    oh+8(FP), R9
-	CMPQ    R8, R9
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R8
+	ADDQ    $0x10, BX
+	DECQ    R10
+	JNZ     blockrows1
+	ADDQ    $0x01, SI
+	MOVQ    oh+8(FP), BX
+	CMPQ    SI, BX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, CX
-	ADDQ $0x40, DX
-	ADDQ $0x10, BX
-	DECQ blocks+64(FP)
-	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -5759,133 +5768,137 @@ next:
 // Requires: AVX, AVX512F, CMOV
 TEXT ·largest7x1AVX512(SB), NOSPLIT, $0-80
 	VBROADCASTSS fff800000<>+0(SB), Z0
-	MOVQ         y+0(FP), AX
-	MOVQ         x+24(FP), CX
-	MOVQ         masks+72(FP), DX
-	MOVQ         ow+16(FP), BX
-	MOVQ         w+40(FP), SI
-	MOVQ         left+56(FP), DI
-	SHLQ         $0x02, BX
-	SHLQ         $0x02, SI
-	SHLQ         $0x02, DI
-	SUBQ         DI, CX
-
-block:
-	CMPQ oh+8(FP), $0x04
-	JLT  few
-	XORQ DI, DI
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         BX, BX
 
 rows4:
-	MOVQ    DI, R8
-	SUBQ    top+48(FP), R8
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	MOVQ    SI, R10
+	MOVQ    DI, R11
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	CMPQ    R8, h+32(FP)
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_0
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 
 skip4_0:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_1
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5893,13 +5906,13 @@ skip4_0:
 	VMOVAPS Z5, K6, Z2
 
 skip4_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_2
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5907,9 +5920,9 @@ skip4_1:
 	VMOVAPS Z5, K6, Z2
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5917,9 +5930,9 @@ skip4_1:
 	VMOVAPS Z5, K6, Z2
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5927,9 +5940,9 @@ skip4_1:
 	VMOVAPS Z5, K6, Z2
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5937,9 +5950,9 @@ skip4_1:
 	VMOVAPS Z5, K6, Z2
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5947,9 +5960,9 @@ skip4_1:
 	VMOVAPS Z5, K6, Z2
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5957,9 +5970,9 @@ skip4_1:
 	VMOVAPS Z5, K6, Z2
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5969,13 +5982,13 @@ skip4_1:
 	VMOVAPS Z5, K6, Z3
 
 skip4_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_3
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5985,9 +5998,9 @@ skip4_2:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -5997,9 +6010,9 @@ skip4_2:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6009,9 +6022,9 @@ skip4_2:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6021,9 +6034,9 @@ skip4_2:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6033,9 +6046,9 @@ skip4_2:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6045,9 +6058,9 @@ skip4_2:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6059,13 +6072,13 @@ skip4_2:
 	VMOVAPS Z5, K6, Z4
 
 skip4_3:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_4
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6075,9 +6088,9 @@ skip4_3:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6087,9 +6100,9 @@ skip4_3:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6099,9 +6112,9 @@ skip4_3:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6111,9 +6124,9 @@ skip4_3:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6123,9 +6136,9 @@ skip4_3:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6135,9 +6148,9 @@ skip4_3:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6149,13 +6162,13 @@ skip4_3:
 	VMOVAPS Z5, K6, Z4
 
 skip4_4:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_5
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6165,9 +6178,9 @@ skip4_4:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6177,9 +6190,9 @@ skip4_4:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6189,9 +6202,9 @@ skip4_4:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6201,9 +6214,9 @@ skip4_4:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6213,9 +6226,9 @@ skip4_4:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6225,9 +6238,9 @@ skip4_4:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6239,13 +6252,13 @@ skip4_4:
 	VMOVAPS Z5, K6, Z4
 
 skip4_5:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_6
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6255,9 +6268,9 @@ skip4_5:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6267,9 +6280,9 @@ skip4_5:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6279,9 +6292,9 @@ skip4_5:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6291,9 +6304,9 @@ skip4_5:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6303,9 +6316,9 @@ skip4_5:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6315,9 +6328,9 @@ skip4_5:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z1, Z5, Z1
 	VMOVAPS Z5, K6, Z1
@@ -6329,13 +6342,13 @@ skip4_5:
 	VMOVAPS Z5, K6, Z4
 
 skip4_6:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_7
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -6343,9 +6356,9 @@ skip4_6:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -6353,9 +6366,9 @@ skip4_6:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -6363,9 +6376,9 @@ skip4_6:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -6373,9 +6386,9 @@ skip4_6:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -6383,9 +6396,9 @@ skip4_6:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -6393,9 +6406,9 @@ skip4_6:
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z2, Z5, Z2
 	VMOVAPS Z5, K6, Z2
@@ -6405,61 +6418,61 @@ skip4_6:
 	VMOVAPS Z5, K6, Z4
 
 skip4_7:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_8
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z3, Z5, Z3
 	VMOVAPS Z5, K6, Z3
@@ -6467,436 +6480,977 @@ skip4_7:
 	VMOVAPS Z5, K6, Z4
 
 skip4_8:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip4_9
-	VMOVAPS Z0, Z5
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS (R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z5
+	VMOVUPS 4(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 8(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z5
+	VMOVUPS 12(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 16(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z5
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z5
+	VMOVUPS 20(R11), K2, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
-	VMOVAPS Z0, Z5
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z5
+	VMOVAPS Z0, Z5
+	VMOVUPS 24(R11), K1, Z5
 	VCMPPS  $0x03, Z5, Z5, K6
 	VMAXPS  Z4, Z5, Z4
 	VMOVAPS Z5, K6, Z4
 
 skip4_9:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	KMOVW   (DX), K7
-	LEAQ    (BX)(BX*2), R9
-	ADDQ    R8, R9
+	LEAQ    (AX)(AX*2), R10
+	ADDQ    R8, R10
 	VMOVUPS Z1, K7, (R8)
-	VMOVUPS Z2, K7, (R8)(BX*1)
-	VMOVUPS Z3, K7, (R8)(BX*2)
-	VMOVUPS Z4, K7, (R9)
-	ADDQ    $0x04, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	VMOVUPS Z2, K7, (R8)(AX*1)
+	VMOVUPS Z3, K7, (R8)(AX*2)
+	VMOVUPS Z4, K7, (R10)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x10, DX
+	DECQ    R9
+	JNZ     blockrows4
+	ADDQ    $0x04, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JEQ     next
-	SUBQ    $0x04, R8
-	CMPQ    DI, R8
-	CMOVQGT R8, DI
+	SUBQ    $0x04, DX
+	CMPQ    BX, DX
+	CMOVQGT DX, BX
 	JMP     rows4
 
 few:
-	XORQ DI, DI
+	XORQ BX, BX
 
 rows1:
-	MOVQ    DI, R8
-	SUBQ    top+48(FP), R8
-	MOVQ    R8, R9
-	IMULQ   SI, R9
-	ADDQ    CX, R9
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	MOVQ    SI, R10
+	MOVQ    DI, R11
 	VMOVAPS Z0, Z1
-	CMPQ    R8, h+32(FP)
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_0
-	VMOVAPS Z0, Z2
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z2
+	VMOVUPS 12(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z2
+	VMOVUPS 20(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 24(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_0:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_1
-	VMOVAPS Z0, Z2
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z2
+	VMOVUPS 12(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z2
+	VMOVUPS 20(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 24(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_1:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_2
-	VMOVAPS Z0, Z2
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z2
+	VMOVUPS 12(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z2
+	VMOVUPS 20(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 24(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_2:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_3
-	VMOVAPS Z0, Z2
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z2
+	VMOVUPS 12(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z2
+	VMOVUPS 20(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 24(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_3:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_4
-	VMOVAPS Z0, Z2
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z2
+	VMOVUPS 12(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z2
+	VMOVUPS 20(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 24(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_4:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_5
-	VMOVAPS Z0, Z2
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z2
+	VMOVUPS 12(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z2
+	VMOVUPS 20(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 24(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_5:
-	INCQ    R8
-	ADDQ    SI, R9
-	CMPQ    R8, h+32(FP)
+	INCQ    R10
+	ADDQ    CX, R11
+	CMPQ    R10, h+32(FP)
 	JCC     skip1_6
-	VMOVAPS Z0, Z2
 	KMOVW   2(DX), K1
-	VMOVUPS (R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS (R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   4(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   4(DX), K1
-	VMOVUPS 4(R9), K1, Z2
+	VMOVUPS 4(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   6(DX), K1
-	VMOVUPS 8(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 8(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   8(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   8(DX), K1
-	VMOVUPS 12(R9), K1, Z2
+	VMOVUPS 12(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   10(DX), K1
-	VMOVUPS 16(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 16(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
+	KMOVW   12(DX), K2
 	VMOVAPS Z0, Z2
-	KMOVW   12(DX), K1
-	VMOVUPS 20(R9), K1, Z2
+	VMOVUPS 20(R11), K2, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
-	VMOVAPS Z0, Z2
 	KMOVW   14(DX), K1
-	VMOVUPS 24(R9), K1, Z2
+	VMOVAPS Z0, Z2
+	VMOVUPS 24(R11), K1, Z2
 	VCMPPS  $0x03, Z2, Z2, K6
 	VMAXPS  Z1, Z2, Z1
 	VMOVAPS Z2, K6, Z1
 
 skip1_6:
-	INCQ    R8
-	ADDQ    SI, R9
-	MOVQ    DI, R8
-	IMULQ   BX, R8
-	ADDQ    AX, R8
+	INCQ    R10
+	ADDQ    CX, R11
 	KMOVW   (DX), K7
 	VMOVUPS Z1, K7, (R8)
-	ADDQ    $0x01, DI
-	MOVQ    oh+8(FP), R8
-	CMPQ    DI, R8
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x10, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
 	JLT     rows1
 
 next:
-	ADDQ $0x40, AX
-	ADDQ $0x40, CX
-	ADDQ $0x10, DX
-	DECQ blocks+64(FP)
-	JNZ  block
+	VZEROUPPER
+	RET
+
+// func depthPairs3AVX512(y *float32, x *float32, h int, w int, top int, left int, masks *uint16, weights *float32, bias float32)
+// Requires: AVX, AVX512F
+TEXT ·depthPairs3AVX512(SB), NOSPLIT, $0-68
+	MOVQ         weights+56(FP), AX
+	VBROADCASTSS (AX), Z0
+	VBROADCASTSS 4(AX), Z1
+	VBROADCASTSS 8(AX), Z2
+	VBROADCASTSS 12(AX), Z3
+	VBROADCASTSS 16(AX), Z4
+	VBROADCASTSS 20(AX), Z5
+	VBROADCASTSS 24(AX), Z6
+	VBROADCASTSS 28(AX), Z7
+	VBROADCASTSS 32(AX), Z8
+	VBROADCASTSS bias+64(FP), Z9
+	VBROADCASTSS bias+64(FP), Z10
+	VBROADCASTSS bias+64(FP), Z11
+	VBROADCASTSS bias+64(FP), Z12
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         masks+48(FP), DX
+	MOVQ         h+16(FP), BX
+	MOVQ         w+24(FP), SI
+	MOVQ         left+40(FP), DI
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+	MOVQ         top+32(FP), DI
+	NEGQ         DI
+	MOVQ         DI, R8
+	IMULQ        SI, R8
+	ADDQ         R8, CX
+	INCQ         DI
+	INCQ         BX
+	CMPQ         DI, BX
+	JCC          skip0
+	KMOVW        8(DX), K1
+	VMOVUPS.Z    (CX), K1, Z13
+	VFMADD231PS  Z0, Z13, Z9
+	KMOVW        10(DX), K1
+	VMOVUPS.Z    4(CX), K1, Z13
+	VFMADD231PS  Z1, Z13, Z9
+	KMOVW        12(DX), K1
+	VMOVUPS.Z    8(CX), K1, Z13
+	VFMADD231PS  Z2, Z13, Z9
+
+skip0:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip1
+	KMOVW       14(DX), K1
+	VMOVUPS.Z   (CX), K1, Z13
+	VFMADD231PS Z3, Z13, Z9
+	KMOVW       16(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z13
+	VFMADD231PS Z4, Z13, Z9
+	KMOVW       18(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z13
+	VFMADD231PS Z5, Z13, Z9
+
+skip1:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip2
+	KMOVW       20(DX), K1
+	VMOVUPS.Z   (CX), K1, Z13
+	VFMADD231PS Z6, Z13, Z9
+	VFMADD231PS Z0, Z13, Z10
+	KMOVW       22(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z13
+	VFMADD231PS Z7, Z13, Z9
+	VFMADD231PS Z1, Z13, Z10
+	KMOVW       24(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z13
+	VFMADD231PS Z8, Z13, Z9
+	VFMADD231PS Z2, Z13, Z10
+
+skip2:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip3
+	KMOVW       26(DX), K1
+	VMOVUPS.Z   (CX), K1, Z13
+	VFMADD231PS Z3, Z13, Z10
+	KMOVW       28(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z13
+	VFMADD231PS Z4, Z13, Z10
+	KMOVW       30(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z13
+	VFMADD231PS Z5, Z13, Z10
+
+skip3:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip4
+	KMOVW       32(DX), K1
+	VMOVUPS.Z   (CX), K1, Z13
+	VFMADD231PS Z6, Z13, Z10
+	VFMADD231PS Z0, Z13, Z11
+	KMOVW       34(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z13
+	VFMADD231PS Z7, Z13, Z10
+	VFMADD231PS Z1, Z13, Z11
+	KMOVW       36(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z13
+	VFMADD231PS Z8, Z13, Z10
+	VFMADD231PS Z2, Z13, Z11
+
+skip4:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip5
+	KMOVW       38(DX), K1
+	VMOVUPS.Z   (CX), K1, Z13
+	VFMADD231PS Z3, Z13, Z11
+	KMOVW       40(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z13
+	VFMADD231PS Z4, Z13, Z11
+	KMOVW       42(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z13
+	VFMADD231PS Z5, Z13, Z11
+
+skip5:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip6
+	KMOVW       44(DX), K1
+	VMOVUPS.Z   (CX), K1, Z13
+	VFMADD231PS Z6, Z13, Z11
+	VFMADD231PS Z0, Z13, Z12
+	KMOVW       46(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z0
+	VFMADD231PS Z7, Z0, Z11
+	VFMADD231PS Z1, Z0, Z12
+	KMOVW       48(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z0
+	VFMADD231PS Z8, Z0, Z11
+	VFMADD231PS Z2, Z0, Z12
+
+skip6:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip7
+	KMOVW       50(DX), K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VFMADD231PS Z3, Z0, Z12
+	KMOVW       52(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z0
+	VFMADD231PS Z4, Z0, Z12
+	KMOVW       54(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z0
+	VFMADD231PS Z5, Z0, Z12
+
+skip7:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip8
+	KMOVW       56(DX), K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VFMADD231PS Z6, Z0, Z12
+	KMOVW       58(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z0
+	VFMADD231PS Z7, Z0, Z12
+	KMOVW       60(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z0
+	VFMADD231PS Z8, Z0, Z12
+
+skip8:
+	INCQ    DI
+	ADDQ    SI, CX
+	KMOVW   (DX), K1
+	VMOVUPS Z9, K1, (AX)
+	LEAQ    (AX)(SI*2), AX
+	KMOVW   2(DX), K1
+	VMOVUPS Z10, K1, (AX)
+	LEAQ    (AX)(SI*2), AX
+	KMOVW   4(DX), K1
+	VMOVUPS Z11, K1, (AX)
+	LEAQ    (AX)(SI*2), AX
+	KMOVW   6(DX), K1
+	VMOVUPS Z12, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func depthPairs5AVX512(y *float32, x *float32, h int, w int, top int, left int, masks *uint16, weights *float32, bias float32)
+// Requires: AVX, AVX512F
+TEXT ·depthPairs5AVX512(SB), NOSPLIT, $0-68
+	MOVQ         weights+56(FP), AX
+	VBROADCASTSS (AX), Z0
+	VBROADCASTSS 4(AX), Z1
+	VBROADCASTSS 8(AX), Z2
+	VBROADCASTSS 12(AX), Z3
+	VBROADCASTSS 16(AX), Z4
+	VBROADCASTSS 20(AX), Z5
+	VBROADCASTSS 24(AX), Z6
+	VBROADCASTSS 28(AX), Z7
+	VBROADCASTSS 32(AX), Z8
+	VBROADCASTSS 36(AX), Z9
+	VBROADCASTSS 40(AX), Z10
+	VBROADCASTSS 44(AX), Z11
+	VBROADCASTSS 48(AX), Z12
+	VBROADCASTSS 52(AX), Z13
+	VBROADCASTSS 56(AX), Z14
+	VBROADCASTSS 60(AX), Z15
+	VBROADCASTSS 64(AX), Z16
+	VBROADCASTSS 68(AX), Z17
+	VBROADCASTSS 72(AX), Z18
+	VBROADCASTSS 76(AX), Z19
+	VBROADCASTSS 80(AX), Z20
+	VBROADCASTSS 84(AX), Z21
+	VBROADCASTSS 88(AX), Z22
+	VBROADCASTSS 92(AX), Z23
+	VBROADCASTSS 96(AX), Z24
+	VBROADCASTSS bias+64(FP), Z25
+	VBROADCASTSS bias+64(FP), Z26
+	VBROADCASTSS bias+64(FP), Z27
+	VBROADCASTSS bias+64(FP), Z28
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         masks+48(FP), DX
+	MOVQ         h+16(FP), BX
+	MOVQ         w+24(FP), SI
+	MOVQ         left+40(FP), DI
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SUBQ         DI, CX
+	MOVQ         top+32(FP), DI
+	NEGQ         DI
+	MOVQ         DI, R8
+	IMULQ        SI, R8
+	ADDQ         R8, CX
+	INCQ         DI
+	INCQ         BX
+	CMPQ         DI, BX
+	JCC          skip0
+	KMOVW        8(DX), K1
+	VMOVUPS.Z    (CX), K1, Z29
+	VFMADD231PS  Z0, Z29, Z25
+	KMOVW        10(DX), K1
+	VMOVUPS.Z    4(CX), K1, Z29
+	VFMADD231PS  Z1, Z29, Z25
+	KMOVW        12(DX), K1
+	VMOVUPS.Z    8(CX), K1, Z29
+	VFMADD231PS  Z2, Z29, Z25
+	KMOVW        14(DX), K1
+	VMOVUPS.Z    12(CX), K1, Z29
+	VFMADD231PS  Z3, Z29, Z25
+	KMOVW        16(DX), K1
+	VMOVUPS.Z    16(CX), K1, Z29
+	VFMADD231PS  Z4, Z29, Z25
+
+skip0:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip1
+	KMOVW       18(DX), K1
+	VMOVUPS.Z   (CX), K1, Z29
+	VFMADD231PS Z5, Z29, Z25
+	KMOVW       20(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z29
+	VFMADD231PS Z6, Z29, Z25
+	KMOVW       22(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z29
+	VFMADD231PS Z7, Z29, Z25
+	KMOVW       24(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z29
+	VFMADD231PS Z8, Z29, Z25
+	KMOVW       26(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z29
+	VFMADD231PS Z9, Z29, Z25
+
+skip1:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip2
+	KMOVW       28(DX), K1
+	VMOVUPS.Z   (CX), K1, Z29
+	VFMADD231PS Z10, Z29, Z25
+	VFMADD231PS Z0, Z29, Z26
+	KMOVW       30(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z29
+	VFMADD231PS Z11, Z29, Z25
+	VFMADD231PS Z1, Z29, Z26
+	KMOVW       32(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z29
+	VFMADD231PS Z12, Z29, Z25
+	VFMADD231PS Z2, Z29, Z26
+	KMOVW       34(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z29
+	VFMADD231PS Z13, Z29, Z25
+	VFMADD231PS Z3, Z29, Z26
+	KMOVW       36(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z29
+	VFMADD231PS Z14, Z29, Z25
+	VFMADD231PS Z4, Z29, Z26
+
+skip2:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip3
+	KMOVW       38(DX), K1
+	VMOVUPS.Z   (CX), K1, Z29
+	VFMADD231PS Z15, Z29, Z25
+	VFMADD231PS Z5, Z29, Z26
+	KMOVW       40(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z29
+	VFMADD231PS Z16, Z29, Z25
+	VFMADD231PS Z6, Z29, Z26
+	KMOVW       42(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z29
+	VFMADD231PS Z17, Z29, Z25
+	VFMADD231PS Z7, Z29, Z26
+	KMOVW       44(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z29
+	VFMADD231PS Z18, Z29, Z25
+	VFMADD231PS Z8, Z29, Z26
+	KMOVW       46(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z29
+	VFMADD231PS Z19, Z29, Z25
+	VFMADD231PS Z9, Z29, Z26
+
+skip3:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip4
+	KMOVW       48(DX), K1
+	VMOVUPS.Z   (CX), K1, Z29
+	VFMADD231PS Z20, Z29, Z25
+	VFMADD231PS Z10, Z29, Z26
+	VFMADD231PS Z0, Z29, Z27
+	KMOVW       50(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z29
+	VFMADD231PS Z21, Z29, Z25
+	VFMADD231PS Z11, Z29, Z26
+	VFMADD231PS Z1, Z29, Z27
+	KMOVW       52(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z29
+	VFMADD231PS Z22, Z29, Z25
+	VFMADD231PS Z12, Z29, Z26
+	VFMADD231PS Z2, Z29, Z27
+	KMOVW       54(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z29
+	VFMADD231PS Z23, Z29, Z25
+	VFMADD231PS Z13, Z29, Z26
+	VFMADD231PS Z3, Z29, Z27
+	KMOVW       56(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z29
+	VFMADD231PS Z24, Z29, Z25
+	VFMADD231PS Z14, Z29, Z26
+	VFMADD231PS Z4, Z29, Z27
+
+skip4:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip5
+	KMOVW       58(DX), K1
+	VMOVUPS.Z   (CX), K1, Z29
+	VFMADD231PS Z15, Z29, Z26
+	VFMADD231PS Z5, Z29, Z27
+	KMOVW       60(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z29
+	VFMADD231PS Z16, Z29, Z26
+	VFMADD231PS Z6, Z29, Z27
+	KMOVW       62(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z29
+	VFMADD231PS Z17, Z29, Z26
+	VFMADD231PS Z7, Z29, Z27
+	KMOVW       64(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z29
+	VFMADD231PS Z18, Z29, Z26
+	VFMADD231PS Z8, Z29, Z27
+	KMOVW       66(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z29
+	VFMADD231PS Z19, Z29, Z26
+	VFMADD231PS Z9, Z29, Z27
+
+skip5:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip6
+	KMOVW       68(DX), K1
+	VMOVUPS.Z   (CX), K1, Z29
+	VFMADD231PS Z20, Z29, Z26
+	VFMADD231PS Z10, Z29, Z27
+	VFMADD231PS Z0, Z29, Z28
+	KMOVW       70(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z0
+	VFMADD231PS Z21, Z0, Z26
+	VFMADD231PS Z11, Z0, Z27
+	VFMADD231PS Z1, Z0, Z28
+	KMOVW       72(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z0
+	VFMADD231PS Z22, Z0, Z26
+	VFMADD231PS Z12, Z0, Z27
+	VFMADD231PS Z2, Z0, Z28
+	KMOVW       74(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z0
+	VFMADD231PS Z23, Z0, Z26
+	VFMADD231PS Z13, Z0, Z27
+	VFMADD231PS Z3, Z0, Z28
+	KMOVW       76(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z0
+	VFMADD231PS Z24, Z0, Z26
+	VFMADD231PS Z14, Z0, Z27
+	VFMADD231PS Z4, Z0, Z28
+
+skip6:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip7
+	KMOVW       78(DX), K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VFMADD231PS Z15, Z0, Z27
+	VFMADD231PS Z5, Z0, Z28
+	KMOVW       80(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z0
+	VFMADD231PS Z16, Z0, Z27
+	VFMADD231PS Z6, Z0, Z28
+	KMOVW       82(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z0
+	VFMADD231PS Z17, Z0, Z27
+	VFMADD231PS Z7, Z0, Z28
+	KMOVW       84(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z0
+	VFMADD231PS Z18, Z0, Z27
+	VFMADD231PS Z8, Z0, Z28
+	KMOVW       86(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z0
+	VFMADD231PS Z19, Z0, Z27
+	VFMADD231PS Z9, Z0, Z28
+
+skip7:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip8
+	KMOVW       88(DX), K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VFMADD231PS Z20, Z0, Z27
+	VFMADD231PS Z10, Z0, Z28
+	KMOVW       90(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z0
+	VFMADD231PS Z21, Z0, Z27
+	VFMADD231PS Z11, Z0, Z28
+	KMOVW       92(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z0
+	VFMADD231PS Z22, Z0, Z27
+	VFMADD231PS Z12, Z0, Z28
+	KMOVW       94(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z0
+	VFMADD231PS Z23, Z0, Z27
+	VFMADD231PS Z13, Z0, Z28
+	KMOVW       96(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z0
+	VFMADD231PS Z24, Z0, Z27
+	VFMADD231PS Z14, Z0, Z28
+
+skip8:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip9
+	KMOVW       98(DX), K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VFMADD231PS Z15, Z0, Z28
+	KMOVW       100(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z0
+	VFMADD231PS Z16, Z0, Z28
+	KMOVW       102(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z0
+	VFMADD231PS Z17, Z0, Z28
+	KMOVW       104(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z0
+	VFMADD231PS Z18, Z0, Z28
+	KMOVW       106(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z0
+	VFMADD231PS Z19, Z0, Z28
+
+skip9:
+	INCQ        DI
+	ADDQ        SI, CX
+	CMPQ        DI, BX
+	JCC         skip10
+	KMOVW       108(DX), K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VFMADD231PS Z20, Z0, Z28
+	KMOVW       110(DX), K1
+	VMOVUPS.Z   4(CX), K1, Z0
+	VFMADD231PS Z21, Z0, Z28
+	KMOVW       112(DX), K1
+	VMOVUPS.Z   8(CX), K1, Z0
+	VFMADD231PS Z22, Z0, Z28
+	KMOVW       114(DX), K1
+	VMOVUPS.Z   12(CX), K1, Z0
+	VFMADD231PS Z23, Z0, Z28
+	KMOVW       116(DX), K1
+	VMOVUPS.Z   16(CX), K1, Z0
+	VFMADD231PS Z24, Z0, Z28
+
+skip10:
+	INCQ    DI
+	ADDQ    SI, CX
+	KMOVW   (DX), K1
+	VMOVUPS Z25, K1, (AX)
+	LEAQ    (AX)(SI*2), AX
+	KMOVW   2(DX), K1
+	VMOVUPS Z26, K1, (AX)
+	LEAQ    (AX)(SI*2), AX
+	KMOVW   4(DX), K1
+	VMOVUPS Z27, K1, (AX)
+	LEAQ    (AX)(SI*2), AX
+	KMOVW   6(DX), K1
+	VMOVUPS Z28, K1, (AX)
 	VZEROUPPER
 	RET

@@ -7,6 +7,7 @@ type Depth struct {
 	Size, Stride            int // of the filter, Size by Size, and in both directions
 
 	masks []uint16
+	pairs []uint16 // masks of pairs of rows; nil: a row at a time
 }
 
 // NewDepth returns a plan; nil where there is no kernel for it.
@@ -21,13 +22,35 @@ func NewDepth(d Depth) *Depth {
 			for part := range d.Stride {
 				d.masks = append(d.masks, depthMask(func(i int) bool {
 					at := d.Stride*c + j - d.Left + depthLanes*part + i
-					return at >= 0 && at < d.W && i+depthLanes*part <= d.Stride*(depthLanes-1)
+					return at >= 0 && at < d.W
 				}))
 			}
 		}
 	}
+	d.pairRows()
 	return &d
 }
+
+// pairRows makes the masks for pairs of rows, if rows are short and inputs lie as outputs do.
+func (d *Depth) pairRows() {
+	if d.Size != 3 && d.Size != 5 || d.Stride != 1 || d.W != d.Ow || 2*d.W > depthLanes || d.Oh > depthPairs*2 {
+		return
+	}
+	for o := range depthPairs {
+		d.pairs = append(d.pairs, depthMask(func(i int) bool { return i < 2*d.W && 2*o+i/d.W < d.Oh }))
+	}
+	for t := range 2*depthPairs - 2 + d.Size {
+		for j := range d.Size {
+			d.pairs = append(d.pairs, depthMask(func(i int) bool {
+				row, col := t-d.Top+i/d.W, i%d.W+j-d.Left
+				return i < 2*d.W && row >= 0 && row < d.H && col >= 0 && col < d.W
+			}))
+		}
+	}
+}
+
+// depthPairs is the number of pairs of rows that are computed at once.
+const depthPairs = 4
 
 const depthLanes = 16
 

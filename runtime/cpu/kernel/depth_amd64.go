@@ -5,6 +5,14 @@ package kernel
 func (d *Depth) blocks() int { return (d.Ow + depthLanes - 1) / depthLanes }
 
 func depthWide(d *Depth, y, x, w []float32, bias float32) {
+	if d.pairs != nil {
+		if d.Size == 3 {
+			depthPairs3AVX512(&y[0], &x[0], d.H, d.W, d.Top, d.Left, &d.pairs[0], &w[0], bias)
+		} else {
+			depthPairs5AVX512(&y[0], &x[0], d.H, d.W, d.Top, d.Left, &d.pairs[0], &w[0], bias)
+		}
+		return
+	}
 	switch k, m := &w[0], &d.masks[0]; 10*d.Size + d.Stride {
 	case 21:
 		depth2x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m, k, bias)

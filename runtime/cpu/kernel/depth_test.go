@@ -11,8 +11,12 @@ func testDepth(t *testing.T) {
 	r := newRand()
 	for _, size := range []int{2, 3, 5, 7} {
 		for stride := 1; stride <= 2; stride++ {
-			for range 200 {
-				d := Depth{H: 1 + r.IntN(20), W: 1 + r.IntN(70), Top: r.IntN(size), Left: r.IntN(size), Size: size, Stride: stride}
+			for range 400 {
+				widest := 70
+				if r.IntN(2) == 0 {
+					widest = 9 // some rows in one vector
+				}
+				d := Depth{H: 1 + r.IntN(20), W: 1 + r.IntN(widest), Top: r.IntN(size), Left: r.IntN(size), Size: size, Stride: stride}
 				d.Oh = (d.H+d.Top+r.IntN(size)-size)/stride + 1
 				d.Ow = (d.W+d.Left+r.IntN(size)-size)/stride + 1
 				p := NewDepth(d)

@@ -13,6 +13,7 @@ type TensorKernel struct {
 	// worker needs.
 	Temp, Scratch int
 	Tables        int64 // bytes of constants that the first run makes
+	Joins         []int // per input: the byte of the result where it begins. Inputs that lie there already are left.
 	Fuses         bool  // run computes tensorCall.result, and applies tensorCall.epilogue
 }
 

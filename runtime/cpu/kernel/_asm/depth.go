@@ -19,11 +19,71 @@ func depths() {
 			}
 		}
 	}
+	depthPairs(3)
+	depthPairs(5)
 }
 
-// depth generates depth{size}x{stride}, or largest{size}x{stride}: 16 columns of all rows, then the next. Four rows are
-// computed at a time, so that inputs are loaded once for several rows of the filter; the last four may be rows that are
-// computed already.
+// depthPairs generates depthPairs{size}. Four vectors have the outputs, and inputs that several pairs of rows need are loaded
+// once.
+func depthPairs(size int) {
+	name := fmt.Sprintf("depthPairs%dAVX512", size)
+	TEXT(name, NOSPLIT, "func(y, x *float32, h, w, top, left int, masks *uint16, weights *float32, bias float32)")
+	Pragma("noescape")
+	describe(fmt.Sprintf("%s computes y[r][c] = bias + Σ over i and j < %d of weights[i][j]·x[r+i-top][c+j-left], where x has h "+
+		"rows of w ≤ 8 numbers, and zeros around them, for at most 8 rows of w numbers: two rows at a time. masks has a mask of "+
+		"each pair, and then, for i < %d and each j, one of the inputs from row i-top on.", name, size, size+6))
+	weights, acc := fresh(size*size), fresh(4)
+	from := given("weights")
+	for i, w := range weights {
+		VBROADCASTSS(Mem{Base: from, Disp: 4 * i}, w)
+	}
+	for _, a := range acc {
+		VBROADCASTSS(argument("bias"), a)
+	}
+	y, x, masks, h, ld := given("y"), given("x"), given("masks"), given("h"), given("w")
+	left, at := given("left"), GP64() // at: one more than the first row of the inputs
+	SHLQ(Imm(2), ld)
+	SHLQ(Imm(2), left)
+	SUBQ(left, x)
+	MOVQ(argument("top"), at)
+	NEGQ(at)
+	skipped := GP64()
+	MOVQ(at, skipped)
+	IMULQ(ld, skipped)
+	ADDQ(skipped, x)
+	INCQ(at)
+	INCQ(h)
+	for t := range 2*len(acc) - 2 + size {
+		skip := fmt.Sprint("skip", t)
+		CMPQ(at, h)
+		JCC(LabelRef(skip)) // unsigned: both rows are behind the last row, or before the first
+		for j := range size {
+			v := ZMM()
+			KMOVW(Mem{Base: masks, Disp: 2 * (len(acc) + size*t + j)}, K1)
+			VMOVUPS_Z(Mem{Base: x, Disp: 4 * j}, K1, v)
+			for o, a := range acc {
+				if i := t - 2*o; i >= 0 && i < size {
+					VFMADD231PS(weights[size*i+j], v, a)
+				}
+			}
+		}
+		Label(skip)
+		INCQ(at)
+		ADDQ(ld, x)
+	}
+	for o, a := range acc {
+		KMOVW(Mem{Base: masks, Disp: 2 * o}, K1)
+		VMOVUPS(a, K1, Mem{Base: y})
+		if o < len(acc)-1 {
+			LEAQ(Mem{Base: y, Index: ld, Scale: 2}, y)
+		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// depth generates depth{size}x{stride}, or largest{size}x{stride}: 16 columns of four rows, then the next columns, so that
+// inputs are loaded once for several rows of the filter, and read in order. The last four rows may be computed already.
 func depth(size, stride int, largest bool) {
 	name := fmt.Sprintf("depth%dx%dAVX512", size, stride)
 	const signature = "func(y *float32, oh, ow int, x *float32, h, w, top, left, blocks int, masks *uint16"
@@ -46,49 +106,57 @@ func depth(size, stride int, largest bool) {
 		describe(fmt.Sprintf("%s computes y[r][c] = bias + Σ over i and j < %d of weights[i][j]·%s zeros %s", name, size, of,
 			masking))
 		from = given("weights")
-		if size <= 3 {
+		if size <= 3 || size == 5 && stride == 1 {
 			weights = fresh(size * size)
 			for i, w := range weights {
 				VBROADCASTSS(Mem{Base: from, Disp: 4 * i}, w)
 			}
 		}
 	}
-	var even VecVirtual
+	var even, odd VecVirtual
 	if stride == 2 {
-		even = ZMM()
+		even, odd = ZMM(), ZMM()
 		VMOVDQU32(permutation(name+"Even", 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), even)
+		VMOVDQU32(permutation(name+"Odd", 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), odd)
 	}
 	kept := size*stride < 7 && !largest || size*stride < 6 // masks stay in registers, and the last one is that of outputs
-	y, x, masks := given("y"), given("x"), given("masks")
-	ldy, ldx, left := given("ow"), given("w"), given("left")
+	ldy, ldx, masks := given("ow"), given("w"), GP64()
 	SHLQ(Imm(2), ldy)
 	SHLQ(Imm(2), ldx)
-	SHLQ(Imm(2), left)
-	SUBQ(left, x)
 	mask := func(i int, k Register) { KMOVW(Mem{Base: masks, Disp: 2 * i}, k) }
 	ks := []Register{K1, K2, K3, K4, K5, K6, K7}
-	Label("block")
-	if kept {
-		mask(0, K7)
-		for i := range size * stride {
-			mask(1+i, ks[i])
-		}
-	}
 	tile := func(rows int, again func(row, oh GPVirtual)) {
 		label := fmt.Sprint("rows", rows)
 		row := GP64()
 		XORQ(row, row)
 		Label(label)
-		at, src := GP64(), GP64() // the first input row
+		top, x, y, blocks := GP64(), GP64(), GP64(), given("blocks") // top: the first input row; x and y: of the block
 		if stride == 2 {
-			LEAQ(Mem{Base: row, Index: row, Scale: 1}, at)
+			LEAQ(Mem{Base: row, Index: row, Scale: 1}, top)
 		} else {
-			MOVQ(row, at)
+			MOVQ(row, top)
 		}
-		SUBQ(argument("top"), at)
-		MOVQ(at, src)
-		IMULQ(ldx, src)
-		ADDQ(x, src)
+		SUBQ(argument("top"), top)
+		MOVQ(top, x)
+		IMULQ(ldx, x)
+		ADDQ(argument("x"), x)
+		left := given("left")
+		SHLQ(Imm(2), left)
+		SUBQ(left, x)
+		MOVQ(row, y)
+		IMULQ(ldy, y)
+		ADDQ(argument("y"), y)
+		MOVQ(argument("masks"), masks)
+		Label("block" + label)
+		if kept {
+			mask(0, K7)
+			for i := range size * stride {
+				mask(1+i, ks[i])
+			}
+		}
+		at, src := GP64(), GP64()
+		MOVQ(top, at)
+		MOVQ(x, src)
 		acc := fresh(rows)
 		for _, a := range acc {
 			if largest {
@@ -101,45 +169,54 @@ func depth(size, stride int, largest bool) {
 			skip := fmt.Sprintf("skip%d_%d", rows, t)
 			CMPQ(at, argument("h"))
 			JCC(LabelRef(skip)) // unsigned: at or behind the last row, or before the first
-			for j := range size {
+			masked := func(at, i int) VecVirtual {
+				k := ks[i%len(ks)]
+				if !kept {
+					k = ks[i%2]
+					mask(1+i, k)
+				}
 				v := ZMM()
-				k := func(i int) Register {
-					if kept {
-						return ks[stride*j+i]
-					}
-					mask(1+stride*j+i, ks[i])
-					return ks[i]
-				}
-				load := func(at, part int, to VecVirtual) {
-					if largest {
-						VMOVAPS(fill, to)
-						VMOVUPS(Mem{Base: src, Disp: at}, k(part), to)
-					} else {
-						VMOVUPS_Z(Mem{Base: src, Disp: at}, k(part), to)
-					}
-				}
-				load(4*j, 0, v)
-				if stride == 2 {
-					odd := ZMM()
-					load(4*j+64, 1, odd)
-					VPERMT2PS(odd, even, v)
-				}
 				if largest {
-					VCMPPS(Imm(unordered), v, v, K6)
+					VMOVAPS(fill, v)
+					VMOVUPS(Mem{Base: src, Disp: at}, k, v)
+				} else {
+					VMOVUPS_Z(Mem{Base: src, Disp: at}, k, v)
 				}
-				for o, a := range acc {
-					i := t - stride*o
-					if i < 0 || i >= size {
-						continue
+				return v
+			}
+			for j := 0; j < size; j += stride { // with stride 2, every other number is an input of the next weight
+				v, taps := masked(4*j, stride*j), []VecVirtual(nil)
+				if stride == 1 {
+					taps = []VecVirtual{v}
+				} else {
+					second := masked(4*j+64, stride*j+1)
+					if j+1 < size {
+						next := ZMM()
+						VMOVAPS(v, next)
+						VPERMT2PS(second, odd, next)
+						taps = []VecVirtual{next}
 					}
-					switch {
-					case largest:
-						VMAXPS(a, v, a) // NaN if a is
-						VMOVAPS(v, K6, a)
-					case weights != nil:
-						VFMADD231PS(weights[size*i+j], v, a)
-					default:
-						VFMADD231PS_BCST(Mem{Base: from, Disp: 4 * (size*i + j)}, v, a)
+					VPERMT2PS(second, even, v)
+					taps = append([]VecVirtual{v}, taps...)
+				}
+				for q, v := range taps {
+					if largest {
+						VCMPPS(Imm(unordered), v, v, K6)
+					}
+					for o, a := range acc {
+						i := t - stride*o
+						if i < 0 || i >= size {
+							continue
+						}
+						switch {
+						case largest:
+							VMAXPS(a, v, a) // NaN if a is
+							VMOVAPS(v, K6, a)
+						case weights != nil:
+							VFMADD231PS(weights[size*i+j+q], v, a)
+						default:
+							VFMADD231PS_BCST(Mem{Base: from, Disp: 4 * (size*i + j + q)}, v, a)
+						}
 					}
 				}
 			}
@@ -147,16 +224,17 @@ func depth(size, stride int, largest bool) {
 			INCQ(at)
 			ADDQ(ldx, src)
 		}
-		dst := GP64()
-		MOVQ(row, dst)
-		IMULQ(ldy, dst)
-		ADDQ(y, dst)
 		if !kept {
 			mask(0, K7)
 		}
-		for i, m := range hang(dst, ldy, rows) {
+		for i, m := range hang(y, ldy, rows) {
 			VMOVUPS(acc[i], K7, m)
 		}
+		ADDQ(Imm(64), y)
+		ADDQ(bytes(64*stride), x)
+		ADDQ(Imm(uint64(2*(1+size*stride))), masks)
+		DECQ(blocks)
+		JNZ(LabelRef("block" + label))
 		ADDQ(Imm(uint64(rows)), row)
 		oh := given("oh")
 		again(row, oh)
@@ -177,11 +255,6 @@ func depth(size, stride int, largest bool) {
 		JLT(LabelRef("rows1"))
 	})
 	Label("next")
-	ADDQ(Imm(64), y)
-	ADDQ(bytes(64*stride), x)
-	ADDQ(Imm(uint64(2*(1+size*stride))), masks)
-	DECQ(argument("blocks"))
-	JNZ(LabelRef("block"))
 	VZEROUPPER()
 	RET()
 }
