@@ -58,11 +58,23 @@ func gemm(width int, sizes []int) {
 		}
 		start = func(_, v int, acc VecVirtual) { VMOVAPS(kept[v], acc) }
 	}
+	// While some rows are multiplied by the panel, the next panel comes to the second-level cache.
+	var ahead Register
+	if masked && width == 32 {
+		next := GP64()
+		MOVQ(k, next)
+		SHLQ(Imm(7), next)
+		ADDQ(argument("w"), next)
+		ahead = next
+	}
 	tiles(argument("rows"), sizes, func(rows int) {
 		block, store := fmt.Sprint("block", rows), fmt.Sprint("store", rows)
 		left, x, panel, y := given("blocks"), given("x"), given("w"), given("y")
 		Label(block)
 		t := newTile(rows, width)
+		if rows == sizes[0] {
+			t.ahead = ahead
+		}
 		t.each(start)
 		t.products(fmt.Sprint(rows), k, x, ldx, panel, func(p int) {
 			t.step(p, 0, func(a, w, acc VecVirtual) { VFMADD231PS(a, w, acc) })
@@ -95,6 +107,13 @@ func gemm(width int, sizes []int) {
 	})
 }
 
+// prefetch loads the next two lines from ahead on into the second-level cache, and advances it.
+func prefetch(ahead Register) {
+	PREFETCHT1(Mem{Base: ahead})
+	PREFETCHT1(Mem{Base: ahead, Disp: 64})
+	ADDQ(bytes(128), ahead)
+}
+
 // gemmTiles generates tiles{width}: products as gemm's, of rows that are packed tile by tile.
 func gemmTiles(width, most int) {
 	name, masked := fmt.Sprintf("tiles%d%s", width, target.name), target.masks()
@@ -117,6 +136,13 @@ func gemmTiles(width, most int) {
 	tiles(argument("rows"), upTo(most), func(rows int) {
 		label := fmt.Sprint(rows)
 		left, panel, y, x := given("blocks"), given("w"), given("y"), GP64()
+		// While blocks are multiplied by the tile, the next tile comes to the second-level cache.
+		ahead := GP64()
+		if masked && rows == most {
+			MOVQ(argument("k"), ahead)
+			IMUL3Q(bytes(4*rows), ahead, ahead)
+			ADDQ(argument("x"), ahead)
+		}
 		Label("block" + label)
 		MOVQ(argument("x"), x)
 		t := newTile(rows, width)
@@ -146,6 +172,9 @@ func gemmTiles(width, most int) {
 		SHRQ(Imm(2), count)
 		JZ(LabelRef("rest" + label))
 		Label("quad" + label)
+		if masked && rows == most {
+			prefetch(ahead)
+		}
 		run(4)
 		JNZ(LabelRef("quad" + label))
 		Label("rest" + label)

@@ -21,6 +21,7 @@ type tile struct {
 	acc           [][]VecVirtual // one for each row and vector
 	x             []Mem          // the rows' next words
 	w             GPVirtual      // the panel's next words
+	ahead         Register       // two lines from here on are prefetched every four steps; nil: none
 }
 
 // newTile returns a tile, with its accumulators, for the target.
@@ -68,6 +69,9 @@ func (t *tile) products(label string, k Op, first, ldx, panel GPVirtual, f func(
 	SHRQ(Imm(2), count)
 	JZ(LabelRef("rest" + label))
 	Label("quad" + label)
+	if t.ahead != nil {
+		prefetch(t.ahead)
+	}
 	run(4)
 	JNZ(LabelRef("quad" + label))
 	Label("rest" + label)
