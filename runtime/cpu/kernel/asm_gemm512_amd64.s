@@ -22,7 +22,7 @@ TEXT ·gemm32AVX512(SB), NOSPLIT, $0-105
 	VMOVUPS.Z (BX), K1, Z0
 	VMOVUPS.Z 64(BX), K2, Z1
 	MOVQ      AX, BX
-	SHLQ      $0x07, BX
+	IMUL3Q    $0x00000080, BX, BX
 	ADDQ      w+48(FP), BX
 
 rows12:

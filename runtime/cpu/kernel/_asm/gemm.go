@@ -60,10 +60,10 @@ func gemm(width int, sizes []int) {
 	}
 	// While some rows are multiplied by the panel, the next panel comes to the second-level cache.
 	var ahead Register
-	if masked && width == 32 {
+	if width == 2*target.size/4 {
 		next := GP64()
 		MOVQ(k, next)
-		SHLQ(Imm(7), next)
+		IMUL3Q(bytes(4*width), next, next)
 		ADDQ(argument("w"), next)
 		ahead = next
 	}
@@ -138,7 +138,7 @@ func gemmTiles(width, most int) {
 		left, panel, y, x := given("blocks"), given("w"), given("y"), GP64()
 		// While blocks are multiplied by the tile, the next tile comes to the second-level cache.
 		ahead := GP64()
-		if masked && rows == most {
+		if rows == most {
 			MOVQ(argument("k"), ahead)
 			IMUL3Q(bytes(4*rows), ahead, ahead)
 			ADDQ(argument("x"), ahead)
@@ -172,7 +172,7 @@ func gemmTiles(width, most int) {
 		SHRQ(Imm(2), count)
 		JZ(LabelRef("rest" + label))
 		Label("quad" + label)
-		if masked && rows == most {
+		if rows == most {
 			prefetch(ahead)
 		}
 		run(4)
