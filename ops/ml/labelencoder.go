@@ -40,6 +40,9 @@ var LabelEncoder2 = ops.Register(&ir.Op{
 	Doc: encoderDoc, In: ops.Sig("X:T1"), Out: ops.Sig("Y:T2"),
 	Elems: elems("T1", []tensor.DType{tensor.String, tensor.Int64, tensor.Float32}),
 	Attrs: encoderAttrs, Infer: inferEncoder, Eval: evalEncoder, Along: alongOwn(never), Tol: ir.Exact,
+	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		return b.Ops(Domain, "LabelEncoder", 1, in, n.Attrs...)
+	},
 })
 
 // LabelEncoder is LabelEncoder of version 4, with keys and values that may be tensors.
@@ -166,27 +169,21 @@ func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			}
 		}
 	}
-	def := c.Node.Attrs.Tensor("default_tensor")
-	if def != nil && (def.Len() != 1 || (def.DType() == tensor.String) != (values.DType() == tensor.String)) {
-		return nil, fmt.Errorf("default_tensor: expected one element of %v, found %v", values.DType(), def)
+	def, err := encoderDefault(c.Node, values.DType())
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case values.DType() == tensor.String:
-		d := ops.Str(c.Node, "default_string")
-		if def != nil {
-			d = def.Strings()[0]
-		}
-		return []tensor.Datum{tensor.FromStrings(picked(c, at, values.Strings(), d), x.Shape()...)}, nil
+		return []tensor.Datum{tensor.FromStrings(picked(c, at, values.Strings(), def.Strings()[0]), x.Shape()...)}, nil
 	case values.DType().IsInt():
 		v, err := ops.Int64s(c, values)
 		if err != nil {
 			return nil, err
 		}
-		d := []int64{ops.Int(c.Node, "default_int64")}
-		if def != nil {
-			if d, err = ops.Int64s(c, def); err != nil {
-				return nil, err
-			}
+		d, err := ops.Int64s(c, def)
+		if err != nil {
+			return nil, err
 		}
 		return ops.One(ops.Convert(c, tensor.FromSlice(picked(c, at, v, d[0]), x.Shape()...), values.DType(), false))
 	}
@@ -194,13 +191,41 @@ func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := []float64{ops.Float(c.Node, "default_float")}
-	if def != nil {
-		if d, err = ops.Float64s(c, def); err != nil {
-			return nil, err
-		}
+	d, err := ops.Float64s(c, def)
+	if err != nil {
+		return nil, err
 	}
 	return ops.One(ops.Real(c, values.DType(), picked(c, at, v, d[0]), x.Shape()...))
+}
+
+// encoderDefault returns the value of elements that are no keys, in a tensor of one element.
+func encoderDefault(n *ir.Node, values tensor.DType) (*tensor.Tensor, error) {
+	text := values == tensor.String
+	def := n.Attrs.Tensor("default_tensor")
+	switch {
+	case def != nil && (def.Len() != 1 || (def.DType() == tensor.String) != text):
+		return nil, fmt.Errorf("default_tensor: expected one element of %v, found %v", values, def)
+	case def != nil:
+		return def, nil
+	case text:
+		return tensor.FromStrings([]string{ops.Str(n, "default_string")}, 1), nil
+	case values.IsInt():
+		return tensor.FromSlice([]int64{ops.Int(n, "default_int64")}, 1), nil
+	}
+	return tensor.FromSlice([]float64{ops.Float(n, "default_float")}, 1), nil
+}
+
+// EncoderOf reads the keys of a LabelEncoder, their values, and the value of elements that are no keys, all of which have
+// the type of the values but in this last one, which may be wider. It returns nil for nodes that an evaluation refuses.
+func EncoderOf(n *ir.Node) (keys, values, def *tensor.Tensor) {
+	keys, values, err := encoderTables(n)
+	if err != nil {
+		return nil, nil, nil
+	}
+	if def, err = encoderDefault(n, values.DType()); err != nil {
+		return nil, nil, nil
+	}
+	return keys, values, def
 }
 
 func placesOf[T comparable](c *ir.EvalCtx, v, keys []T) []int {

@@ -19,7 +19,7 @@ func (r gen) small(d tensor.DType, shape ...int) *tensor.Tensor {
 			v[i] = r.NormFloat64()
 		case d == tensor.Float64: // sums do not cancel
 			v[i] = 0.5 + r.Float64()
-		case d != tensor.Uint8:
+		case !unsigned(d):
 			v[i] -= 3
 		}
 	}
@@ -30,12 +30,21 @@ func (r gen) small(d tensor.DType, shape ...int) *tensor.Tensor {
 	return t
 }
 
+// unsigned reports whether there are no negative numbers of a type.
+func unsigned(d tensor.DType) bool {
+	switch d {
+	case tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64:
+		return true
+	}
+	return false
+}
+
 // divisors returns numbers of which none is 0.
 func (r gen) divisors(d tensor.DType, shape ...int) *tensor.Tensor {
 	n, _ := tensor.Size(shape)
 	v := make([]float64, n)
 	for i := range v {
-		if v[i] = float64(1 + 2*r.IntN(5)); d != tensor.Uint8 && r.IntN(2) == 0 {
+		if v[i] = float64(1 + 2*r.IntN(5)); !unsigned(d) && r.IntN(2) == 0 {
 			v[i] = -v[i]
 		}
 	}
@@ -171,10 +180,11 @@ func TestIntegersOfTypes(t *testing.T) {
 		}
 		return given(x)
 	}
-	for _, d := range []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int32, tensor.Int64} {
+	for _, d := range []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int32, tensor.Int64, tensor.Int16, tensor.Uint16,
+		tensor.Uint32} {
 		x := given(r.typed(d, 3, 333))
 		for _, op := range []string{"Abs", "Neg", "Sign", "Relu", "BitwiseNot"} {
-			if d != tensor.Uint8 || op != "Neg" && op != "Relu" {
+			if !unsigned(d) || op != "Neg" && op != "Relu" {
 				sameNode(t, op, 1, []operand{x})
 			}
 		}

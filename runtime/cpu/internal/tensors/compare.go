@@ -46,6 +46,12 @@ func newComparison(d *lowering.Binding, s *lowering.Step, want int) *record.Tens
 		return elementKernel(d, s, compareRow[int8](want))
 	case tensor.Uint8:
 		return elementKernel(d, s, compareRow[uint8](want))
+	case tensor.Int16:
+		return elementKernel(d, s, compareRow[int16](want))
+	case tensor.Uint16:
+		return elementKernel(d, s, compareRow[uint16](want))
+	case tensor.Uint32:
+		return elementKernel(d, s, compareRow[uint32](want))
 	case tensor.Float32:
 		return elementKernel(d, s, compareRow[float32](want))
 	case tensor.Float64:

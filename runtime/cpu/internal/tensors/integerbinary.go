@@ -62,6 +62,12 @@ func arithmeticKernel(how arithmetic) func(s *lowering.Step) record.TensorMaker 
 				return elementKernel(d, s, inRuns(func(y, a, b []int64) { joinInts(how, y, a, b) }))
 			case dtype == tensor.Uint8:
 				return elementKernel(d, s, inRuns(func(y, a, b []uint8) { joinInts(how, y, a, b) }))
+			case dtype == tensor.Int16:
+				return elementKernel(d, s, inRuns(func(y, a, b []int16) { joinInts(how, y, a, b) }))
+			case dtype == tensor.Uint16:
+				return elementKernel(d, s, inRuns(func(y, a, b []uint16) { joinInts(how, y, a, b) }))
+			case dtype == tensor.Uint32:
+				return elementKernel(d, s, inRuns(func(y, a, b []uint32) { joinInts(how, y, a, b) }))
 			}
 			return nil
 		}

@@ -33,7 +33,7 @@ const (
 )
 
 type integers interface {
-	int8 | int32 | int64 | uint8
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32
 }
 
 func integerKernel(how integerFunction) func(s *lowering.Step) record.TensorMaker {
@@ -55,6 +55,12 @@ func integerKernel(how integerFunction) func(s *lowering.Step) record.TensorMake
 				return newInteger[int64](d, s, how)
 			case tensor.Uint8:
 				return newInteger[uint8](d, s, how)
+			case tensor.Int16:
+				return newInteger[int16](d, s, how)
+			case tensor.Uint16:
+				return newInteger[uint16](d, s, how)
+			case tensor.Uint32:
+				return newInteger[uint32](d, s, how)
 			}
 			return nil
 		}
@@ -144,6 +150,12 @@ func clipKernel(s *lowering.Step) record.TensorMaker {
 			return newClip[int64](d, s, -1<<63, 1<<63-1)
 		case tensor.Uint8:
 			return newClip[uint8](d, s, 0, 1<<8-1)
+		case tensor.Int16:
+			return newClip[int16](d, s, -1<<15, 1<<15-1)
+		case tensor.Uint16:
+			return newClip[uint16](d, s, 0, 1<<16-1)
+		case tensor.Uint32:
+			return newClip[uint32](d, s, 0, 1<<32-1)
 		}
 		return nil
 	}
@@ -183,6 +195,12 @@ func divisionKernel(d *lowering.Binding, s *lowering.Step, how arithmetic) *reco
 		return newDivision[int64](d, s, how)
 	case tensor.Uint8:
 		return newDivision[uint8](d, s, how)
+	case tensor.Int16:
+		return newDivision[int16](d, s, how)
+	case tensor.Uint16:
+		return newDivision[uint16](d, s, how)
+	case tensor.Uint32:
+		return newDivision[uint32](d, s, how)
 	}
 	return nil
 }

@@ -175,6 +175,21 @@ func findPlaces[T int32 | int64](c *ir.EvalCtx, p *places, index []T) bool {
 	if len(index) == 0 { // of one type, or in vectors of none: places are the bases
 		return true
 	}
+	if p.vector == 1 {
+		size, stride, inside := p.sizes[0], p.strides[0], true
+		for lo, hi := range ops.Blocks(c, len(p.at), itemNumbers) {
+			at, base := p.at[lo:hi], p.base[lo:hi]
+			for i, v := range index[lo:hi] {
+				k := int(v)
+				if k < 0 {
+					k += size
+				}
+				inside = inside && uint(k) < uint(size)
+				at[i] = base[i] + k*stride
+			}
+		}
+		return inside
+	}
 	for i := range ops.Costly(c, len(p.at), 2*p.vector) {
 		o := p.base[i]
 		for j, v := range index[i*p.vector : (i+1)*p.vector] {

@@ -41,10 +41,14 @@ func triluKernel(s *lowering.Step) record.TensorMaker {
 					from, to = 0, min(max(r%rows+diagonal+1, 0), columns)
 				}
 				c := e.Steps()
-				line := y[r*columns*size : (r+1)*columns*size]
-				ops.Fill(c, line[:from*size], 0)
-				ops.Put(c, line[from*size:to*size], x[(r*columns+from)*size:])
-				ops.Fill(c, line[to*size:], 0)
+				line, kept := y[r*columns*size:(r+1)*columns*size], x[r*columns*size:(r+1)*columns*size]
+				for lo, hi := range ops.Blocks(c, from*size, itemNumbers) {
+					clear(line[lo:hi])
+				}
+				ops.Put(c, line[from*size:to*size], kept[from*size:])
+				for lo, hi := range ops.Blocks(c, (columns-to)*size, itemNumbers) {
+					clear(line[to*size+lo : to*size+hi])
+				}
 			}
 			return nil
 		}}
