@@ -29,13 +29,7 @@ func labelEncoderKernel(s *lowering.Step) record.TensorMaker {
 		switch keys.DType() {
 		case tensor.String:
 			places := placesOf(d, keys.Strings(), true)
-			return encodeTo(d, s, values, def, func(f *lowering.Frame) ([]string, bool) {
-				t, ok := f.Datum(s.In[0]).(*tensor.Tensor)
-				if !ok || t.DType() != tensor.String {
-					return nil, false
-				}
-				return t.Strings(), true
-			}, func(v string) int64 {
+			return encodeTo(d, s, values, def, texts(s.In[0]), func(v string) int64 {
 				if i, ok := places[v]; ok {
 					return i
 				}
@@ -116,11 +110,16 @@ func encodeTo[T any](d *lowering.Binding, s *lowering.Step, values, def *tensor.
 	case values.DType() == tensor.Int64 && def.DType() == tensor.Int64 && d.Gives(s, 0, tensor.Int64):
 		return encodeNumbers(d, s, tensor.Data[int64](values), tensor.Data[int64](def)[0], elements, place)
 	case values.DType() == tensor.Float32 && d.Gives(s, 0, tensor.Float32):
-		v, err := def.Float64s()
-		if err != nil {
+		var other float32
+		switch def.DType() {
+		case tensor.Float32:
+			other = tensor.Data[float32](def)[0]
+		case tensor.Float64:
+			other = float32(tensor.Data[float64](def)[0])
+		default:
 			return nil
 		}
-		return encodeNumbers(d, s, tensor.Data[float32](values), float32(v[0]), elements, place)
+		return encodeNumbers(d, s, tensor.Data[float32](values), other, elements, place)
 	}
 	return nil
 }

@@ -31,13 +31,7 @@ func oneHotEncoderKernel(s *lowering.Step) record.TensorMaker {
 		case tensor.String:
 			list := s.Node.Attrs.Strs("cats_strings", nil)
 			places := placesOf(d, list, false)
-			return oneHotEncoder(d, s, len(list), func(f *lowering.Frame) ([]string, bool) {
-				t, ok := f.Datum(s.In[0]).(*tensor.Tensor)
-				if !ok || t.DType() != tensor.String {
-					return nil, false
-				}
-				return t.Strings(), true
-			}, func(v string) int64 {
+			return oneHotEncoder(d, s, len(list), texts(s.In[0]), func(v string) int64 {
 				if i, ok := places[v]; ok {
 					return i
 				}
