@@ -43,8 +43,8 @@ const (
 	MetaSamplingRate = "essmc.sampling_rate"
 	MetaState        = "essmc.state" // JSON object, input → output: they take and give the state of the layers
 	MetaCarry        = "essmc.carry" // JSON object, input → output: the graph takes one chunk and the state before it
-	// MetaKeys + an output's name holds the keys of its columns, a JSON list of numbers or strings, where the model's file
-	// has maps there.
+	// MetaKeys + the name of an input or output holds the keys of its columns, a JSON list of numbers or strings, where the
+	// model's file has maps there. The list is empty if an input's columns are a map's values in the order of their keys.
 	MetaKeys = "essmc.keys."
 )
 

@@ -30,12 +30,12 @@ func newSignature(g *ir.Graph, inputs, outputs []*ir.Value, wide bool) (*signatu
 	sg := &signature{time: g.Meta[ir.MetaTime], batch: g.Meta[ir.MetaBatch], wide: wide, inputIndex: map[string]int{},
 		outputIndex: map[string]int{}}
 	for i, v := range inputs {
-		p := port(v)
+		p := port(g, v)
 		sg.inputs = append(sg.inputs, p)
 		sg.inputIndex[p.Name] = i
 	}
 	for i, v := range outputs {
-		p := port(v)
+		p := port(g, v)
 		if j, twice := sg.outputIndex[p.Name]; twice {
 			return nil, fmt.Errorf("graph %s: outputs %d and %d are both value %s", g.Name, j, i, p.Name)
 		}
@@ -46,11 +46,12 @@ func newSignature(g *ir.Graph, inputs, outputs []*ir.Value, wide bool) (*signatu
 	return sg, nil
 }
 
-func port(v *ir.Value) Port {
+func port(g *ir.Graph, v *ir.Value) Port {
+	p := Port{Name: v.Name, Type: v.Type, Keys: g.Meta[ir.MetaKeys+v.Name]}
 	if o, ok := v.Type.(*ir.OptionalType); ok {
-		return Port{v.Name, o.Elem, true}
+		p.Type, p.Optional = o.Elem, true
 	}
-	return Port{v.Name, v.Type, false}
+	return p
 }
 
 // elem returns the element type that the backend takes or returns for a port of type t.

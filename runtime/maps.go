@@ -3,6 +3,8 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -42,4 +44,67 @@ func Maps[K int64 | string](m *Model, output string, scores tensor.Datum) ([]map
 		out, v = append(out, row), v[len(keys):]
 	}
 	return out, nil
+}
+
+// FromMaps returns maps as the tensor of an input that the model's file has as a map (DictVectorizer and CastMap of
+// ai.onnx.ml), a row for each of them. Keys that the model does not know are ignored, and values of keys that a map does
+// not have are zero or empty. K is the type of the keys in the file, and V that of the values. If the input has no keys
+// of its own (a dense CastMap), a row holds the values in the order of their keys, and all maps have as many. The error
+// names the input.
+func FromMaps[K int64 | string, V float32 | float64 | int64 | string](m *Model, input string, rows ...map[K]V) (
+	tensor.Datum, error) {
+	fail := func(format string, args ...any) (tensor.Datum, error) {
+		return nil, fmt.Errorf("input %q: "+format, append([]any{input}, args...)...)
+	}
+	i, ok := m.inputIndex[input]
+	if !ok || m.inputs[i].Keys == "" {
+		return fail("the model has no maps there")
+	}
+	var keys []K
+	var k K
+	var v V
+	if err := json.Unmarshal([]byte(m.inputs[i].Keys), &keys); err != nil {
+		return fail("the keys of its maps are not of type %T: %v", k, err)
+	}
+	if len(rows) == 0 {
+		return fail("expected one map or more")
+	}
+	dense := len(keys) == 0
+	columns := len(keys)
+	if dense {
+		columns = len(rows[0])
+	}
+	var values []V
+	for r, row := range rows {
+		if dense {
+			if keys = slices.Sorted(maps.Keys(row)); len(keys) != columns {
+				return fail("map %d has %d values, map 0 has %d", r, len(keys), columns)
+			}
+		}
+		for _, k := range keys {
+			values = append(values, row[k])
+		}
+	}
+	t, err := rowsOf(values, len(rows), columns)
+	if err != nil {
+		return fail("%v", err)
+	}
+	if want, ok := m.inputs[i].Type.(*ir.TensorType); !ok || want.Elem != t.DType() {
+		return fail("the values of its maps are not of type %T: expected %v", v, m.inputs[i].Type)
+	}
+	return t, nil
+}
+
+func rowsOf[V float32 | float64 | int64 | string](values []V, rows, columns int) (*tensor.Tensor, error) {
+	switch v := any(values).(type) {
+	case []float32:
+		return tensor.FromSlice(v, rows, columns), nil
+	case []float64:
+		return tensor.FromSlice(v, rows, columns), nil
+	case []int64:
+		return tensor.FromSlice(v, rows, columns), nil
+	case []string:
+		return tensor.FromStrings(v, rows, columns), nil
+	}
+	return nil, fmt.Errorf("values of type %T", values)
 }

@@ -63,3 +63,57 @@ func TestMaps(t *testing.T) {
 		}
 	}
 }
+
+// TestFromMaps checks the tensors of maps with both types of keys, and the errors.
+func TestFromMaps(t *testing.T) {
+	g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: ["" : 24]>
+		g (float[N,2] x, int64[N,2] y, string[N,?] z) => (float[N,2] u, int64[N,2] v, string[N,?] w) {
+			u = Neg (x) v = Neg (y) w = Identity (z) }`), "maps", ops.Default, irtext.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Meta = map[string]string{ir.MetaKeys + "x": `["b","a"]`, ir.MetaKeys + "y": "[3,-7]", ir.MetaKeys + "z": "[]"}
+	m, err := runtime.New(g, runtime.Options{Backend: ref.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	check := func(got tensor.Datum, err error, want *tensor.Tensor) {
+		t.Helper()
+		if err != nil || !tensor.Equal(got.(*tensor.Tensor), want) {
+			t.Errorf("found %v, %v, expected %v", got, err, want)
+		}
+	}
+	x, err := runtime.FromMaps(m, "x", map[string]float32{"a": 1, "other": 5}, map[string]float32{"b": 2})
+	check(x, err, tensor.FromSlice([]float32{0, 1, 2, 0}, 2, 2))
+	y, err := runtime.FromMaps(m, "y", map[int64]int64{-7: 1 << 60})
+	check(y, err, tensor.FromSlice([]int64{0, 1 << 60}, 1, 2))
+	z, err := runtime.FromMaps(m, "z", map[int64]string{9: "c", -1: "a", 2: "b"})
+	check(z, err, tensor.FromStrings([]string{"a", "b", "c"}, 1, 3))
+	for want, f := range map[string]func() error{
+		`input "x": the keys of its maps are not of type int64`: func() error {
+			_, err := runtime.FromMaps(m, "x", map[int64]float32{})
+			return err
+		},
+		`input "x": the values of its maps are not of type string`: func() error {
+			_, err := runtime.FromMaps(m, "x", map[string]string{})
+			return err
+		},
+		`input "u": the model has no maps there`: func() error {
+			_, err := runtime.FromMaps(m, "u", map[string]float32{})
+			return err
+		},
+		`input "x": expected one map or more`: func() error {
+			_, err := runtime.FromMaps[string, float32](m, "x")
+			return err
+		},
+		`input "z": map 1 has 1 values, map 0 has 2`: func() error {
+			_, err := runtime.FromMaps(m, "z", map[int64]string{1: "a", 2: "b"}, map[int64]string{1: "a"})
+			return err
+		},
+	} {
+		if err := f(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("found %v, expected %s", err, want)
+		}
+	}
+}

@@ -140,6 +140,8 @@ type Port struct {
 	Type ir.Type
 	// Optional is set if the input may be left out, or the output may be nil.
 	Optional bool
+	// Keys holds the keys of the columns where the model's file has maps (ir.MetaKeys). FromMaps and Maps convert.
+	Keys string
 }
 
 // Model is a compiled model. It is immutable and safe for concurrent use.

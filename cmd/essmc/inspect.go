@@ -88,6 +88,8 @@ type portReport struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
 	Optional bool   `json:"optional,omitempty"`
+	// Keys are those of the columns, where the model's file has maps.
+	Keys []any `json:"keys,omitempty"`
 }
 
 // partReport describes the constants of one part of the model.
@@ -140,7 +142,7 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 	}
 	r := &inspection{Model: m.Name, Kind: strings.TrimPrefix(strings.TrimPrefix(m.Kind.String(), "a "), "an "),
 		Meta:   source.Meta,
-		Inputs: ports(source.Inputs), Outputs: ports(source.Outputs), Labels: classNames(source.Meta),
+		Inputs: ports(source, source.Inputs), Outputs: ports(source, source.Outputs), Labels: classNames(source.Meta),
 		plan: m.Kind == open.Plan}
 	r.Parts = parts(source, m.Config)
 	for _, p := range r.Parts {
@@ -179,14 +181,21 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 	return r, nil
 }
 
-func ports(values []*ir.Value) []portReport {
+func ports(g *ir.Graph, values []*ir.Value) []portReport {
 	out := make([]portReport, len(values))
 	for i, v := range values {
 		t, optional := v.Type, false
 		if o, ok := t.(*ir.OptionalType); ok {
 			t, optional = o.Elem, true
 		}
-		out[i] = portReport{v.Name, t.String(), optional}
+		out[i] = portReport{Name: v.Name, Type: t.String(), Optional: optional}
+		if text := g.Meta[ir.MetaKeys+v.Name]; text != "" {
+			d := json.NewDecoder(strings.NewReader(text))
+			d.UseNumber()
+			if d.Decode(&out[i].Keys) != nil {
+				out[i].Keys = nil
+			}
+		}
 	}
 	return out
 }
@@ -366,13 +375,20 @@ func (r *inspection) print(w io.Writer) error {
 	if rate := r.Meta[ir.MetaRate]; rate != "" {
 		fmt.Fprintf(w, "resampled by %s\n", rate)
 	}
-	portTable := func(title string, list []portReport) error {
+	portTable := func(title string, all []portReport) error {
 		fmt.Fprintf(w, "\n%s\n", title)
 		var rows [][]string
-		for _, p := range list {
+		for _, p := range all {
 			optional := ""
 			if p.Optional {
 				optional = "optional"
+			}
+			if len(p.Keys) > 0 {
+				words := make([]string, len(p.Keys))
+				for i, k := range p.Keys {
+					words[i] = fmt.Sprint(k)
+				}
+				optional = strings.TrimSpace(optional + " maps of " + oneLine(list(words, 8)))
 			}
 			rows = append(rows, []string{p.Name, p.Type, optional})
 		}

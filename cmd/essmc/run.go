@@ -34,7 +34,9 @@ for an input of one feature. If the configuration of a model directory states th
 sampling rate, the model is adapted to a .wav file with another rate, as --resample
 does; plans and ONNX files that state it refuse other rates. An input can also be a
 number, or a list as in [1,2,3] or [[1,2],[3,4]]; or texts, as in '["a","b"]', in a .npy
-file, or the fields of a .csv file.
+file, or the fields of a .csv file; or, for models that take maps, {"age":41} or a list
+of such maps, a row for each. A .json file holds one of these, or {"NAME":value,…} for
+several inputs.
 
 Outputs are .npy, .npz or .csv. Without --output, run prints a summary of each output,
 with class names if the model has them. --outputs y,z computes only the outputs y and
@@ -55,6 +57,7 @@ DIR/values.tsv lists values and files.`,
 		Example: `  essmc run model.essm --input x.npy
   essmc run model --input input=x.npy --input lengths=n.npy --output y.npy
   essmc run speech.essm --input word.wav --top 5
+  essmc run clinic.onnx --input '{"age":41,"height":1.7}'
   essmc run model.essm --input x.npy --outputs output --output y.npy
   essmc run vad.onnx --input input=speech.wav --input state=zeros.npy --input sr=16000
   essmc run vad.onnx --input input=speech.wav --input sr=16000 --state state=stateN --stream 512

@@ -35,6 +35,7 @@ type reader struct {
 	fixed     bool                    // the model has no open dimensions
 	minusOnes int                     // number of dimensions of -1 in types so far
 	keys      map[*ir.Value][2]string // the labels of ZipMaps, as ir.MetaKeys and ir.MetaLabels have them
+	maps      map[*ir.Value]*mapInput // inputs that are maps in the file
 
 	words     words
 	names     map[string]bool // names of values in use
@@ -182,6 +183,14 @@ func (r *reader) main(g *ir.Graph, p *graphProto) error {
 	r.collectDims(p)
 	r.fixed = true
 	for _, in := range p.inputs {
+		if v, err := r.mapInput(g, p, in); err != nil {
+			return fmt.Errorf("input %s: %w", quote(in.name), err)
+		} else if v != nil && s.vals[in.name] == nil {
+			r.fixed = false
+			s.vals[in.name] = v
+			g.Inputs = append(g.Inputs, v)
+			continue
+		}
 		t, err := r.port("input", in)
 		if err != nil {
 			return err
@@ -223,6 +232,9 @@ func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 	v, ok := s.vals[out.name]
 	if !ok || v == nil {
 		return fmt.Errorf("output %s is not defined", quote(out.name))
+	}
+	if r.maps[v] != nil {
+		return fmt.Errorf("output %s is a map that is an input, too", quote(out.name))
 	}
 	var t ir.Type
 	if keys, ok := r.keys[v]; ok { // stated as maps
@@ -513,6 +525,11 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 		v := &ir.Value{Name: s.names[out], Def: n}
 		s.vals[out] = v
 		n.Outputs = append(n.Outputs, v)
+	}
+	if len(r.maps) > 0 {
+		if err := r.unmap(g, n); err != nil {
+			return fail(err)
+		}
 	}
 	if err := ir.InferNode(n); err != nil {
 		return err

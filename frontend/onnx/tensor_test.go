@@ -239,10 +239,10 @@ func TestParseDatum(t *testing.T) {
 		typ  ir.Type
 		data []byte
 	}{
-		"map types":              {seq, msg(6)},
-		"holds field 5":          {seq, msg(5)},
-		"unknown element type 0": {f, nil},
-		"sparse":                 {opt, msg(4)},
+		"maps are supported as inputs": {seq, msg(6)},
+		"holds field 5":                {seq, msg(5)},
+		"unknown element type 0":       {f, nil},
+		"sparse":                       {opt, msg(4)},
 	} {
 		if _, err := ParseDatum(c.data, "x.pb", c.typ); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.HasPrefix(err.Error(), "x.pb: ") {

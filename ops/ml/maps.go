@@ -10,14 +10,15 @@ import (
 )
 
 // Operators that take maps. They are registered but refused, because a graph has tensors, sequences and optionals only.
+// Package onnx makes other operators of those that read an input of a model, which is a tensor of the map's values then.
 var (
 	CastMap = refused("CastMap", "A map as a tensor of its values.",
-		"takes a map, which graphs here do not have: feed the values as a tensor",
+		"takes a map, and only inputs of a model are maps: feed the values as a tensor",
 		ops.ChoiceSpec("cast_to", "element type of the result", "TO_FLOAT", "TO_STRING", "TO_INT64"),
 		ops.ChoiceSpec("map_form", "whether keys are indices", "DENSE", "SPARSE"),
 		ops.IntSpec("max_map", 1, "length of a sparse result"))
 	DictVectorizer = refused("DictVectorizer", "A map as a vector with one element per word of a vocabulary.",
-		"takes a map, which graphs here do not have: feed the vector",
+		"takes a map, and only inputs of a model are maps: feed the vector",
 		intsAttr("int64_vocabulary", "keys"), stringsAttr("string_vocabulary", "keys"))
 )
 

@@ -1,5 +1,6 @@
 // Package feed reads a model's inputs from files and arguments, NAME=FILE or NAME=NUMBER, and writes its outputs. It
-// reshapes inputs to the model's shapes if there is only one way to do it.
+// reshapes inputs to the model's shapes if there is only one way to do it. A .json file holds a value as an argument would
+// have it, or an object with values by the names of inputs.
 //
 // It imports frontend/arrays, models and runtime. Errors name the file, and the input or output.
 package feed
@@ -7,6 +8,7 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +38,9 @@ func Read(specs []string, ports []runtime.Port, wide bool, rate float64) (*Input
 	}
 	for _, p := range ports {
 		if _, ok := in.Data[p.Name]; !ok && !p.Optional {
+			if form := mapForm(p); form != "" {
+				return nil, fmt.Errorf("input %q is missing: --input '%s=%s', or FILE.json with this", p.Name, p.Name, form)
+			}
 			return nil, fmt.Errorf("input %q is missing: --input %s=FILE, %v", p.Name, p.Name, p.Type)
 		}
 	}
@@ -50,22 +55,40 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*I
 		if err != nil {
 			return nil, err
 		}
-		if name == "" {
-			if name, err = only(ports, file, "input"); err != nil {
+		values := map[string]string{} // by name of the input
+		if isJSON(file) && !isLiteral(file) {
+			text, err := readJSON(file)
+			if err != nil {
+				return nil, err
+			}
+			if name == "" {
+				values = named(text, ports)
+			}
+			if len(values) == 0 {
+				if name, err = nameOr(name, ports, file); err != nil {
+					return nil, err
+				}
+				values = map[string]string{name: text}
+			}
+		} else {
+			if name, err = nameOr(name, ports, file); err != nil {
+				return nil, err
+			}
+			if isLiteral(file) {
+				values[name] = file
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			if err := in.value(name, values[name], file, ports, wide); err != nil {
 				return nil, err
 			}
 		}
-		if former, twice := in.files[name]; twice {
-			return nil, fmt.Errorf("%s: input %q already has a file, %s", file, name, former)
-		}
-		port := ports[slices.IndexFunc(ports, func(p runtime.Port) bool { return p.Name == name })]
-		if isLiteral(file) {
-			t, err := literal(file, port, wide)
-			if err != nil {
-				return nil, fmt.Errorf("input %q: %w", name, err)
-			}
-			in.Data[name], in.files[name] = t, clip(name+"="+file)
+		if len(values) > 0 {
 			continue
+		}
+		port, err := in.free(name, file, ports)
+		if err != nil {
+			return nil, err
 		}
 		a, err := read(file, port)
 		if err != nil {
@@ -74,7 +97,10 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*I
 				if t, ok := ir.AsTensor(port.Type); ok && t.Elem == tensor.String {
 					values = `a text in quotes, or a list as in ["a","b"]`
 				}
-				err = fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav), %s (%v)", clip(file), name, values,
+				if port.Keys != "" {
+					values = `or a map as in {"key": 1}`
+				}
+				err = fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav, .json), %s (%v)", clip(file), name, values,
 					port.Type)
 			}
 			return nil, err
@@ -90,6 +116,42 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*I
 		in.Data[name], in.files[name] = t, file
 	}
 	return in, nil
+}
+
+// nameOr returns the name, or that of the port that needs none.
+func nameOr(name string, ports []runtime.Port, file string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	return only(ports, file, "input")
+}
+
+// free returns the port of an input that has no file yet.
+func (in *Inputs) free(name, file string, ports []runtime.Port) (runtime.Port, error) {
+	if former, twice := in.files[name]; twice {
+		return runtime.Port{}, fmt.Errorf("%s: input %q already has a file, %s", file, name, former)
+	}
+	return ports[slices.IndexFunc(ports, func(p runtime.Port) bool { return p.Name == name })], nil
+}
+
+// value sets an input from text: an argument, or a part of a .json file.
+func (in *Inputs) value(name, text, file string, ports []runtime.Port, wide bool) error {
+	port, err := in.free(name, file, ports)
+	if err != nil {
+		return err
+	}
+	t, err := literal(text, port, wide)
+	from := clip(name + "=" + file)
+	if isJSON(file) {
+		if from = file; err != nil {
+			return fmt.Errorf("%s: input %q: %w", file, name, err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("input %q: %w", name, err)
+	}
+	in.Data[name], in.files[name] = t, from
+	return nil
 }
 
 // read reads a file for a port. The fields of a .csv file for texts are not numbers.

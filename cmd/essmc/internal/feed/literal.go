@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -13,20 +12,22 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// isLiteral reports whether s is a value and not the name of a file: a number, true, false, a text in quotes, or a list.
-// A file named
-// 16000 can be given as ./16000.
+// isLiteral reports whether s is a value and not the name of a file: a number, true, false, a text in quotes, a list, or a
+// map. A file named 16000 can be given as ./16000.
 func isLiteral(s string) bool {
-	if strings.HasPrefix(s, "[") || strings.HasPrefix(s, `"`) || s == "true" || s == "false" {
+	if strings.HasPrefix(s, "[") || strings.HasPrefix(s, "{") || strings.HasPrefix(s, `"`) || s == "true" || s == "false" {
 		return true
 	}
 	_, err := strconv.ParseFloat(s, 64)
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// literal parses a value of the port's element type. A single element fits every shape with one element, and a list of texts
+// literal parses a value of the port's element type, or maps if the port has keys. A single element fits every shape with one element, and a list of texts
 // fits a column of them, since each is a sample.
 func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
+	if p.Keys != "" && strings.HasPrefix(strings.TrimLeft(s, "[ \t\r\n"), "{") {
+		return mapRows(s, p, wide)
+	}
 	typ := p.Type
 	if o, ok := typ.(*ir.OptionalType); ok {
 		typ = o.Elem
@@ -66,17 +67,15 @@ func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 
 // parseList parses a number or nested lists of numbers, or of texts. It returns them as text, row by row, and the shape.
 func parseList(s string, text bool) (words []string, shape []int, err error) {
+	if strings.HasPrefix(s, "{") {
+		return nil, nil, fmt.Errorf("found %s", clip(s))
+	}
 	if !strings.HasPrefix(s, "[") && (!text || !strings.HasPrefix(s, `"`)) {
 		return []string{s}, []int{}, nil
 	}
-	d := json.NewDecoder(strings.NewReader(s))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, nil, fmt.Errorf("found %s", clip(s))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, nil, fmt.Errorf("found %s", clip(s))
+	v, err := decode(s)
+	if err != nil {
+		return nil, nil, err
 	}
 	for level := v; ; {
 		list, ok := level.([]any)
