@@ -24,7 +24,7 @@ type dynamicPass struct {
 }
 
 // DynamicPart is the number of elements of a work item.
-const DynamicPart = 1 << 14
+const DynamicPart = 1 << 12
 
 func dynamicQuantizeKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(0) || len(s.Node.Outputs) != 3 || slices.Contains(s.Node.Outputs, nil) {

@@ -209,6 +209,11 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 		p.rows = (p.m + p.down - 1) / p.down
 		per = min(16*convItemFlops/(2*p.rows*p.k*kernel.PanelWidth), quadBytes/(4*quads*kernel.PanelWidth))
 		per = max(quadPanels, min(per, integerTile/(p.rows*kernel.PanelWidth))/quadPanels*quadPanels)
+		blocks := max(1, len(p.at[0])*p.down)
+		if wanted := min(quadItems, 2*p.m*p.k*p.n/quadItem) / blocks; wanted > 1 { // for each block of rows
+			per = min(per, (panels/wanted+quadPanels-1)/quadPanels*quadPanels)
+			per = max(per, quadPanels)
+		}
 		per = min(per, panels)
 		p.blockA, p.blockB = per*kernel.PanelWidth, quadPanels*kernel.PanelWidth*quads
 		all := product(a) / p.k // rows

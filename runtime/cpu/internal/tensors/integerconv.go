@@ -190,7 +190,7 @@ func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Va
 	per := min(panels, 2*convItemFlops/(2*mg*2*pairs*kernel.PanelWidth), integerTile/(mg*kernel.PanelWidth))
 	c.parts = 1
 	if c.quads != nil {
-		per, c.parts = quadParts(panels, mg, 2*pairs)
+		per, c.parts = quadParts(panels, mg, 2*pairs, c.N*c.group)
 	}
 	per = max(1, (per+1)/2) * 2 // bytes are computed by pairs of panels
 	c.chunk, c.chunks = per*kernel.PanelWidth, (panels+per-1)/per
@@ -281,6 +281,7 @@ func newLastPanel(off []int32, even, at, size int) (p lastPanel, ok bool) {
 }
 
 func (c *integerConv) Do(w *record.Workspace, k int) {
+	fresh := w.Fresh(k / c.parts)
 	part, chunk, g, n := k%c.parts, k/c.parts%c.chunks, k/c.parts/c.chunks%c.group, k/c.parts/c.chunks/c.group
 	mg, size := c.m/c.group, c.Oh*c.Ow
 	panels, tile := w.Scratch[:c.panelWords], w.Scratch[c.panelWords:c.panelWords+c.tileWords]
@@ -298,7 +299,7 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 	}
 	at := (n*c.m + first) * size // of the outputs
 	if c.requantize == nil {
-		c.sumsOf(int32s(tile), panels, src, quads, first, rows, from, count)
+		c.sumsOf(int32s(tile), panels, fresh, src, quads, first, rows, from, count)
 		for i := range rows {
 			scatter(c.sums[at+i*size:at+(i+1)*size], int32s(tile)[i*c.chunk:i*c.chunk+count], from, c.pw, c.Ow)
 		}
@@ -312,9 +313,9 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 		to.Data, ldy = uint8s(tile), c.chunk
 	}
 	if c.narrow {
-		c.quadProducts(nil, to, ldy, panels, src, quads, first, from, count)
+		c.quadProducts(nil, to, ldy, panels, fresh, src, quads, first, from, count)
 	} else {
-		c.sumsOf(int32s(tile), panels, src, quads, first, rows, from, count)
+		c.sumsOf(int32s(tile), panels, fresh, src, quads, first, rows, from, count)
 		for i := range rows { // bytes may lie where sums of rows before were
 			f := first + i
 			scale := kernel.RowScale{Bias: c.bias[f : f+1], Scale: c.requantize.scale[f : f+1], Zero: c.requantize.zero}
@@ -334,10 +335,10 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 }
 
 // sumsOf computes the sums of count positions from one on, for rows filters from the first on.
-func (c *integerConv) sumsOf(tile []int32, scratch []float32, src kernel.Bytes, quads []*kernel.QuadFilters,
+func (c *integerConv) sumsOf(tile []int32, scratch []float32, fresh bool, src kernel.Bytes, quads []*kernel.QuadFilters,
 	first, rows, from, count int) {
 	if c.quads != nil {
-		c.quadProducts(tile, kernel.Bytes{}, 0, scratch, src, quads, first, from, count)
+		c.quadProducts(tile, kernel.Bytes{}, 0, scratch, fresh, src, quads, first, from, count)
 		if c.requantize == nil {
 			for i, more := range c.add[first : first+rows] {
 				row := tile[i*c.chunk:][:count]

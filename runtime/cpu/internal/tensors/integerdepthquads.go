@@ -81,7 +81,7 @@ func (c integerConv) quadDepthwise(d *lowering.Binding, s *lowering.Step, x *low
 	if p.setQuads(p.zero + kernel.Bytes{Signed: in.signed}.Unsigned()); !p.narrow {
 		return nil
 	}
-	p.places = min(c.m, max(1, quadDepthBytes/p.padded))
+	p.places = min(c.m, max(1, quadDepthBytes/p.padded), max((c.m+quadItems-1)/quadItems, quadItem/16/(p.padded*c.kh*c.kw)))
 	p.parts = (c.m + p.places - 1) / p.places
 	return &record.TensorKernel{Scratch: (p.places*p.padded + kernel.DepthSlack + 3) / 4,
 		Run: func(e record.Execution, _ record.Call) error {

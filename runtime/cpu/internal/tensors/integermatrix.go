@@ -16,7 +16,7 @@ const quadPanels = 2
 type signedRows integerProduct
 
 // signedItem is the number of rows of a work item.
-const signedItem = 32
+const signedItem = 16
 
 func (p *signedRows) Do(_ *record.Workspace, k int) {
 	size := 4 * kernel.QuadsOf(p.k)

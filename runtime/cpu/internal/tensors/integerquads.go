@@ -36,15 +36,28 @@ const (
 	fewQuadPanels  = 8
 )
 
+// quadItem is the least operations of a work item, if there are fewer than quadItems: microseconds, so that threads share work.
+const quadItem, quadItems = 1 << 22, 4
+
 // quadParts returns the panels of a work item, and the number of parts of the filters of a group, of which there are mg with size
-// weights.
-func quadParts(panels, mg, size int) (per, parts int) {
+// weights, of so many groups.
+func quadParts(panels, mg, size, groups int) (per, parts int) {
 	each := 2 * mg * size * kernel.PanelWidth // operations
 	per = max(fewQuadPanels, quadOperations/each)
 	per = min(per, panels, max(2, quadBlock/(size*kernel.PanelWidth)))
 	chunks := (panels + per - 1) / per
 	per = (panels + chunks - 1) / chunks
-	return per, min(max(1, per*each/quadOperations), (mg+quadFilters-1)/quadFilters)
+	most := (mg + quadFilters - 1) / quadFilters
+	parts = min(max(1, per*each/quadOperations), most)
+	// Those who multiply the same panels make them once, each for itself.
+	wanted := min(quadItems, panels*each/quadItem*groups)
+	if chunks *= groups; chunks > 0 && chunks*parts < wanted {
+		parts = min((wanted+chunks-1)/chunks, most)
+	}
+	if chunks*parts < wanted {
+		per = max(2, panels*parts*groups/wanted)
+	}
+	return per, parts
 }
 
 // quadWeights packs the filters, or returns nil if the machine has no such products or if a weight minus its zero point
@@ -109,11 +122,13 @@ func (c *integerConv) setQuads(zero int) {
 }
 
 // quadProducts computes the sums of count positions from one on, for filters from the first on, or their bytes in rows that lie
-// ldy apart.
-func (c *integerConv) quadProducts(tile []int32, y kernel.Bytes, ldy int, scratch []float32, src kernel.Bytes,
+// ldy apart. The panels are in scratch, unless fresh.
+func (c *integerConv) quadProducts(tile []int32, y kernel.Bytes, ldy int, scratch []float32, fresh bool, src kernel.Bytes,
 	quads []*kernel.QuadFilters, first, from, count int) {
 	panels := uint8s(scratch)
-	c.gatherQuads(panels, src, from, (count+kernel.PanelWidth-1)/kernel.PanelWidth, 2*c.pairs)
+	if fresh {
+		c.gatherQuads(panels, src, from, (count+kernel.PanelWidth-1)/kernel.PanelWidth, 2*c.pairs)
+	}
 	for _, q := range quads {
 		if y.Data == nil {
 			q.Sums(tile, c.chunk, panels, count)
