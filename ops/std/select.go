@@ -108,8 +108,20 @@ var NonZero = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		out, strides := ops.Make[int64](c, rank*len(set)), ops.Strides(x.Shape())
+		from, end := 0, 0 // of the row that holds the element before
 		for i, p := range set {
 			c.Step(1)
+			if rank > 1 && p < end { // all indices but the last one are those of the element before
+				for a := range rank - 1 {
+					out[a*len(set)+i] = out[a*len(set)+i-1]
+				}
+				out[(rank-1)*len(set)+i] = int64(p - from)
+				continue
+			}
+			if rank > 1 {
+				from = p - p%strides[rank-2]
+				end = from + strides[rank-2]
+			}
 			for a, s := range strides {
 				out[a*len(set)+i] = int64(p / s)
 				p %= s
@@ -144,16 +156,42 @@ func nonZero(c *ir.EvalCtx, x *tensor.Tensor) ([]int, error) {
 		}
 		return out, nil
 	}
+	switch x.DType() {
+	case tensor.Bool, tensor.Int8, tensor.Uint8:
+		return notZero(c, x.Bytes()), nil
+	case tensor.Float32:
+		return notZero(c, tensor.Data[float32](x)), nil
+	case tensor.Int32:
+		return notZero(c, tensor.Data[int32](x)), nil
+	case tensor.Int64:
+		return notZero(c, tensor.Data[int64](x)), nil
+	}
 	v, err := ops.Float64s(c, x)
 	if err != nil {
 		return nil, err
 	}
-	for i, f := range ops.All(c, v) {
-		if f != 0 {
-			out = ops.Append(c, out, i)
+	return notZero(c, v), nil
+}
+
+// notZero returns the indices of elements that are not zero.
+func notZero[T float32 | float64 | int32 | int64 | uint8](c *ir.EvalCtx, v []T) []int {
+	n := 0
+	for lo, hi := range ops.Parts(c, len(v)) {
+		for _, x := range v[lo:hi] {
+			if x != 0 {
+				n++
+			}
 		}
 	}
-	return out, nil
+	out, at := ops.Make[int](c, n+1), 0
+	for lo, hi := range ops.Parts(c, len(v)) {
+		for i, x := range v[lo:hi] {
+			if out[at] = lo + i; x != 0 { // compiles to no jump, which would be mispredicted
+				at++
+			}
+		}
+	}
+	return out[:n]
 }
 
 // Unique removes repeated elements or slices.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 func TestEinsum(t *testing.T) {
@@ -47,5 +48,30 @@ func TestEinsum(t *testing.T) {
 	for _, in := range [][]operand{{given(r.floats(1, 3, 0)), given(r.floats(1, 0, 4))},
 		{given(r.floats(1, 3, 2)), given(r.floats(1, 2, 4)), given(r.floats(1, 4, 5))}} {
 		sameAnyhow(t, "Einsum", 1, in, ir.A("equation", []string{"ij,jk->ik", "ij,jk,kl->il"}[len(in)-2]))
+	}
+}
+
+// TestWideEinsum holds products of float64.
+func TestWideEinsum(t *testing.T) {
+	r := newGen(34)
+	for _, c := range []struct {
+		equation string
+		shapes   [2][]int
+	}{
+		{"ij,jk->ik", [2][]int{{3, 5}, {5, 7}}}, {"ij,kj->ik", [2][]int{{33, 20}, {40, 20}}},
+		{"ji,jk->ik", [2][]int{{20, 33}, {20, 40}}}, {"bhid,bhjd->bhij", [2][]int{{2, 3, 17, 8}, {2, 3, 19, 8}}},
+		{"bqhd,bkhd->bhqk", [2][]int{{2, 17, 3, 8}, {2, 19, 3, 8}}}, {"bld,dhe->blhe", [2][]int{{2, 9, 16}, {16, 3, 20}}},
+		{"...ij,...jk->...ik", [2][]int{{2, 3, 4, 5}, {2, 3, 5, 6}}}, {"i,j->ij", [2][]int{{37}, {41}}},
+		{"i,i->", [2][]int{{37}, {37}}}, {"bi,bi->b", [2][]int{{9, 40}, {9, 40}}}, {"ij,ij->ij", [2][]int{{9, 7}, {9, 7}}},
+		{"bij,bjk->bik", [2][]int{{1, 9, 6}, {4, 6, 11}}},
+	} {
+		in := []operand{given(r.small(tensor.Float64, c.shapes[0]...)), given(r.small(tensor.Float64, c.shapes[1]...))}
+		checkNode(t, "Einsum", 1, in, ir.A("equation", c.equation))
+		in[1].konst = true
+		checkNode(t, "Einsum", 1, in, ir.A("equation", c.equation))
+	}
+	for _, equation := range []string{"ij,jk->ki", "ij,jk->k", "ii,ij->j"} { // by whichever way
+		x := given(tensor.FromSlice([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 3, 3))
+		sameAnyhow(t, "Einsum", 1, []operand{x, x}, ir.A("equation", equation))
 	}
 }

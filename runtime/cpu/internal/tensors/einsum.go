@@ -40,12 +40,15 @@ func einsumKernel(s *lowering.Step) record.TensorMaker {
 	if len(s.In) > 2 {
 		return nil
 	}
+	equation := s.Node.Attrs.Str("equation", "")
+	if len(s.In) == 2 && !s.Absent(0) && !s.Absent(1) && !s.Float32Input(0) && !s.Float32Input(1) {
+		return func(d *lowering.Binding) *record.TensorKernel { return wideEinsum(d, s, equation) }
+	}
 	for i := range s.In {
 		if !s.Float32Input(i) {
 			return nil
 		}
 	}
-	equation := s.Node.Attrs.Str("equation", "")
 	return func(d *lowering.Binding) *record.TensorKernel {
 		shapes, ranks := make([][]int, len(s.In)), make([]int, len(s.In))
 		for i := range s.In {

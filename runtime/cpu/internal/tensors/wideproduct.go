@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -79,6 +80,36 @@ func wideLinear(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	p := &wideProduct{m: product(a) / b[1], k: b[1], n: b[0], at: [2][]int{{0}, {0}}, aRow: b[1], aTerm: 1, bTerm: 1,
 		bColumn: b[1], alpha: 1, beta: 1}
 	return p.kernel(d, s, append(slices.Clone(a[:len(a)-1]), b[0]), 2)
+}
+
+// wideEinsum is Einsum of two tensors of float64, as far as it is a product of matrices, or several, whose rows, columns and
+// terms lie evenly in memory.
+func wideEinsum(d *lowering.Binding, s *lowering.Step, equation string) *record.TensorKernel {
+	a, b, y := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shape(s.Out[0])
+	if a == nil || b == nil || y == nil {
+		return nil
+	}
+	in, out, err := std.EinsumTerms(equation, []int{len(a), len(b)})
+	if err != nil {
+		return nil // refused when it is evaluated
+	}
+	e, second := newEinsum(d, in, out, [][]int{a, b}, y)
+	if e == nil || second {
+		return nil
+	}
+	c := d.Steps()
+	p := &wideProduct{m: e.m, k: e.k, n: e.n, at: [2][]int{e.at[0], e.at[1]}, alpha: 1}
+	p.aRow, p.aTerm, p.bTerm, p.bColumn = even(c, e.aRow), even(c, e.aSum), even(c, e.bSum), even(c, e.bColumn)
+	if min(p.aRow, p.aTerm, p.bTerm, p.bColumn) == 0 || p.aTerm != 1 && p.aRow != 1 ||
+		even(c, e.yColumn) != 1 || len(e.yRow) > 1 && even(c, e.yRow) != p.n {
+		return nil
+	}
+	for i, at := range ops.All(c, e.at[2]) {
+		if at != i*p.m*p.n {
+			return nil
+		}
+	}
+	return p.kernel(d, s, y, -1)
 }
 
 // kernel multiplies inputs 0 and 1 of the step. Input plus is added, if there is one.
