@@ -1,6 +1,8 @@
 package tensors
 
 import (
+	"unsafe"
+
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -157,10 +159,22 @@ func joinInts[T integers](how arithmetic, y, a, b []T) {
 			y[i] = a[i] * b[i]
 		}
 	case least:
+		if unsafe.Sizeof(T(0)) < 4 { // in registers of 64 bits, without a jump that would be mispredicted
+			for i := range y {
+				y[i] = T(min(int64(a[i]), int64(b[i])))
+			}
+			return
+		}
 		for i := range y {
 			y[i] = min(a[i], b[i])
 		}
 	case greatest:
+		if unsafe.Sizeof(T(0)) < 4 { // in registers of 64 bits, without a jump that would be mispredicted
+			for i := range y {
+				y[i] = T(max(int64(a[i]), int64(b[i])))
+			}
+			return
+		}
 		for i := range y {
 			y[i] = max(a[i], b[i])
 		}

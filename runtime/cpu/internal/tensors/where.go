@@ -41,10 +41,11 @@ func whereRow[T uint8 | uint16 | uint32 | uint64](p *elementPass, row rowPart) {
 	y, c, step := result[T](p, row), operand[bool](p, 0, row), p.steps()
 	a, b := operand[T](p, 1, row), operand[T](p, 2, row)
 	for i := range y {
+		var take T // all bits or none: a jump would be mispredicted half of the time
 		if c[i*step[0]] {
-			y[i] = a[i*step[1]]
-		} else {
-			y[i] = b[i*step[2]]
+			take = 1
 		}
+		take = -take
+		y[i] = a[i*step[1]]&take | b[i*step[2]]&^take
 	}
 }
