@@ -71,5 +71,6 @@ with each chunk. essmc stream carries the state then.`,
 	f.registerResample(cmd)
 	f.registerShapes(cmd)
 	f.registerCarry(cmd)
+	f.registerSkip(cmd)
 	return cmd
 }

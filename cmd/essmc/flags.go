@@ -241,6 +241,7 @@ type sourceFlags struct {
 	resample positive
 	shapes   namedShapes
 	carry    carry
+	skip     []string
 }
 
 func (f *sourceFlags) registerResample(cmd *cobra.Command) {
@@ -259,14 +260,26 @@ func (f *sourceFlags) registerCarry(cmd *cobra.Command) {
 		"for models that take chunks: input IN is the state, and output OUT its next value; can be repeated")
 }
 
+func (f *sourceFlags) registerSkip(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.skip, "skip", nil, "leave out `PASSES`, with commas: integers computes quantized operators "+
+		"on float32, as the file states them; essmc explain names the passes")
+	complete(cmd, "skip", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return open.PassNames(), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
 // open reads the model with the flags.
 func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error) {
-	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry}
+	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Skip: f.skip}
 	m, err := readModel(cmd, path, o)
 	var wrong *open.OptionError
 	switch {
 	case errors.As(err, &wrong) && wrong.Option == "Rate":
 		return nil, noRate(path, wrong.Kind)
+	case errors.As(err, &wrong) && wrong.Option == "Skip" && wrong.Kind == open.Plan:
+		return nil, usagef("%s: --skip: the passes of a plan have run; use essmc compile --skip on the model", path)
+	case errors.As(err, &wrong) && wrong.Option == "Skip":
+		return nil, usagef("%s: --skip: %s: %v", path, wrong.Value, wrong.Err)
 	case err != nil:
 		return nil, err
 	case changed(cmd, "resample") && m.Kind != open.Directory:
@@ -345,6 +358,7 @@ func (f *runFlags) registerExact(cmd *cobra.Command) {
 		"float32", "float64", "bf16", "int8", "tf32")
 	f.registerResample(cmd)
 	f.registerShapes(cmd)
+	f.registerSkip(cmd)
 }
 
 // check refuses invalid combinations before any file is opened.

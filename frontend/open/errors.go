@@ -11,7 +11,7 @@ import (
 type OptionError struct {
 	Name   string // name of the model
 	Kind   Kind   // kind of the model
-	Option string // the field of Options: "Shapes", "Carry" or "Rate"
+	Option string // the field of Options: "Shapes", "Carry", "Rate" or "Skip"
 	Value  string // the value at fault if the option has several; may be empty
 	Err    error
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/essmc/essmc/frontend/checkpoint"
@@ -126,6 +127,9 @@ func (m *Model) fromPlan(graph func(ir.Resolver) (*ir.Graph, error),
 
 // onPlan checks Options.Shapes against the inputs of a plan, whose graph keeps its dimensions.
 func (m *Model) onPlan(shapes shapes) error {
+	if err := m.checkSkip(); err != nil {
+		return err
+	}
 	if len(shapes) == 0 {
 		return nil
 	}
@@ -139,6 +143,9 @@ func (m *Model) onPlan(shapes shapes) error {
 
 // onSource applies Options to the source graph.
 func (m *Model) onSource(shapes shapes) (err error) {
+	if err := m.checkSkip(); err != nil {
+		return err
+	}
 	if m.Dims, err = shapes.bind(m.source); err != nil {
 		return m.about(err)
 	}
@@ -149,6 +156,30 @@ func (m *Model) onSource(shapes shapes) (err error) {
 		return err
 	}
 	m.compiled = sync.OnceValues(m.compile)
+	return nil
+}
+
+// PassNames returns the names of the passes in order, for Options.Skip. Some run twice.
+func PassNames() (names []string) {
+	for _, p := range Pipeline() {
+		if !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// checkSkip checks the names in Options.Skip.
+func (m *Model) checkSkip() error {
+	for _, name := range m.options.Skip {
+		if m.Kind == Plan {
+			return m.wrong("Skip", name, errors.New("the passes of a plan have run"))
+		}
+		names := PassNames()
+		if !slices.Contains(names, name) {
+			return m.wrong("Skip", name, fmt.Errorf("no such pass; there are %s", strings.Join(names, ", ")))
+		}
+	}
 	return nil
 }
 
@@ -173,6 +204,7 @@ func (m *Model) compile() (*ir.Graph, error) {
 	if m.Kind == Directory { // made of the operators that raising recognizes
 		list = passes.Pipeline()
 	}
+	list = slices.DeleteFunc(list, func(p *passes.Pass) bool { return slices.Contains(m.options.Skip, p.Name) })
 	var g *ir.Graph
 	err := m.guarded(func() error {
 		if g = m.source; m.once { // weights that passes replace are freed then

@@ -56,6 +56,10 @@ type Options struct {
 	// Rate multiplies every step size of a model directory. It is 2 if the input has half the sampling rate of the
 	// training data. 0 stands for 1. Other kinds of models accept no other rate.
 	Rate float64
+	// Skip names passes that are left out. The answers stay within the tolerances, and computing them may take longer:
+	// without "integers", what lies between DequantizeLinear and QuantizeLinear is computed on float32, as the file states
+	// it. The passes of a plan have run; it accepts no names.
+	Skip []string
 	// Limits bound the resources for a file.
 	Limits Limits
 	// Context, if not nil, is checked before the file is read, and ends passes and, in Load, what the backend computes in

@@ -324,6 +324,8 @@ func TestOptionErrors(t *testing.T) {
 			`text: option Carry: the model has no output "z" that could be passed to input "s"`},
 		{open.Options{Rate: 2}, "",
 			"text: option Rate: only a model directory has step sizes to multiply, found IR text"},
+		{open.Options{Skip: []string{"fold", "integer"}}, "", "text: option Skip: integer: no such pass; there are "},
+		{open.Options{Skip: []string{"fold"}}, p, "plan: option Skip: fold: the passes of a plan have run"},
 		{open.Options{Rate: 2}, p, "plan: option Rate: a plan keeps the rate that it was made with"},
 		{open.Options{Rate: -1}, dir, "model: option Rate: expected a number above 0, found -1"},
 		{open.Options{Rate: math.NaN()}, dir, "model: option Rate: expected a number above 0, found NaN"},
