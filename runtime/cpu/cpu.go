@@ -25,7 +25,14 @@
 // Consecutive regions that only look back form a stretch. All of them compute one time chunk before the next, so that
 // the values between them take the memory of one chunk (stretch.go). Other regions write over their inputs where they
 // can (memory_inplace.go). A recurrence that runs backward in time finds its states while the region before it computes
-// (region_ahead.go).
+// (region_ahead.go). Concat finds its inputs in its result, where nobody else reads them later (memory_join.go).
+//
+// # Threads
+//
+// The work items of tensor kernels take some microseconds each, are as many for one thread as for several, and are divided
+// among the workers beforehand: a worker has neighbouring items, and takes from others only when it has none left (pool.go).
+// Items that follow each other share what the first of them prepares (record.Workspace.Fresh). The tiles of regions are
+// handed out in order.
 //
 // # Numbers
 //

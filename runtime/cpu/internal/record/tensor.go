@@ -45,7 +45,7 @@ type Execution interface {
 	Fallback(s *lowering.Step) error
 }
 
-// task is work that can be done in pieces, which are handed out in order.
+// task is work that can be done in pieces, in any order. Each worker is handed neighbouring ones.
 type Task interface{ Do(w *Workspace, k int) }
 
 // workspace is what a kernel has of the worker that it runs on.
