@@ -61,10 +61,22 @@ type grouped struct {
 }
 
 func (g *grouped) body() []*ir.Value {
-	b, x := g.b, g.x
-	q, k, v, size := g.split3()
-	if b.Err() != nil {
+	q, k, v, place, size := g.places()
+	k, v = g.cached(k, in(g.x, 3)), g.cached(v, in(g.x, 4))
+	if g.b.Err() != nil {
 		return nil
+	}
+	y := g.attendGroups(q, k, v, place, size)
+	return vals(y, k, v)[:max(1, len(g.n.Outputs))]
+}
+
+// places returns the queries, new keys and values at their places, the steps of the queries (B,L), and the features of a
+// head.
+func (g *grouped) places() (q, k, v, place *ir.Value, size int64) {
+	b, x := g.b, g.x
+	q, k, v, size = g.split3()
+	if b.Err() != nil {
+		return nil, nil, nil, nil, 0
 	}
 	one := b.Ints(1)
 	g.steps1 = with(b, "Shape", x[:1], ir.A("start", 1), ir.A("end", 2))
@@ -72,8 +84,7 @@ func (g *grouped) body() []*ir.Value {
 	g.prompt = std(b, "Equal", g.steps1, g.keys)
 	g.lens = std(b, "Add", std(b, "Reshape", cast(b, x[5], tensor.Int64), b.Ints(-1, 1)), one)
 	g.before = std(b, "Where", g.prompt, b.Ints(0), std(b, "Sub", g.lens, g.steps1))
-	// The steps of the queries (B,L).
-	place := std(b, "Add", g.before, std(b, "Unsqueeze", g.steps(g.steps1), b.Ints(0)))
+	place = std(b, "Add", g.before, std(b, "Unsqueeze", g.steps(g.steps1), b.Ints(0)))
 	if ops.Int(g.n, "do_rotary") != 0 {
 		at := in(x, 9)
 		if at == nil { // those of padding have no meaning, but ONNX Runtime's are here, too
@@ -81,12 +92,7 @@ func (g *grouped) body() []*ir.Value {
 		}
 		q, k = g.turn(q, at, g.count, size), g.turn(k, at, g.kv, size)
 	}
-	k, v = g.cached(g.form4(k), in(x, 3)), g.cached(g.form4(v), in(x, 4))
-	if b.Err() != nil {
-		return nil
-	}
-	y := g.attendGroups(q, k, v, place, size)
-	return vals(y, k, v)[:max(1, len(g.n.Outputs))]
+	return q, g.form4(k), g.form4(v), place, size
 }
 
 // split3 returns query, key and value with three axes, and the features of a head.

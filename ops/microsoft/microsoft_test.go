@@ -35,6 +35,7 @@ func TestBadAttributes(t *testing.T) { suite.BadAttributes(t) }
 func TestAlong(t *testing.T)         { suite.Along(t, 500) }
 func TestMoves(t *testing.T)         { suite.Moves(t, nil, nil) }
 func TestORT(t *testing.T)           { opstest.Cases(t, "testdata/ort.json") }
+func TestSequences(t *testing.T)     { opstest.Cases(t, "testdata/sequences.json") }
 
 // run evaluates an operator for which the oracle has no kernel.
 func run(t *testing.T, op *ir.Op, s opstest.Sample) *tensor.Tensor {
@@ -186,6 +187,18 @@ func TestRefused(t *testing.T) {
 			tensor.Scalar(int32(5))).With(ir.A("num_heads", 4), ir.A("kv_num_heads", 3)), "kv_num_heads"},
 		{GroupQueryAttention, of(normal(2, 5, 16), normal(2, 5, 8), normal(2, 5, 8), nil, nil, i32(4, 4),
 			tensor.Scalar(int32(5))).With(ir.A("num_heads", 4), ir.A("kv_num_heads", 2), ir.A("do_rotary", 1)), "cos_cache"},
+		{SparseAttention, of(normal(1, 1, 16), normal(1, 1, 8), normal(1, 1, 8), normal(1, 2, 8, 4), normal(1, 2, 8, 4),
+			tensor.FromSlice([]int32{0, 1, 0, 1, 0, 1}, 3, 2), tensor.FromSlice([]int32{0, 0, 0}, 3, 1), tensor.Scalar(int32(1)),
+			i32(1)).With(ir.A("num_heads", 4), ir.A("kv_num_heads", 2), ir.A("sparse_block_size", 8)).Gives(3),
+			"divides 4 heads"},
+		{LinearAttention, of(normal(1, 2, 6), normal(1, 2, 6), normal(1, 2, 4)).With(ir.A("q_num_heads", 2),
+			ir.A("kv_num_heads", 2)).Gives(2), "decay and beta"},
+		{LinearAttention, of(normal(1, 2, 6), normal(1, 2, 6), normal(1, 2, 4)).With(ir.A("q_num_heads", 2),
+			ir.A("kv_num_heads", 3), ir.A("update_rule", "linear")).Gives(2), "multiple"},
+		{CausalConvWithState, of(normal(1, 2, 5), normal(2, 1, 3)).With(ir.A("ndim", 2)).Gives(2), "ndim"},
+		{CausalConvWithState, of(normal(1, 2, 5), normal(2, 1, 3)).With(ir.A("dilation", 0)).Gives(2), "dilation"},
+		{RelativePositionBias, of(normal(8, 2), tensor.Scalar(int64(3)), tensor.Scalar(int64(3))).With(ir.A("max_distance", 3)),
+			"a distance beyond"},
 		{GatherBlockQuantized, of(bytes(6, 12), whole(tensor.Int32, 0, 6, 3), normal(6, 2)).With(ir.A("block_size", 24)),
 			"block_size"},
 		{GatherBlockQuantized, of(bytes(6, 12), whole(tensor.Int32, 0, 6, 3), normal(6, 2)).With(ir.A("quantize_axis", 0)),
@@ -214,6 +227,36 @@ func TestRefused(t *testing.T) {
 		}
 		if err := ir.InferNode(n); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s %v: expected an error about %q, found %v", tt.op.Name, tt.s.Attrs, tt.want, err)
+		}
+	}
+}
+
+// TestRelativePositionBias compares with the buckets of T5, for which the oracle has no kernel.
+func TestRelativePositionBias(t *testing.T) {
+	table := make([]float32, 2*8)
+	for i := range table {
+		table[i] = float32(i) // bucket k of head h is 8*h+k
+	}
+	for both, want := range map[int][]float64{
+		// Buckets of distances into the past 0, 1, 2, 3, 4, …: 4 exact ones, then log(d/4)/log(16/4)*4.
+		0: {0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7},
+		// 2 exact ones, then log(d/2)/log(16/2)*2.
+		1: {0, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3},
+	} {
+		s := of(tensor.FromSlice(table, 8, 2), tensor.Scalar(int64(18)), tensor.Scalar(int64(18))).With(
+			ir.A("max_distance", 16), ir.A("is_bidirectional", both))
+		v := float64s(t, run(t, RelativePositionBias, s))
+		for i, bucket := range want {
+			if got := v[17*18+17-i]; got != bucket {
+				t.Errorf("is_bidirectional %d: distance %d has bucket %v, expected %v", both, i, got, bucket)
+			}
+			ahead := 0.0
+			if both == 1 && i > 0 {
+				ahead = 4 + bucket
+			}
+			if got := v[18*18+i] - 8; got != ahead {
+				t.Errorf("is_bidirectional %d: %d steps ahead have bucket %v, expected %v", both, i, got, ahead)
+			}
 		}
 	}
 }

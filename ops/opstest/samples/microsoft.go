@@ -184,6 +184,25 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 				normal(9, 2)).With(shared(ir.A("do_rotary", 1), ir.A("local_window_size", 2))...).Gives(3).Sized(0, 7, 8),
 			of(q, k, v, nil, nil, lens, total, nil, nil, nil, normal(2, 4, 5, 5), normal(4)).With(shared(ir.A("softcap",
 				2.0))...).Sized(0)}
+	case "SparseAttention":
+		rows, columns := tensor.FromSlice([]int32{0, 1, 3, 0, 1, 2}, 2, 3), tensor.FromSlice([]int32{0, 0, 1, 0, 1, -1}, 2, 3)
+		attrs := []ir.Attr{ir.A("num_heads", 4), ir.A("kv_num_heads", 2), ir.A("sparse_block_size", 4)}
+		return list{of(normal(2, 5, 16), normal(2, 5, 8), normal(2, 5, 8), normal(2, 2, 8, 4), normal(2, 2, 8, 4), rows, columns,
+			tensor.Scalar(int32(5)), i32(5, 5)).With(attrs...).Gives(3).Sized(0, 5, 6),
+			of(normal(2, 1, 32), nil, nil, normal(2, 2, 8, 4), normal(2, 2, 8, 4), rows, columns, tensor.Scalar(int32(7)),
+				i32(7, 3), normal(9, 2), normal(9, 2)).With(append(attrs, ir.A("do_rotary", 1))...).Gives(3).Sized(0, 5, 6, 9, 10)}
+	case "LinearAttention":
+		heads := []ir.Attr{ir.A("q_num_heads", 2), ir.A("kv_num_heads", 2)}
+		q, k, v := normal(2, 5, 6), inside(-0.5, 0.5, 2, 5, 6), normal(2, 5, 4)
+		return list{of(q, k, v, normal(2, 2, 3, 2), inside(-1, 0, 2, 5, 2), inside(0, 1, 2, 5, 1)).With(heads...).Gives(2),
+			of(q, k, v, nil, inside(-1, 0, 2, 5, 6)).With(append(heads, ir.A("update_rule", "gated"))...).Gives(2)}
+	case "CausalConvWithState":
+		return list{of(normal(2, 3, 5), normal(3, 1, 4), normal(3), normal(2, 3, 3)).With(ir.A("activation", "silu")).Gives(2).Sized(1),
+			of(normal(2, 5, 3), normal(3, 1, 2)).With(ir.A("channels_last", 1)).Gives(2).Sized(1)}
+	case "RelativePositionBias":
+		return list{of(normal(8, 2), tensor.Scalar(int64(5)), tensor.Scalar(int64(7))).With(ir.A("max_distance", 6)).Sized(0),
+			of(normal(8, 3), tensor.Scalar(int64(9)), tensor.Scalar(int64(9))).With(ir.A("max_distance", 5),
+				ir.A("is_bidirectional", 1)).Sized(0)}
 	case "NhwcMaxPool":
 		return list{of(bytes(2, 7, 3)).With(ir.A("kernel_shape", []int{2}), ir.A("strides", []int{2}))}
 	case "QLinearConv":
