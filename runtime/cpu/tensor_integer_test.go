@@ -34,7 +34,8 @@ var byteTypes = [][2]tensor.DType{{tensor.Uint8, tensor.Int8}, {tensor.Uint8, te
 
 // integerShapes are shapes of two matrices.
 var integerShapes = [][2][]int{{{3, 5}, {5, 7}}, {{1, 40}, {40, 33}}, {{2, 3, 7, 16}, {2, 3, 16, 18}},
-	{{2, 1, 4, 5}, {3, 5, 1}}, {{2, 9, 31}, {31, 64}}, {{130, 96}, {96, 130}}, {{2, 2, 70, 9}, {2, 2, 9, 300}}}
+	{{2, 1, 4, 5}, {3, 5, 1}}, {{2, 9, 31}, {31, 64}}, {{130, 96}, {96, 130}}, {{2, 2, 70, 9}, {2, 2, 9, 300}},
+	{{109, 257}, {257, 176}}}
 
 func TestMatMulInteger(t *testing.T) {
 	r := newGen(21)

@@ -162,6 +162,14 @@ const (
 	quadBytes    = 1 << 18
 )
 
+// Rows of quads that are multiplied at once. With a constant matrix, threads share blocks of such rows: rowItems at most,
+// of rowItem operations at least, which take microseconds. Blocks of columns would make short rows of the result.
+const (
+	quadRows = 12
+	rowItem  = 1 << 21
+	rowItems = 8
+)
+
 func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int) *record.TensorKernel {
 	if a == nil || b == nil || s.Out[0] == nil || d.Shape(s.Out[0]) == nil {
 		return nil
@@ -204,9 +212,13 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	per, temp := 0, 0
 	if p.quads {
 		quads := kernel.QuadsOf(p.k)
-		p.rows = max(12, quadRowBytes/(4*quads))
+		p.rows = max(quadRows, quadRowBytes/(4*quads))
 		p.down = (p.m + p.rows - 1) / p.rows
 		p.rows = (p.m + p.down - 1) / p.down
+		if wanted := min(rowItems, 2*p.m*p.k*p.n/rowItem); constant && p.down < wanted && p.m >= wanted*quadRows {
+			p.rows = (p.m/wanted + quadRows - 1) / quadRows * quadRows
+			p.down = (p.m + p.rows - 1) / p.rows
+		}
 		per = min(16*convItemFlops/(2*p.rows*p.k*kernel.PanelWidth), quadBytes/(4*quads*kernel.PanelWidth))
 		per = max(quadPanels, min(per, integerTile/(p.rows*kernel.PanelWidth))/quadPanels*quadPanels)
 		blocks := max(1, len(p.at[0])*p.down)

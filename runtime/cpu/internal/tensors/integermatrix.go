@@ -42,6 +42,10 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 	block, ofRows := p.signed[first*size:], p.ofRows[first:first+rows]
 	ofColumns := int32s(w.Scratch[:p.blockA])
 	panel, tile := uint8s(w.Scratch[p.blockA:p.blockA+p.blockB]), int32s(w.Scratch[p.blockA+p.blockB:])
+	ldy, direct := p.columns, p.requantize == nil && columns%kernel.PanelWidth == 0
+	if direct { // whole panels need no tile
+		tile, ldy = p.sums[(product*p.m+from)*p.n+left:], p.n
+	}
 	b := kernel.Bytes{}
 	if p.wQuads == nil {
 		b = kernel.Bytes{Data: p.b.Data[p.at[1][product]:], Signed: p.b.Signed}
@@ -60,7 +64,7 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 				copy(ofColumns[i:end], sums[:])
 			}
 		}
-		kernel.PanelProductBytes(tile[j:], p.columns, block, size, rows, quads,
+		kernel.PanelProductBytes(tile[j:], ldy, block, size, rows, quads,
 			(end-j+kernel.PanelWidth-1)/kernel.PanelWidth, panel)
 	}
 	for i, sum := range ofColumns[:columns] {
@@ -74,12 +78,15 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 		if c != 0 {
 			more = -c * ofRows[i]
 		}
-		sums := tile[i*p.columns : i*p.columns+columns]
+		sums := tile[i*ldy : i*ldy+columns]
 		if p.requantize != nil {
 			p.quantize(sums, product, from+i, left, ofColumns, more)
 			continue
 		}
 		kernel.AddInts(sums, ofColumns[:columns], more)
+		if direct {
+			continue
+		}
 		copy(p.sums[(product*p.m+from+i)*p.n+left:], sums)
 	}
 }
