@@ -148,12 +148,15 @@ func (s *sampler) taps(coords []float64) ([]int, []float64) {
 		if s.mode == "nearest" {
 			x = math.RoundToEven(x)
 		}
-		x = s.inside(x, d)
+		cubic := s.mode == "cubic" || s.mode == "bicubic"
+		if !cubic || s.padding != "border" { // of those, torch and ONNX Runtime move each element into the axis
+			x = s.inside(x, d)
+		}
 		low, w := math.Floor(x), []float64{1}
-		switch s.mode {
-		case "linear", "bilinear":
+		switch {
+		case s.mode == "linear" || s.mode == "bilinear":
 			w = []float64{1 - (x - low), x - low}
-		case "cubic", "bicubic":
+		case cubic:
 			f := filter{a: -0.75}
 			t := x - low
 			w = []float64{f.weight(t + 1), f.weight(t), f.weight(1 - t), f.weight(2 - t)}

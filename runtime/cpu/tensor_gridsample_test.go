@@ -101,7 +101,9 @@ func (s sampled) place(u float64, size int) float64 {
 	}
 	switch s.padding {
 	case "border":
-		at = math.Max(0, math.Min(at, float64(size-1)))
+		if s.mode != "cubic" { // there the elements are moved, as torch does
+			at = math.Max(0, math.Min(at, float64(size-1)))
+		}
 	case "reflection":
 		at = mirrored(at, first, last)
 	}

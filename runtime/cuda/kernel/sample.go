@@ -139,6 +139,7 @@ func (g Grid) taps(d *plain, u ptx.F64, n32 ptx.U32) (at []ptx.U32, weights []pt
 	last := n.Sub(one)
 	clamp := func(x ptx.F64) ptx.F64 { return x.IsNaN().SelectF64(x, x.Max(ptx.D(0)).Min(last)) }
 	switch {
+	case g.Border && g.Taps == 4: // elements are moved, not coordinates
 	case g.Border:
 		x = inside.SelectF64(x, clamp(x))
 	case g.Reflection:
