@@ -26,5 +26,6 @@ func TestElement(t *testing.T) {
 		"QuickGelu": func(n *ir.Node, x []float64) float64 {
 			return x[0] * (1 / (1 + math.Exp(-ops.Float(n, "alpha")*x[0])))
 		},
-	}, map[string]string{"Trilu": "clears by place"})
+	}, map[string]string{"Trilu": "clears by place", "GatedAdd": "rounds the product",
+		"LinearAttentionGate": "may have two outputs"})
 }

@@ -27,6 +27,22 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 		return list{of(normal(2, 5, 3)), of(normal(2, 5, 3), normal(3))}
 	case "BiasGelu":
 		return list{of(normal(2, 5, 3), normal(3))}
+	case "GemmFastGelu":
+		return list{of(normal(2, 5, 3), normal(3, 4), normal(4)), of(normal(5, 3), normal(3, 2))}
+	case "GridSample":
+		places := normal(2, 3, 2, 2)
+		return list{of(normal(2, 3, 4, 5), places), of(normal(2, 3, 4, 5), places).With(ir.A("mode", "bicubic"),
+			ir.A("padding_mode", "border"), ir.A("align_corners", 1))}
+	case "GatedAdd":
+		return list{of(normal(2, 5, 3), normal(2, 5, 3), normal(2, 5, 1)), of(normal(3), normal(3), normal(1))}
+	case "GatedRMSNorm":
+		return list{of(normal(2, 5, 6), normal(3), normal(2, 5, 6)).Sized(0, 1), of(normal(4, 3), normal(3), normal(4, 3)).With(
+			ir.A("activation", "sigmoid"), ir.A("epsilon", 0.5)).Sized(0, 1)}
+	case "LinearAttentionGate":
+		return list{of(normal(2, 5, 3), normal(3), normal(3), normal(2, 5, 3)).Gives(2), of(normal(2, 5, 3), normal(3), normal(3))}
+	case "GatedRelativePositionBias":
+		return list{of(normal(2, 5, 6), normal(6), normal(1, 2, 5, 5), normal(3, 8), normal(8), normal(1, 2, 1, 1)).With(
+			heads).Sized(3)}
 	case "BiasSplitGelu":
 		return list{of(normal(2, 5, 4), normal(4))}
 	case "BiasAdd":
