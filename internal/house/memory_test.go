@@ -55,6 +55,8 @@ var uncharged = map[string]string{
 	"runtime/lowering/frame.go Begin":                               charges,
 	"runtime/lowering/frame.go Own":                                 charges,
 	"runtime/lowering/frame.go result":                              charges,
+	"runtime/lowering/control_late.go place":                        charges,
+	"runtime/lowering/control_late.go outside":                      charges,
 	"runtime/lowering/control_loop.go newLooping":                   "one number",
 	"runtime/lowering/control_loop.go Attach":                       "one bool for each stage",
 	"runtime/lowering/control_loop.go grow":                         charges,

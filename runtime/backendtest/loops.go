@@ -173,6 +173,31 @@ func LoopCases() []LoopCase {
 			}>
 		}`, Data{"a": r.floats(1, 2, 100), "w": r.floats(0.1, 100, 100), "m": tensor.Scalar(m)})
 	}
+	for _, m := range []int64{0, 1, 2, 9} {
+		// k is read before and behind the Concat that continues it; two values change places; a sequence keeps each of
+		// them; the last value grows by itself, so that half of it is copied.
+		add(fmt.Sprintf("caches, %d", m), `g (float[N,33] a, float[33,33] w, int64 m) => (kn, un, vn, xn, sn, o) <int64[2] shape = {1, 33}> {
+			e = SequenceEmpty ()
+			kn, un, vn, xn, sn, o = Loop (m, "", a, a, w, a, e) <body: graph = step (int64 t, bool cond, float[] k, float[] u, float[] v, float[] x, seq(float[]) s) =>
+					(bool cond, float[] k2, float[] v, float[] u2, float[] x2, seq(float[]) s2, float[] z) {
+				n = MatMul (k, w)
+				h = Tanh (n)
+				l = ReduceMean <keepdims: int = 1> (h)
+				f = Expand (l, shape)
+				k2 = Concat <axis: int = 0> (k, f)
+				b = Transpose <perm: ints = [1, 0]> (k2)
+				c = MatMul (f, b)
+				p = Softmax (c)
+				d = MatMul (p, k2)
+				u2 = Concat <axis: int = 0> (u, d)
+				x2 = Concat <axis: int = 0> (x, x)
+				q = SequenceInsert (s, k)
+				s2 = SequenceInsert (q, k2)
+				y = Add (d, k)
+				z = ReduceMax <keepdims: int = 0> (y)
+			}>
+		}`, Data{"a": r.floats(1, 1, 33), "w": r.floats(0.3, 33, 33), "m": tensor.Scalar(m)})
+	}
 	add("shapes that the run knows", `g (float[N,100] a, float[100,100] w, bool[N] c) => (bn, s) <int64 three = {3}, int64 two = {2}> {
 		b = Compress <axis: int = 0> (a, c)
 		bn, s = Loop (three, "", b) <body: graph = step (int64 t, bool cond, float[] p) => (bool cond, float[] d, float[] z) {

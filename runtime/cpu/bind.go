@@ -114,7 +114,7 @@ func (p *program) Bind(b runtime.Binding) (runtime.Executable, error) {
 	var e *executable
 	if err := d.Build(func() (err error) {
 		d = d.timeMajor()
-		e, err = newExecutable(d, d.units(), nil)
+		e, err = newExecutable(d, d.units(), nil, nil)
 		return err
 	}); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/essmc/essmc/runtime"
@@ -23,7 +24,7 @@ func (e *executable) bindSubgraphs(u *unit) error {
 		var sub *executable
 		if d != nil {
 			var err error
-			if sub, err = newExecutable(d, d.units(), e.top()); err != nil {
+			if sub, err = newExecutable(d, d.units(), e.top(), nil); err != nil {
 				return err
 			}
 		}
@@ -60,48 +61,112 @@ func (e *executable) attachControl(u *unit) {
 			runners[i] = sub
 		}
 	}
-	u.kernel.control.Attach(runners, arenaBytes(u.temp), nester{e, u})
+	u.kernel.control.Attach(runners, arenaBytes(u.temp), &nester{e: e, u: u})
 }
 
-// nester binds the body of a loop while it runs.
+// nester binds the body of a loop while it runs. Its executables share memory, since they run one at a time.
 type nester struct {
-	e *executable
-	u *unit
+	e      *executable
+	u      *unit
+	arenas map[int][]float32 // by size
+	bodies int               // that have not been given back
 }
 
-func (n nester) Nest(l *lowering.Binding, old lowering.Runner) (lowering.Runner, error) {
+// lateBodies is the number of bodies that a loop keeps, for shapes that come back. lateBytes is about the memory of one,
+// besides numbers, for each of its steps and values.
+const (
+	lateBodies = 1 << 10
+	lateBytes  = 1 << 9
+)
+
+func (n *nester) Keeps() int { return lateBodies }
+
+func (n *nester) Nest(l *lowering.Binding) (lowering.Runner, error) {
 	d, root := n.e.d.sub(l), n.e.top()
+	n.bodies++ // from now on it may have an arena
 	var x *executable
 	err := l.Build(func() (err error) {
-		if x, err = newExecutable(d, d.units(), root); err != nil {
+		if x, err = newExecutable(d, d.units(), root, n); err != nil {
+			return err
+		}
+		if err := x.Hold(lateBytes*int64(len(d.p.Steps)+len(d.p.Values)), "a loop's body"); err != nil {
 			return err
 		}
 		return root.equip(x)
 	})
 	if err != nil {
+		n.left()
 		return nil, err
 	}
-	if old == nil {
-		n.u.subs = append(n.u.subs, x)
-		return x, nil
-	}
-	o := old.(*executable)
-	n.u.past = addTimes(n.u.past, o.Profile())
-	n.u.subs[slices.Index(n.u.subs, o)] = x
-	o.release()
+	n.u.subs = append(n.u.subs, x)
 	return x, nil
+}
+
+func (n *nester) Drop(r lowering.Runner) error {
+	x := r.(*executable)
+	n.u.past = addTimes(n.u.past, x.Profile())
+	k := slices.Index(n.u.subs, x)
+	n.u.subs = slices.Delete(n.u.subs, k, k+1)
+	x.release()
+	n.left()
+	return nil
+}
+
+// left notes that there is one executable less. The last one leaves no memory.
+func (n *nester) left() {
+	if n.bodies--; n.bodies > 0 {
+		return
+	}
+	for size := range n.arenas {
+		n.e.Unhold(4 * int64(size))
+	}
+	n.arenas = nil
+}
+
+// Appends reports whether a kernel that joins tensors puts input in at the begin of output out.
+func (e *executable) Appends(in, out int) bool {
+	y := e.p.Outputs[out]
+	for _, u := range e.units {
+		if s := u.steps[0]; u.kernel != nil && u.kernel.joins != nil && len(u.steps) == 1 && s.Out[0] == y {
+			return s.In[0] == e.p.Inputs[in]
+		}
+	}
+	return false
+}
+
+// arena returns memory for size numbers of an executable of the loop's body.
+func (n *nester) arena(d *binding, size int) ([]float32, error) {
+	if size == 0 {
+		return nil, nil
+	}
+	class := 1 << bits.Len(uint(size-1))
+	if a := n.arenas[class]; a != nil {
+		return a[:size:size], nil
+	}
+	if err := n.e.Hold(4*int64(class), "the plan of graph "+d.p.Graph.Name); err != nil {
+		return nil, err
+	}
+	if n.arenas == nil {
+		n.arenas = map[int][]float32{}
+	}
+	n.arenas[class] = floats(d, class)
+	return n.arenas[class][:size:size], nil
 }
 
 // equip gives the workers the memory that part, the executable of a subgraph, needs. No worker may be at work.
 func (e *executable) equip(part *executable) error {
 	for _, w := range e.workers {
 		n, k := len(w.Scratch), len(w.state)
-		more := int64(max(0, part.scratch-n))*4 + int64(max(0, part.states-k))*8
+		scratch := n
+		if n < part.scratch {
+			scratch = max(part.scratch, n+n/2) // a loop's next body may need more
+		}
+		more := int64(scratch-n)*4 + int64(max(0, part.states-k))*8
 		if err := e.Hold(more, "the workers of graph "+part.p.Graph.Name); err != nil {
 			return err
 		}
-		if n < part.scratch {
-			w.Scratch = floats(e.d, part.scratch)
+		if n < scratch {
+			w.Scratch = floats(e.d, scratch)
 		}
 		if len(w.args) < part.rowArgs {
 			w.args = make([][]float32, part.rowArgs)

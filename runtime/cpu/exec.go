@@ -33,8 +33,9 @@ type executable struct {
 	pool
 }
 
-// newExecutable plans memory and allocates it.
-func newExecutable(d *binding, units []*unit, root *executable) (*executable, error) {
+// newExecutable plans memory and allocates it. A subgraph has a root. A loop's body that is bound during the run has its
+// arena from late.
+func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*executable, error) {
 	e := &executable{
 		frame: d.NewFrame(root != nil), root: root, p: d.p, d: d, units: units, stretches: d.stretches(units),
 	}
@@ -80,11 +81,21 @@ func newExecutable(d *binding, units []*unit, root *executable) (*executable, er
 		threads = 0
 	}
 	e.scratch, e.rowArgs, e.states = scratch, args, states
-	need := plan.bytes + extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
+	need := extra + int64(threads)*(int64(scratch)*4+int64(states)*8)
+	if late == nil {
+		need += plan.bytes
+	}
 	if err := e.Hold(need, "the plan of graph "+d.p.Graph.Name); err != nil {
 		return nil, err
 	}
-	e.arena = floats(d, int(plan.bytes/4))
+	if late == nil {
+		e.arena = floats(d, int(plan.bytes/4))
+	} else {
+		var err error
+		if e.arena, err = late.arena(d, int(plan.bytes/4)); err != nil {
+			return nil, err
+		}
+	}
 	e.Memory = arenaBytes(e.arena)
 	for _, v := range d.p.Values {
 		if plan.off[v.ID] < 0 || d.Constant(v) != nil {

@@ -188,8 +188,11 @@ type nester struct {
 	u *unit
 }
 
-// Nest returns the executable of a body for other shapes. That which it replaces is given back.
-func (n nester) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Runner, error) {
+// Keeps is small, since each body has memory of its own on the device.
+func (n nester) Keeps() int { return 4 }
+
+// Nest returns the executable of a body for other shapes.
+func (n nester) Nest(d *lowering.Binding) (lowering.Runner, error) {
 	e := n.e
 	var x *executable
 	err := d.Build(func() error {
@@ -202,17 +205,17 @@ func (n nester) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Runner,
 	if err != nil {
 		return nil, err
 	}
-	list := e.subs[n.u]
-	for i, sub := range list {
-		if old != nil && sub == old {
-			list[i] = nil
-			if err := sub.close(); err != nil {
-				return nil, first(err, x.close())
-			}
-		}
-	}
-	e.subs[n.u] = append(list, x)
+	e.subs[n.u] = append(e.subs[n.u], x)
 	return x, nil
+}
+
+// Drop gives back the executable of a body.
+func (n nester) Drop(r lowering.Runner) error {
+	x, list := r.(*executable), n.e.subs[n.u]
+	if i := slices.Index(list, x); i >= 0 {
+		n.e.subs[n.u] = slices.Delete(list, i, i+1)
+	}
+	return x.close()
 }
 
 // resolve finds the addresses of all buffers. Constants are uploaded where they are not there yet.

@@ -56,10 +56,23 @@ type Repeater interface {
 	Fetch(ctx context.Context, out []tensor.Datum) error
 }
 
-// Nester makes executables during a run, for bodies with inputs whose shapes were not known before.
+// Appender is a Runner that knows outputs which begin with an input.
+type Appender interface {
+	Runner
+	// Appends reports whether Run takes the memory of input in for output out, if both begin at the same place: it
+	// writes only behind the input.
+	Appends(in, out int) bool
+}
+
+// Nester makes executables during a run, for bodies with inputs whose shapes were not known before. It runs one of them at
+// a time.
 type Nester interface {
-	// Nest returns an executable of d. It takes the place of old, which is not run again and may be nil.
-	Nest(d *Binding, old Runner) (Runner, error)
+	// Nest returns an executable of d.
+	Nest(d *Binding) (Runner, error)
+	// Drop gives back what Nest returned. It is not run again.
+	Drop(r Runner) error
+	// Keeps returns the number of executables that are kept for shapes that come back, at least one.
+	Keeps() int
 }
 
 // Control returns the Control of a step; nil if its subgraphs are no programs, or do not fit the types that are bound,

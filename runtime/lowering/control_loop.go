@@ -57,7 +57,7 @@ func (d *Binding) newLooping(s *Step, align int) *looping {
 		now: make([]tensor.Datum, len(b.Carried)), args: make([]tensor.Datum, len(b.Program.Inputs)),
 		results: make([]tensor.Datum, len(b.Program.Outputs))}
 	if l.open() {
-		r.late = &lateBody{l: l}
+		r.late = &lateBody{l: l, carried: b.Carried, rooms: make([]carriedRoom, len(b.Carried))}
 	}
 	for _, c := range b.Scanned {
 		v := s.In[c.Arg]
@@ -232,7 +232,7 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 		err := r.prepare(f, k, n, direct)
 		sub := r.runners[k]
 		if err == nil && r.late != nil {
-			sub, err = r.late.runner(r.l.Stages[k], sub, r.args)
+			sub, err = r.lateRunner(f, k, n)
 		}
 		switch {
 		case err != nil:
@@ -255,6 +255,34 @@ func (r *looping) Run(ctx context.Context, f *Frame) error {
 		}
 	}
 	return r.finish(ctx, f, n, direct)
+}
+
+// lateRunner returns the executable for iteration n, and sets the outputs whose shapes its binding knows.
+func (r *looping) lateRunner(f *Frame, k, n int) (Runner, error) {
+	b, d := r.late, r.l.Stages[k]
+	sub, err := b.runner(f, d, r.runners[k], r.args)
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range r.b.Carried {
+		switch {
+		case r.results[c.Out] != nil:
+		case b.now != nil:
+			t, err := b.place(f, b.now, i, n, r.now[i])
+			if err != nil {
+				return nil, err
+			}
+			if t != nil {
+				r.results[c.Out] = t
+			}
+		case d.Shape(d.Program.Inputs[c.In]) == nil: // the body does not know that others write there
+			if r.args[c.In], err = b.outside(f, i, r.now[i]); err != nil {
+				return nil, err
+			}
+			r.now[i] = r.args[c.In]
+		}
+	}
+	return sub, nil
 }
 
 // bounds reads the largest number of iterations, negative for no limit, and whether there is a first one. ok is false
@@ -353,7 +381,7 @@ func (k *stack) grow(f *Frame, n, trip int) error {
 	old := k.whole
 	k.whole = tensor.NewParts(f.pause, k.dtype, parts*size)
 	if old == nil {
-		f.memory.spares = append(f.memory.spares, spare{k, f})
+		f.memory.spares = append(f.memory.spares, &spare{f, func() bool { return k.drop(f) }})
 		return nil
 	}
 	ops.Put(&f.memory.steps, k.whole.Bytes(), old.Bytes())
@@ -361,19 +389,13 @@ func (k *stack) grow(f *Frame, n, trip int) error {
 	return nil
 }
 
-// spare is the memory of a scan output, in the frame that holds it.
-type spare struct {
-	k *stack
-	f *Frame
-}
-
 // drop releases the memory if no run uses it, and reports whether it has.
-func (s spare) drop() bool {
-	if !s.k.idle {
+func (k *stack) drop(f *Frame) bool {
+	if !k.idle {
 		return false
 	}
-	s.f.release(int64(len(s.k.whole.Bytes())))
-	s.k.whole = nil
+	f.release(int64(len(k.whole.Bytes())))
+	k.whole = nil
 	return true
 }
 
@@ -438,7 +460,14 @@ func (r *looping) finish(ctx context.Context, f *Frame, n int, direct bool) erro
 		return nil
 	}
 	for i, c := range r.b.Carried {
-		if err := store(c.Res, r.now[i]); err != nil {
+		d := r.now[i]
+		if v := r.out(c.Res); v != nil && r.late != nil && f.written(v) == nil {
+			var err error
+			if d, err = r.late.outside(f, i, d); err != nil {
+				return err
+			}
+		}
+		if err := store(c.Res, d); err != nil {
 			return err
 		}
 	}
@@ -504,8 +533,11 @@ func (k *stack) join(ctx context.Context, f *Frame, n int, bound []int) (*tensor
 // alive visits the data of the run that no frame has: carried values, and parts of scan outputs.
 func (r *looping) alive(visit func(d tensor.Datum)) {
 	for i, c := range r.b.Carried {
-		visit(r.now[i])
-		visit(r.results[c.Out])
+		for _, d := range []tensor.Datum{r.now[i], r.results[c.Out]} {
+			if r.late == nil || !r.late.rooms[i].has(d) { // is held
+				visit(d)
+			}
+		}
 	}
 	for i := range r.outs {
 		if k := &r.outs[i]; !k.typed {
@@ -520,6 +552,9 @@ func (r *looping) forget() {
 	clear(r.args)
 	clear(r.results)
 	clear(r.now)
+	if r.late != nil {
+		r.late.forget()
+	}
 	for i := range r.ins {
 		r.ins[i].forget()
 	}

@@ -25,9 +25,16 @@ type memory struct {
 	held   int64      // bytes that are held between runs
 	data   int64      // bytes of the run's data, whether alive or not
 	top    *Frame     // the innermost one that runs
-	spares []spare
+	freed  int64      // bytes of spares that were dropped
+	spares []*spare
 	seen   map[*byte]int64
 	count  func() // countAlive
+}
+
+// spare is what a frame holds for its next run alone. drop releases it, and reports whether it is gone.
+type spare struct {
+	f    *Frame
+	drop func() bool
 }
 
 // newMemory returns an account in a budget; nil: in one of its own.
@@ -79,18 +86,19 @@ func (s *Step) Recovered(panicked any) error {
 // what it has charged is released. The error is a *runtime.MemoryError then.
 func (d *Binding) Build(build func() error) (err error) {
 	m := d.memory
-	before := m.held
+	before, freed := m.held, m.freed
+	undo := func() { m.hold(before - m.held - (m.freed - freed)) }
 	defer func() {
 		if v := recover(); v != nil {
 			over, ok := v.(*ir.BudgetError)
 			if !ok {
-				m.hold(before - m.held)
+				undo()
 				panic(v)
 			}
 			err = refused(over, "the plan of graph "+d.Program.Graph.Name)
 		}
 		if err != nil {
-			m.hold(before - m.held)
+			undo()
 		}
 	}()
 	return build()
@@ -217,11 +225,14 @@ func (f *Frame) Hold(bytes int64, what string) error {
 // Release gives back what Hold and Binding.Charge have charged for f: its executable is not used again.
 func (f *Frame) Release() {
 	if m := f.memory; m != nil {
-		m.spares = slices.DeleteFunc(m.spares, func(s spare) bool { return s.f == f })
+		m.spares = slices.DeleteFunc(m.spares, func(s *spare) bool { return s.f == f })
 		f.release(f.own)
 		f.Binding.Discharge(0)
 	}
 }
+
+// Unhold gives back bytes that Hold has charged.
+func (f *Frame) Unhold(bytes int64) { f.release(bytes) }
 
 // release gives back some of it; a negative number charges more, whether it fits or not.
 func (f *Frame) release(bytes int64) {
@@ -271,7 +282,7 @@ func (m *memory) leave(f *Frame) {
 
 // countAlive releases the data that no frame has any more, and what was kept for further runs alone.
 func (m *memory) countAlive() {
-	m.spares = slices.DeleteFunc(m.spares, spare.drop)
+	m.dropSpares()
 	if m.seen == nil {
 		m.seen = map[*byte]int64{}
 	}
@@ -290,6 +301,19 @@ func (m *memory) countAlive() {
 		m.budget.Release(m.data - live)
 		m.data = live
 	}
+}
+
+// dropSpares releases what no run uses. A spare that goes may take others with it.
+func (m *memory) dropSpares() {
+	before := m.held
+	for i := 0; i < len(m.spares); i++ {
+		s := m.spares[i]
+		if s.drop() {
+			m.spares = slices.DeleteFunc(m.spares, func(o *spare) bool { return o == s })
+			i = -1
+		}
+	}
+	m.freed += before - m.held
 }
 
 // alive returns the bytes of a datum that have not been seen yet and lie in no arena.

@@ -32,6 +32,10 @@ type matMulPass struct {
 	a, b, y        []float32
 }
 
+// fewRows is the largest number of rows of the first matrix for which the second one is read in place: packing it takes
+// about the time of two.
+const fewRows = 2
+
 func matMulKernel(s *lowering.Step) record.TensorMaker {
 	if len(s.In) != 2 || s.Absent(0) || s.Absent(1) {
 		return nil
@@ -81,6 +85,14 @@ func (p *matMulPass) Do(w *record.Workspace, k int) {
 	product, part := k/p.parts, k%p.parts
 	a, b := p.a[p.at[0][product]:][:p.m*p.k], p.b[p.at[1][product]:][:p.k*p.n]
 	y := p.y[product*p.m*p.n : (product+1)*p.m*p.n]
+	if p.m <= fewRows {
+		from, to := part*p.columns, min(p.n, (part+1)*p.columns)
+		for i := range p.m {
+			w.Steps.Step((to - from) * p.k / 8)
+			kernel.Taps(y[i*p.n+from:i*p.n+to], b[from:], p.offsets, a[i*p.k:][:p.k], 0)
+		}
+		return
+	}
 	panel := w.Scratch[:kernel.PanelWidth*p.k]
 	var index [kernel.PanelWidth]int32
 	for from := part * p.columns; from < min(p.n, (part+1)*p.columns); from += kernel.PanelWidth {

@@ -275,7 +275,7 @@ func (e *executable) place(lives []lowering.Life) error {
 					u.subs, runners = append(u.subs, nil), append(runners, nil)
 					continue
 				}
-				r, err := e.Nest(d, nil)
+				r, err := e.Nest(d)
 				if err != nil {
 					return err
 				}
@@ -299,16 +299,22 @@ func (e *executable) place(lives []lowering.Life) error {
 }
 
 // Nest returns the executable of a branch or a body.
-func (e *executable) Nest(d *lowering.Binding, old lowering.Runner) (lowering.Runner, error) {
+func (e *executable) Nest(d *lowering.Binding) (lowering.Runner, error) {
 	sub, err := newExecutable(d, true)
 	if err != nil {
 		return nil, err
 	}
-	if old != nil {
-		old.(*executable).release()
-	}
 	return sub, nil
 }
+
+// Drop gives back the executable of a body.
+func (e *executable) Drop(r lowering.Runner) error {
+	r.(*executable).release()
+	return nil
+}
+
+// Keeps is small, so that bodies give way in tests.
+func (e *executable) Keeps() int { return 4 }
 
 // Run computes the outputs.
 func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error) {
