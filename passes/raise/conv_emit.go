@@ -18,6 +18,7 @@ import (
 type half struct {
 	taps   [][]float64
 	exps   []exponentials // per channel; nil: use taps
+	fitted bool           // whether poles follow from the taps, not from the computation of a kernel
 	window int            // number of lags after which the kernel ends; 0: it does not end
 	why    string         // why there are no exponentials
 }
@@ -67,24 +68,27 @@ func (res *response) model(run *passes.Context, poles *poles) (*model, *miss) {
 		return &model{fwd: h, both: true}, nil
 	}
 	if hasFwd {
-		h, miss := res.half(run, res.fwd, poles)
-		if miss != nil {
-			return nil, miss
+		why := ""
+		first := standsOut(lag0, tail)
+		if first {
+			m.fwd, m.direct, why = res.apart(run, lag0, tail, poles)
 		}
-		if h.exps == nil || h.fast() { // D u may be part of lag 0
-			if d, miss := res.half(run, tail, poles); miss == nil && d.exps != nil && d.shift() &&
-				(h.exps == nil || d.states() < h.states()) {
-				if d.window > 0 {
-					d.window++
+		if m.fwd == nil {
+			h, miss := res.half(run, res.fwd, poles)
+			if miss != nil {
+				return nil, miss
+			}
+			m.fwd = h
+			if h.exps == nil && why != "" {
+				h.why = why
+			}
+			if !first && (h.exps == nil || h.fast()) {
+				d, direct, _ := res.apart(run, lag0, tail, poles)
+				if d != nil && (h.exps == nil || d.states() < h.states()) {
+					m.fwd, m.direct = d, direct
 				}
-				m.direct = make([]float64, res.n)
-				for c := range res.n {
-					m.direct[c] = lag0[c][0] - d.exps[c].at(0, 1)[0]
-				}
-				h = d
 			}
 		}
-		m.fwd = h
 	} else if !silent(lag0, all) {
 		m.direct = make([]float64, res.n)
 		for c := range res.n {
@@ -104,6 +108,38 @@ func (res *response) model(run *passes.Context, poles *poles) (*model, *miss) {
 		}
 	}
 	return m, nil
+}
+
+// standsOut reports whether some channel has a response at lag 0 that is far larger than those behind it, as where D u is
+// added to a kernel.
+func standsOut(lag0, tail [][]float64) bool {
+	for c := range lag0 {
+		if _, peak := norms(tail[c]); math.Abs(lag0[c][0]) > 8*peak {
+			return true
+		}
+	}
+	return false
+}
+
+// apart fits exponentials to the response from lag 1 on, and returns what remains of lag 0, or why there are none.
+func (res *response) apart(run *passes.Context, lag0, tail [][]float64, poles *poles) (*half, []float64, string) {
+	h, miss := res.half(run, tail, poles)
+	switch {
+	case miss != nil:
+		return nil, nil, ""
+	case h.exps == nil:
+		return nil, nil, "from lag 1 on, " + h.why
+	case !h.shift():
+		return nil, nil, ""
+	}
+	if h.window > 0 {
+		h.window++
+	}
+	direct := make([]float64, res.n)
+	for c := range direct {
+		direct[c] = lag0[c][0] - h.exps[c].at(0, 1)[0]
+	}
+	return h, direct, ""
 }
 
 // states returns the largest number of states of a channel.
@@ -178,7 +214,7 @@ func (res *response) half(run *passes.Context, taps [][]float64, poles *poles) (
 		h.why = fmt.Sprintf("its %d taps are too few to fit a system, expected at least %d", end, minTaps)
 		return h, nil
 	}
-	exps, why := fitAll(run, h.taps, poles, res.anySize && !finite)
+	exps, fitted, why := fitAll(run, h.taps, poles, res.anySize && !finite)
 	if why != "" {
 		h.why = why
 		if res.anySize && !finite {
@@ -186,7 +222,7 @@ func (res *response) half(run *passes.Context, taps [][]float64, poles *poles) (
 		}
 		return h, nil
 	}
-	h.exps = exps
+	h.exps, h.fitted = exps, fitted
 	if finite && !h.cuts(len(taps[0]), res.anySize) {
 		h.window = 0
 	}
@@ -231,6 +267,7 @@ type fitting struct {
 
 	out    []exponentials
 	ok     []bool
+	known  []bool // with poles that hold beyond the taps
 	work   []tally
 	read   []uint       // tables that a channel has read, as bits
 	spent  atomic.Int64 // operations of all channels so far
@@ -240,16 +277,19 @@ type fitting struct {
 // fitAll fits every channel. If one cannot be fitted, it returns the reason for the first such channel. If endless is
 // set, the exponentials must hold beyond the taps: either their poles are known, or the kernel has decayed.
 //
+// fitted tells whether the poles of some channel were not known.
+//
 // The result depends on the channels in their order alone, not on those that were tried beside them.
-func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) ([]exponentials, string) {
+func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) (exps []exponentials, fitted bool,
+	why string) {
 	n := len(taps)
 	f := &fitting{run: run, taps: taps, poles: poles, endless: endless, out: make([]exponentials, n),
-		ok: make([]bool, n), work: make([]tally, n), read: make([]uint, n)}
+		ok: make([]bool, n), known: make([]bool, n), work: make([]tally, n), read: make([]uint, n)}
 	_, f.left = run.Search().Left()
 	f.failed.Store(int64(n))
 	if c := f.lost(); c >= 0 {
-		return nil, fmt.Sprintf("the kernel of channel %d is not a sum of decaying exponentials: it has more than %d "+
-			"independent states", c, mostStates)
+		return nil, false, fmt.Sprintf("the kernel of channel %d is not a sum of decaying exponentials: it has more than "+
+			"%d independent states", c, mostStates)
 	}
 	var next atomic.Int64
 	// A step of a fit, such as a decomposition of a matrix, takes up to a second.
@@ -272,9 +312,12 @@ func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) (
 		}
 	})
 	if err != nil {
-		return nil, "its kernels are not fitted: " + err.Error()
+		return nil, false, "its kernels are not fitted: " + err.Error()
 	}
-	return f.result()
+	if exps, why = f.result(); why != "" {
+		return nil, false, why
+	}
+	return exps, slices.Contains(f.known, false), ""
 }
 
 // lost returns the first of a few channels that cannot be fitted, and -1 where that takes a fit to know.
@@ -318,9 +361,17 @@ func (f *fitting) fit(c int, work *tally) (exponentials, bool) {
 			if !work.take(workOfFit(len(k), 2*len(p))) {
 				return exponentials{}, false
 			}
-			e, good := amplitudes(k, p)
-			if good && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak {
+			e, ok := amplitudes(k, p)
+			if ok && e.off(k) <= fitTol {
+				f.known[c] = true
 				return e, true
+			}
+			if ok && !f.poles.sure && residual(k, e) <= 1e2*fitTol*norm {
+				if e, ok = refine(k, e, 4, work); ok {
+					if e, ok = finish(k, e, norm, peak, work); ok {
+						return e, true
+					}
+				}
 			}
 		}
 	}
@@ -363,7 +414,7 @@ func (f *fitting) result() ([]exponentials, string) {
 	if c == len(f.taps) {
 		return f.out, ""
 	}
-	norm, peak := norms(f.taps[c])
+	_, peak := norms(f.taps[c])
 	if end := lastEighth(f.taps[c]); f.endless && end > fitTol*peak {
 		return nil, fmt.Sprintf(
 			"the kernel of channel %d has not decayed: its last taps are %.2g of its largest, expected at most %g", c,
@@ -376,11 +427,17 @@ func (f *fitting) result() ([]exponentials, string) {
 		return nil, fmt.Sprintf(
 			"the kernel of channel %d is not a sum of at most %d decaying exponentials: the nearest sum, of %d, is "+
 				"off by %.2g, expected at most %g",
-			c, maxPoles, n, residual(f.taps[c], f.out[c])/norm, fitTol)
+			c, maxPoles, n, f.out[c].off(f.taps[c]), fitTol)
 	}
+	work := tally{ctx: f.run.Done(), left: fitWork}
+	least := 0
+	if err := passes.Apart(work.ctx, func() { least = leastStates(f.taps[c], &work) }); err != nil {
+		return nil, "its kernels are not fitted: " + err.Error()
+	}
+	_ = f.run.Search().Spend(work.spent) // the reason is known, whether or not more can be spent
 	return nil, fmt.Sprintf(
 		"the kernel of channel %d is not a sum of decaying exponentials: no sum of %d, or of a quarter of its %d "+
-			"taps, comes near", c, maxPoles, len(f.taps[c]))
+			"taps, comes near; it has at least %d independent states", c, maxPoles, len(f.taps[c]), least)
 }
 
 // lastEighth returns the largest tap of the last eighth of a kernel.

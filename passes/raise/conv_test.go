@@ -3,6 +3,7 @@ package raise_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
@@ -42,6 +43,44 @@ func TestConvInitializer(t *testing.T) {
 		t.Errorf("got %d essm.SSM, and %d of what it is to replace", count(r, "essm.SSM"), count(r, "Conv", "Pad"))
 	}
 	agree(t, g, r, 2e-6)
+}
+
+// TestConvFolded raises layers of S4D with 16 pairs of states for each of 32 features, whose kernels are constants, and D u
+// beside them.
+func TestConvFolded(t *testing.T) {
+	const h = 32
+	for _, length := range []int{255, 256, 512} {
+		for _, rough := range []float64{0, 1e-3} {
+			s := newSystem(h, 16, uint64(length))
+			k, d := s.kernel(length), make([]float64, h)
+			for i := range k {
+				k[i] = float64(float32(k[i])) * s.dt[i/length]
+				k[i] += rough * s.dt[i/length] * math.Sin(float64(i*i))
+			}
+			for c := range d {
+				d[c] = math.Cos(float64(c))
+			}
+			l := newLayer()
+			x := l.Input("x", ir.Tensor(tensor.Float32, "B", h, length))
+			y := l.causal(x, l.floats("w", flipped(k, h, length), h, 1, length), h, length)
+			l.Output("y", l.op("Add", y, l.op("Mul", x, l.floats("d", d, h, 1))))
+			g := l.graph(t)
+			r := raised(t, g)
+			notes := strings.Join(passtest.Notes(r), "\n")
+			want := [2]int{1, 0}
+			reason := "the states are fitted to"
+			if rough > 0 {
+				want, reason = [2]int{0, 1}, "is no essm.SSM: from lag 1 on, the kernel of channel"
+			}
+			if got := [2]int{count(r, "essm.SSM"), count(r, "essm.LongConv")}; got != want || count(r, "Conv", "Pad") != 0 {
+				t.Errorf("length %d: got %v of essm.SSM and essm.LongConv, expected %v\n%s", length, got, want, notes)
+			}
+			if !strings.Contains(notes, reason) {
+				t.Errorf("length %d: no note with %q:\n%s", length, reason, notes)
+			}
+			agree(t, g, r, 2e-6)
+		}
+	}
 }
 
 func TestConvDynamic(t *testing.T) {

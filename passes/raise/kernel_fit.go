@@ -120,20 +120,32 @@ func fitExponentials(k []float64, work *tally) (best exponentials, ok bool) {
 	}
 	least := 0 // the states that a fit needs
 	sure := sync.OnceValue(func() int { return leastStates(body, work) })
-	for _, size := range []int{48, 160, 6 * maxPoles} {
+	var pencils []*pencil
+	for i, size := range []int{48, 160, 6 * maxPoles} {
 		if size = min(size, len(body)/2); !work.take(workOfPencil(size)) {
 			break
 		}
 		p, ok := newPencil(body, size)
 		if ok {
 			if least = max(least, p.least(norm, peak)); least > mostStates {
-				break
+				return best, false
 			}
+			pencils = append(pencils, p)
 			var e exponentials
-			if e, ok = fitSize(k, body, p, least, sure, norm, peak, work); ok {
+			if e, ok = fitSize(k, body, p, least, quickRanks, nil, norm, peak, work); ok {
 				return e, true
 			}
 			if residual(k, e) < residual(k, best) {
+				best = e
+			}
+		}
+		// The largest pencil takes longer than all that is before it.
+		if most := []int{fewOnGrid, maxPoles, 0}[i]; most > 0 {
+			e, ok := onGrid(k, norm, peak, most, work)
+			if ok {
+				return e, true
+			}
+			if e.pole != nil && residual(k, e) < residual(k, best) {
 				best = e
 			}
 		}
@@ -141,17 +153,27 @@ func fitExponentials(k []float64, work *tally) (best exponentials, ok bool) {
 			break
 		}
 	}
+	if e, ok := onPart(k, best, norm, peak, work); ok {
+		return e, true
+	}
+	for _, p := range pencils {
+		e, ok := fitSize(k, body, p, least, mostRanks, sure, norm, peak, work)
+		if ok {
+			return e, true
+		}
+		if residual(k, e) < residual(k, best) {
+			best = e
+		}
+	}
 	return best, false
 }
 
 // fitSize tries a pencil at the ranks that its singular values suggest, in ascending order from the given one. After the
-// first that fails, it tries those that sure allows.
-func fitSize(k, body []float64, p *pencil, from int, sure func() int, norm, peak float64,
+// first that fails, it tries those that sure allows, count of them.
+func fitSize(k, body []float64, p *pencil, from, count int, sure func() int, norm, peak float64,
 	work *tally) (best exponentials, ok bool) {
 	least := norm
-	good := func(e exponentials, ok bool) bool {
-		return ok && residual(k, e) <= fitTol*norm && maxDiff(k, e.at(0, len(k))) <= fitTol*peak
-	}
+	good := func(e exponentials, ok bool) bool { return ok && e.fits(k, norm, peak) }
 	steps, far := 4, 1e2*fitTol
 	if len(k) <= shortKernel { // the states of a short window are hard to tell apart, but many ranks can be tried
 		steps, far = 16, 0.1
@@ -161,10 +183,13 @@ func fitSize(k, body []float64, p *pencil, from int, sure func() int, norm, peak
 		if r > 2*maxPoles || 4*r > len(k) || 4*r > 3*len(p.s) && len(p.s) < len(body)/2 || short && r > from+moreRanks {
 			break
 		}
-		if r < from || tried && r < sure() {
+		if r < from || tried && sure != nil && r < sure() {
 			continue
 		}
 		if !work.take(workOfPoles(len(p.s), r) + workOfFit(len(k), r)) {
+			break
+		}
+		if count--; count < 0 {
 			break
 		}
 		tried = true
@@ -184,7 +209,11 @@ func fitSize(k, body []float64, p *pencil, from int, sure func() int, norm, peak
 			if e, ok = refine(k, e, steps, work); good(e, ok) {
 				return e, true
 			}
-			miss = residual(k, e)
+			if miss = residual(k, e); miss <= nearly*fitTol*norm {
+				// The next ranks would fit the same rounding errors.
+				e, ok = finish(k, e, norm, peak, work)
+				return e, ok
+			}
 		}
 		if miss < least {
 			best, least = e, miss
@@ -196,6 +225,9 @@ func fitSize(k, body []float64, p *pencil, from int, sure func() int, norm, peak
 // shortKernel is the largest length for which a fit tries every rank from the least one on, and moreRanks the number of
 // these. Higher ranks fit the rounding errors.
 const shortKernel, moreRanks = 512, 16
+
+// quickRanks is the number of ranks that are tried with each pencil before other ways to fit, and mostRanks after them.
+const quickRanks, mostRanks = 3, 1 << 10
 
 // ranks returns the ranks that the singular values suggest, in ascending order.
 func (p *pencil) ranks(every bool) []int {
@@ -460,18 +492,10 @@ func amplitudes(k []float64, poles []complex128) (exponentials, bool) {
 	if !ok {
 		return exponentials{}, false
 	}
-	e := exponentials{pole: poles, amp: make([]complex128, len(poles))}
-	j := 0
-	for i, p := range poles {
-		re, im := x[j]/scale[j], 0.0
-		j++
-		if imag(p) != 0 {
-			im = x[j] / scale[j]
-			j++
-		}
-		e.amp[i] = complex(re, im)
+	for i := range x {
+		x[i] /= scale[i]
 	}
-	return e, true
+	return sumOf(poles, x), true
 }
 
 // refine improves poles and amplitudes by Gauss-Newton steps. The logarithm of each pole moves by the solution of the

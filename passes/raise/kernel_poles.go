@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// poleTol is the largest error of one exponential as a fit to a row from which a pole is read.
-	poleTol = 1e-9
+	// poleTol is the largest error of one exponential as a fit to a row from which a pole is read, and tableTol that for
+	// a window, where the poles are refined: a table that an exporter has computed has float32's rounding errors.
+	poleTol, tableTol = 1e-9, 1e-5
 	// poleTables bounds the values behind a kernel in which poles are looked for. Those nearest to it come first.
 	poleTables = 8
 )
@@ -26,6 +27,7 @@ type poleSource func(channel int, work *tally, read *uint) iter.Seq[[]complex128
 type poles struct {
 	of     poleSource
 	tables []func() poleTable
+	sure   bool             // they hold beyond the window
 	known  [][][]complex128 // per channel, all sets of candidates, once none of them has served
 }
 
@@ -44,6 +46,10 @@ type poleTable struct {
 // spent with that of the channels that read it.
 func (s *surroundings) poles(r *region, res *response) *poles {
 	out := &poles{}
+	tol := tableTol
+	if out.sure = res.anySize; out.sure {
+		tol = poleTol
+	}
 	_, left := s.run.Search().Left()
 	room := maxEval * 2
 	for _, v := range s.tables(r, res) {
@@ -77,13 +83,13 @@ func (s *surroundings) poles(r *region, res *response) *poles {
 		for a, d := range t.shape { // each axis that may be that of channels
 			if a != time && d == res.n && res.n > 1 {
 				matched = true
-				if set, ok := readPoles(t.x, t.shape, time, a, c, work); ok {
+				if set, ok := readPoles(t.x, t.shape, time, a, c, tol, work); ok {
 					sets = append(sets, set)
 				}
 			}
 		}
 		if !matched { // all channels have the same
-			if set, ok := readPoles(t.x, t.shape, time, -1, 0, work); ok {
+			if set, ok := readPoles(t.x, t.shape, time, -1, 0, tol, work); ok {
 				sets = append(sets, set)
 			}
 		}
@@ -195,7 +201,7 @@ func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 
 // readPoles reads the poles of rows along axis time: of those at one index of another axis, or of all rows if axis < 0.
 // It returns false unless each row is one exponential, or 0.
-func readPoles(x []float64, shape []int, time, axis, at int, work *tally) (poles []complex128, ok bool) {
+func readPoles(x []float64, shape []int, time, axis, at int, tol float64, work *tally) (poles []complex128, ok bool) {
 	strides := ops.Strides(shape)
 	row := make([]float64, shape[time])
 	outer := slices.Clone(shape)
@@ -217,15 +223,15 @@ func readPoles(x []float64, shape []int, time, axis, at int, work *tally) (poles
 			row[t] = x[offset+t*strides[time]]
 		}
 		var p complex128
-		if p, ok = onePole(row, work); ok && p != 0 {
+		if p, ok = onePole(row, tol, work); ok && p != 0 {
 			poles = append(poles, p)
 		}
 	})
 	return poles, ok && len(poles) > 0
 }
 
-// onePole returns the pole of a row that is one exponential, or one and its conjugate. It returns 0 for a row of zeros.
-func onePole(k []float64, work *tally) (complex128, bool) {
+// onePole returns the pole of a row that is one exponential, or one and its conjugate, up to tol. It returns 0 for a row of zeros.
+func onePole(k []float64, tol float64, work *tally) (complex128, bool) {
 	norm, _ := norms(k)
 	if norm == 0 {
 		return 0, true
@@ -246,12 +252,12 @@ func onePole(k []float64, work *tally) (complex128, bool) {
 		if !ok {
 			continue
 		}
-		if miss := residual(k, e); miss > poleTol*norm && miss < 1e-2*norm {
+		if miss := residual(k, e); miss > tol*norm && miss < 1e-2*norm {
 			if e, ok = refine(k, e, 4, work); !ok {
 				continue
 			}
 		}
-		if residual(k, e) <= poleTol*norm {
+		if residual(k, e) <= tol*norm {
 			return e.pole[0], true
 		}
 	}

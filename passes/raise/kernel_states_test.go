@@ -45,7 +45,7 @@ func TestLeastStates(t *testing.T) {
 	if spent := workOfPencilLong - f.left; spent > workOfPencilLong/8 {
 		t.Errorf("%d operations, expected far fewer than one decomposition takes, %d", spent, workOfPencilLong)
 	}
-	if _, why := fitAll(&passes.Context{}, taps, nil, false); !strings.Contains(why, "independent states") {
+	if _, _, why := fitAll(&passes.Context{}, taps, nil, false); !strings.Contains(why, "independent states") {
 		t.Errorf("the reason is %q", why)
 	}
 }
