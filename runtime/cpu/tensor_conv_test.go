@@ -47,6 +47,13 @@ func TestConv(t *testing.T) {
 		{1, 4, 4, 4, []int{13}, []int{5}, []ir.Attr{ir.A("pads", []int64{2, 2})}},
 		{1, 4, 4, 4, []int{2}, []int{1}, nil},
 		{1, 64, 1, 96, []int{30, 50}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
+		// without panels
+		{2, 3, 1, 19, []int{31, 64}, []int{7, 7},
+			[]ir.Attr{ir.A("pads", []int64{3, 3, 3, 3}), ir.A("strides", []int64{2, 2})}},
+		{1, 6, 2, 26, []int{40, 33}, []int{3, 2},
+			[]ir.Attr{ir.A("pads", []int64{0, 1, 2, 0}), ir.A("strides", []int64{1, 2}), ir.A("dilations", []int64{2, 3})}},
+		{1, 130, 1, 13, []int{1000}, []int{3}, []ir.Attr{ir.A("pads", []int64{9, 9}), ir.A("dilations", []int64{9})}},
+		{2, 9, 3, 12, []int{5, 320}, []int{2, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 0, 1})}},
 		// by tiles
 		{2, 67, 1, 61, []int{14, 15}, []int{3, 3}, []ir.Attr{ir.A("pads", []int64{1, 1, 1, 1})}},
 		{1, 32, 1, 49, []int{61, 35}, []int{3, 3}, nil},

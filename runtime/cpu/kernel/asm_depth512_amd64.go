@@ -18,6 +18,14 @@ func depth2x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //go:noescape
 func largest2x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 
+// largestFinite2x1AVX512 sets y[r][c] to the largest, over i and j < 2, of x[1·r+i-top][1·c+j-left] for r < oh and c <
+// ow, where x has h rows of w numbers, and some in each window. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and one for each 16 of 32 inputs. If it returns false, x has NaN or infinite numbers, and y is not to be
+// used.
+//
+//go:noescape
+func largestFinite2x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+
 // depth2x2AVX512 computes y[r][c] = bias + Σ over i and j < 2 of weights[i][j]·x[2·r+i-top][2·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
 // 16 outputs, and then, for each j, one for each 16 inputs.
@@ -31,6 +39,14 @@ func depth2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //
 //go:noescape
 func largest2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+
+// largestFinite2x2AVX512 sets y[r][c] to the largest, over i and j < 2, of x[2·r+i-top][2·c+j-left] for r < oh and c <
+// ow, where x has h rows of w numbers, and some in each window. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and one for each 16 of 32 inputs. If it returns false, x has NaN or infinite numbers, and y is not to be
+// used.
+//
+//go:noescape
+func largestFinite2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
 
 // depth3x1AVX512 computes y[r][c] = bias + Σ over i and j < 3 of weights[i][j]·x[1·r+i-top][1·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
@@ -46,6 +62,14 @@ func depth3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //go:noescape
 func largest3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 
+// largestFinite3x1AVX512 sets y[r][c] to the largest, over i and j < 3, of x[1·r+i-top][1·c+j-left] for r < oh and c <
+// ow, where x has h rows of w numbers, and some in each window. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and one for each 16 of 32 inputs. If it returns false, x has NaN or infinite numbers, and y is not to be
+// used.
+//
+//go:noescape
+func largestFinite3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+
 // depth3x2AVX512 computes y[r][c] = bias + Σ over i and j < 3 of weights[i][j]·x[2·r+i-top][2·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
 // 16 outputs, and then, for each j, one for each 16 inputs.
@@ -59,6 +83,14 @@ func depth3x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //
 //go:noescape
 func largest3x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+
+// largestFinite3x2AVX512 sets y[r][c] to the largest, over i and j < 3, of x[2·r+i-top][2·c+j-left] for r < oh and c <
+// ow, where x has h rows of w numbers, and some in each window. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and one for each 16 of 48 inputs. If it returns false, x has NaN or infinite numbers, and y is not to be
+// used.
+//
+//go:noescape
+func largestFinite3x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
 
 // depth5x1AVX512 computes y[r][c] = bias + Σ over i and j < 5 of weights[i][j]·x[1·r+i-top][1·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
@@ -74,6 +106,14 @@ func depth5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //go:noescape
 func largest5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 
+// largestFinite5x1AVX512 sets y[r][c] to the largest, over i and j < 5, of x[1·r+i-top][1·c+j-left] for r < oh and c <
+// ow, where x has h rows of w numbers, and some in each window. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and one for each 16 of 32 inputs. If it returns false, x has NaN or infinite numbers, and y is not to be
+// used.
+//
+//go:noescape
+func largestFinite5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+
 // depth5x2AVX512 computes y[r][c] = bias + Σ over i and j < 5 of weights[i][j]·x[2·r+i-top][2·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
 // 16 outputs, and then, for each j, one for each 16 inputs.
@@ -88,6 +128,14 @@ func depth5x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //go:noescape
 func largest5x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
 
+// largestFinite5x2AVX512 sets y[r][c] to the largest, over i and j < 5, of x[2·r+i-top][2·c+j-left] for r < oh and c <
+// ow, where x has h rows of w numbers, and some in each window. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and one for each 16 of 48 inputs. If it returns false, x has NaN or infinite numbers, and y is not to be
+// used.
+//
+//go:noescape
+func largestFinite5x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+
 // depth7x1AVX512 computes y[r][c] = bias + Σ over i and j < 7 of weights[i][j]·x[1·r+i-top][1·c+j-left] for r < oh and
 // c < ow, where x has h rows of w numbers, and zeros around them. For each of blocks = ⌈ow/16⌉, masks has a mask of the
 // 16 outputs, and then, for each j, one for each 16 inputs.
@@ -101,6 +149,14 @@ func depth7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top in
 //
 //go:noescape
 func largest7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16)
+
+// largestFinite7x1AVX512 sets y[r][c] to the largest, over i and j < 7, of x[1·r+i-top][1·c+j-left] for r < oh and c <
+// ow, where x has h rows of w numbers, and some in each window. For each of blocks = ⌈ow/16⌉, masks has a mask of the
+// 16 outputs, and one for each 16 of 32 inputs. If it returns false, x has NaN or infinite numbers, and y is not to be
+// used.
+//
+//go:noescape
+func largestFinite7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
 
 // depthPairs3AVX512 computes y[r][c] = bias + Σ over i and j < 3 of weights[i][j]·x[r+i-top][c+j-left], where x has h
 // rows of w ≤ 8 numbers, and zeros around them, for at most 8 rows of w numbers: two rows at a time. masks has a mask

@@ -405,6 +405,238 @@ next:
 DATA fff800000<>+0(SB)/4, $0xff800000
 GLOBL fff800000<>(SB), RODATA|NOPTR, $4
 
+// func largestFinite2x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·largestFinite2x1AVX512(SB), NOSPLIT, $0-81
+	VBROADCASTSS fff7fffff<>+0(SB), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS      Z1, Z3
+	VMOVAPS      Z1, Z4
+	VMOVAPS      Z1, Z5
+	VMOVAPS      Z1, Z6
+	VMOVAPS      Z1, Z7
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SHLQ         $0x03, BX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         SI, SI
+
+rows4:
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ CX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, R8
+	MOVQ  SI, R9
+	IMULQ AX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        DI, R11
+	MOVQ        R8, R12
+	VMOVAPS     Z0, Z8
+	VMOVAPS     Z0, Z9
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	VMOVAPS     Z0, Z13
+	VMOVAPS     Z0, Z14
+	VMOVAPS     Z0, Z15
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_0
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z8, K1, Z8
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z9, K2, Z9
+
+skip4_0:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+
+skip4_1:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z6
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z7
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+
+skip4_2:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_3:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_4:
+	INCQ    R11
+	ADDQ    CX, R12
+	LEAQ    (AX)(AX*2), R11
+	ADDQ    R9, R11
+	VMOVAPS Z8, Z16
+	VALIGND $0x01, Z8, Z9, Z8
+	VMAXPS  Z8, Z16, Z16
+	VMOVUPS Z16, K7, (R9)
+	VMOVAPS Z10, Z8
+	VALIGND $0x01, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R9)(AX*1)
+	VMOVAPS Z12, Z8
+	VALIGND $0x01, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R9)(AX*2)
+	VMOVAPS Z14, Z8
+	VALIGND $0x01, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R11)
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R8
+	ADDQ    $0x06, DX
+	DECQ    R10
+	JNZ     blockrows4
+	ADDQ    $0x04, SI
+	MOVQ    oh+8(FP), DX
+	CMPQ    SI, DX
+	JEQ     next
+	SUBQ    $0x04, DX
+	CMPQ    SI, DX
+	CMOVQGT DX, SI
+	JMP     rows4
+
+few:
+	XORQ BX, BX
+
+rows1:
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        SI, R10
+	MOVQ        DI, R11
+	VMOVAPS     Z0, Z8
+	VMOVAPS     Z0, Z9
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_0
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z6
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z7
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_0:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z2
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z3
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_1:
+	INCQ    R10
+	ADDQ    CX, R11
+	VMOVAPS Z8, Z10
+	VALIGND $0x01, Z8, Z9, Z8
+	VMAXPS  Z8, Z10, Z10
+	VMOVUPS Z10, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x06, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
+	JLT     rows1
+
+next:
+	VADDPS   Z3, Z2, Z2
+	VADDPS   Z4, Z2, Z2
+	VADDPS   Z5, Z2, Z2
+	VADDPS   Z6, Z2, Z2
+	VADDPS   Z7, Z2, Z2
+	VCMPPS   $0x03, Z2, Z2, K1
+	KORTESTW K1, K1
+	SETEQ    AL
+	MOVB     AL, finite+80(FP)
+	VZEROUPPER
+	RET
+
+DATA fff7fffff<>+0(SB)/4, $0xff7fffff
+GLOBL fff7fffff<>(SB), RODATA|NOPTR, $4
+
 // func depth2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·depth2x2AVX512(SB), NOSPLIT, $0-92
@@ -1007,6 +1239,327 @@ DATA largest2x2AVX512Odd<>+56(SB)/4, $0x0000001d
 DATA largest2x2AVX512Odd<>+60(SB)/4, $0x0000001f
 GLOBL largest2x2AVX512Odd<>(SB), RODATA|NOPTR, $64
 
+// func largestFinite2x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·largestFinite2x2AVX512(SB), NOSPLIT, $0-81
+	VBROADCASTSS fff7fffff<>+0(SB), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS      Z1, Z3
+	VMOVAPS      Z1, Z4
+	VMOVAPS      Z1, Z5
+	VMOVAPS      Z1, Z6
+	VMOVAPS      Z1, Z7
+	VMOVDQU32    largestFinite2x2AVX512Even<>+0(SB), Z8
+	VMOVDQU32    largestFinite2x2AVX512Odd<>+0(SB), Z9
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SHLQ         $0x04, BX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         SI, SI
+
+rows4:
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	ADDQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ CX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, R8
+	MOVQ  SI, R9
+	IMULQ AX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        DI, R11
+	MOVQ        R8, R12
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	VMOVAPS     Z0, Z13
+	VMOVAPS     Z0, Z14
+	VMOVAPS     Z0, Z15
+	VMOVAPS     Z0, Z16
+	VMOVAPS     Z0, Z17
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_0
+	VMOVUPS.Z   (R12), K1, Z18
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z2
+	VMAXPS      Z18, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z18
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z3
+	VMAXPS      Z18, Z11, K2, Z11
+
+skip4_0:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R12), K1, Z18
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z4
+	VMAXPS      Z18, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z18
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z5
+	VMAXPS      Z18, Z11, K2, Z11
+
+skip4_1:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R12), K1, Z18
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z6
+	VMAXPS      Z18, Z12, K1, Z12
+	VMOVUPS.Z   64(R12), K2, Z18
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z7
+	VMAXPS      Z18, Z13, K2, Z13
+
+skip4_2:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R12), K1, Z18
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z2
+	VMAXPS      Z18, Z12, K1, Z12
+	VMOVUPS.Z   64(R12), K2, Z18
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z3
+	VMAXPS      Z18, Z13, K2, Z13
+
+skip4_3:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R12), K1, Z18
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z4
+	VMAXPS      Z18, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z18
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z5
+	VMAXPS      Z18, Z15, K2, Z15
+
+skip4_4:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_5
+	VMOVUPS.Z   (R12), K1, Z18
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z6
+	VMAXPS      Z18, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z18
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z7
+	VMAXPS      Z18, Z15, K2, Z15
+
+skip4_5:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_6
+	VMOVUPS.Z   (R12), K1, Z18
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z2
+	VMAXPS      Z18, Z16, K1, Z16
+	VMOVUPS.Z   64(R12), K2, Z18
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z3
+	VMAXPS      Z18, Z17, K2, Z17
+
+skip4_6:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_7
+	VMOVUPS.Z   (R12), K1, Z18
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z4
+	VMAXPS      Z18, Z16, K1, Z16
+	VMOVUPS.Z   64(R12), K2, Z18
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z18, Z1, Z5
+	VMAXPS      Z18, Z17, K2, Z17
+
+skip4_7:
+	INCQ      R11
+	ADDQ      CX, R12
+	LEAQ      (AX)(AX*2), R11
+	ADDQ      R9, R11
+	VMOVAPS   Z10, Z18
+	VPERMT2PS Z11, Z9, Z18
+	VPERMT2PS Z11, Z8, Z10
+	VMOVAPS   Z10, Z10
+	VMAXPS    Z18, Z10, Z10
+	VMOVUPS   Z10, K7, (R9)
+	VMOVAPS   Z12, Z10
+	VPERMT2PS Z13, Z9, Z10
+	VPERMT2PS Z13, Z8, Z12
+	VMOVAPS   Z12, Z11
+	VMAXPS    Z10, Z11, Z11
+	VMOVUPS   Z11, K7, (R9)(AX*1)
+	VMOVAPS   Z14, Z10
+	VPERMT2PS Z15, Z9, Z10
+	VPERMT2PS Z15, Z8, Z14
+	VMOVAPS   Z14, Z11
+	VMAXPS    Z10, Z11, Z11
+	VMOVUPS   Z11, K7, (R9)(AX*2)
+	VMOVAPS   Z16, Z10
+	VPERMT2PS Z17, Z9, Z10
+	VPERMT2PS Z17, Z8, Z16
+	VMOVAPS   Z16, Z11
+	VMAXPS    Z10, Z11, Z11
+	VMOVUPS   Z11, K7, (R11)
+	ADDQ      $0x40, R9
+	ADDQ      $0x00000080, R8
+	ADDQ      $0x06, DX
+	DECQ      R10
+	JNZ       blockrows4
+	ADDQ      $0x04, SI
+	MOVQ      oh+8(FP), DX
+	CMPQ      SI, DX
+	JEQ       next
+	SUBQ      $0x04, DX
+	CMPQ      SI, DX
+	CMOVQGT   DX, SI
+	JMP       rows4
+
+few:
+	XORQ BX, BX
+
+rows1:
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	ADDQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        SI, R10
+	MOVQ        DI, R11
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_0
+	VMOVUPS.Z   (R11), K1, Z12
+	VFMADD231PS Z12, Z1, Z6
+	VMAXPS      Z12, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z12
+	VFMADD231PS Z12, Z1, Z7
+	VMAXPS      Z12, Z11, K2, Z11
+
+skip1_0:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R11), K1, Z12
+	VFMADD231PS Z12, Z1, Z2
+	VMAXPS      Z12, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z12
+	VFMADD231PS Z12, Z1, Z3
+	VMAXPS      Z12, Z11, K2, Z11
+
+skip1_1:
+	INCQ      R10
+	ADDQ      CX, R11
+	VMOVAPS   Z10, Z12
+	VPERMT2PS Z11, Z9, Z12
+	VPERMT2PS Z11, Z8, Z10
+	VMOVAPS   Z10, Z10
+	VMAXPS    Z12, Z10, Z10
+	VMOVUPS   Z10, K7, (R8)
+	ADDQ      $0x40, R8
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x06, DX
+	DECQ      R9
+	JNZ       blockrows1
+	ADDQ      $0x01, BX
+	MOVQ      oh+8(FP), DX
+	CMPQ      BX, DX
+	JLT       rows1
+
+next:
+	VADDPS   Z3, Z2, Z2
+	VADDPS   Z4, Z2, Z2
+	VADDPS   Z5, Z2, Z2
+	VADDPS   Z6, Z2, Z2
+	VADDPS   Z7, Z2, Z2
+	VCMPPS   $0x03, Z2, Z2, K1
+	KORTESTW K1, K1
+	SETEQ    AL
+	MOVB     AL, finite+80(FP)
+	VZEROUPPER
+	RET
+
+DATA largestFinite2x2AVX512Even<>+0(SB)/4, $0x00000000
+DATA largestFinite2x2AVX512Even<>+4(SB)/4, $0x00000002
+DATA largestFinite2x2AVX512Even<>+8(SB)/4, $0x00000004
+DATA largestFinite2x2AVX512Even<>+12(SB)/4, $0x00000006
+DATA largestFinite2x2AVX512Even<>+16(SB)/4, $0x00000008
+DATA largestFinite2x2AVX512Even<>+20(SB)/4, $0x0000000a
+DATA largestFinite2x2AVX512Even<>+24(SB)/4, $0x0000000c
+DATA largestFinite2x2AVX512Even<>+28(SB)/4, $0x0000000e
+DATA largestFinite2x2AVX512Even<>+32(SB)/4, $0x00000010
+DATA largestFinite2x2AVX512Even<>+36(SB)/4, $0x00000012
+DATA largestFinite2x2AVX512Even<>+40(SB)/4, $0x00000014
+DATA largestFinite2x2AVX512Even<>+44(SB)/4, $0x00000016
+DATA largestFinite2x2AVX512Even<>+48(SB)/4, $0x00000018
+DATA largestFinite2x2AVX512Even<>+52(SB)/4, $0x0000001a
+DATA largestFinite2x2AVX512Even<>+56(SB)/4, $0x0000001c
+DATA largestFinite2x2AVX512Even<>+60(SB)/4, $0x0000001e
+GLOBL largestFinite2x2AVX512Even<>(SB), RODATA|NOPTR, $64
+
+DATA largestFinite2x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA largestFinite2x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA largestFinite2x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA largestFinite2x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA largestFinite2x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA largestFinite2x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA largestFinite2x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA largestFinite2x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA largestFinite2x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA largestFinite2x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA largestFinite2x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA largestFinite2x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA largestFinite2x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA largestFinite2x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA largestFinite2x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA largestFinite2x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL largestFinite2x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
 // func depth3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·depth3x1AVX512(SB), NOSPLIT, $0-92
@@ -1562,6 +2115,275 @@ skip1_2:
 	JLT     rows1
 
 next:
+	VZEROUPPER
+	RET
+
+// func largestFinite3x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·largestFinite3x1AVX512(SB), NOSPLIT, $0-81
+	VBROADCASTSS fff7fffff<>+0(SB), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS      Z1, Z3
+	VMOVAPS      Z1, Z4
+	VMOVAPS      Z1, Z5
+	VMOVAPS      Z1, Z6
+	VMOVAPS      Z1, Z7
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SHLQ         $0x03, BX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         SI, SI
+
+rows4:
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ CX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, R8
+	MOVQ  SI, R9
+	IMULQ AX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        DI, R11
+	MOVQ        R8, R12
+	VMOVAPS     Z0, Z8
+	VMOVAPS     Z0, Z9
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	VMOVAPS     Z0, Z13
+	VMOVAPS     Z0, Z14
+	VMOVAPS     Z0, Z15
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_0
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z8, K1, Z8
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z9, K2, Z9
+
+skip4_0:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+
+skip4_1:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z6
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z7
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+
+skip4_2:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_3:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_4:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_5
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z6
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z7
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_5:
+	INCQ    R11
+	ADDQ    CX, R12
+	LEAQ    (AX)(AX*2), R11
+	ADDQ    R9, R11
+	VMOVAPS Z8, Z16
+	VALIGND $0x01, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x02, Z8, Z9, Z8
+	VMAXPS  Z8, Z16, Z16
+	VMOVUPS Z16, K7, (R9)
+	VMOVAPS Z10, Z8
+	VALIGND $0x01, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R9)(AX*1)
+	VMOVAPS Z12, Z8
+	VALIGND $0x01, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R9)(AX*2)
+	VMOVAPS Z14, Z8
+	VALIGND $0x01, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R11)
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R8
+	ADDQ    $0x06, DX
+	DECQ    R10
+	JNZ     blockrows4
+	ADDQ    $0x04, SI
+	MOVQ    oh+8(FP), DX
+	CMPQ    SI, DX
+	JEQ     next
+	SUBQ    $0x04, DX
+	CMPQ    SI, DX
+	CMOVQGT DX, SI
+	JMP     rows4
+
+few:
+	XORQ BX, BX
+
+rows1:
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        SI, R10
+	MOVQ        DI, R11
+	VMOVAPS     Z0, Z8
+	VMOVAPS     Z0, Z9
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_0
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z2
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z3
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_0:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z4
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z5
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_1:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_2
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z6
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z7
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_2:
+	INCQ    R10
+	ADDQ    CX, R11
+	VMOVAPS Z8, Z10
+	VALIGND $0x01, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x02, Z8, Z9, Z8
+	VMAXPS  Z8, Z10, Z10
+	VMOVUPS Z10, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x06, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
+	JLT     rows1
+
+next:
+	VADDPS   Z3, Z2, Z2
+	VADDPS   Z4, Z2, Z2
+	VADDPS   Z5, Z2, Z2
+	VADDPS   Z6, Z2, Z2
+	VADDPS   Z7, Z2, Z2
+	VCMPPS   $0x03, Z2, Z2, K1
+	KORTESTW K1, K1
+	SETEQ    AL
+	MOVB     AL, finite+80(FP)
 	VZEROUPPER
 	RET
 
@@ -2450,6 +3272,413 @@ DATA largest3x2AVX512Odd<>+52(SB)/4, $0x0000001b
 DATA largest3x2AVX512Odd<>+56(SB)/4, $0x0000001d
 DATA largest3x2AVX512Odd<>+60(SB)/4, $0x0000001f
 GLOBL largest3x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
+// func largestFinite3x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·largestFinite3x2AVX512(SB), NOSPLIT, $0-81
+	VBROADCASTSS fff7fffff<>+0(SB), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS      Z1, Z3
+	VMOVAPS      Z1, Z4
+	VMOVAPS      Z1, Z5
+	VMOVAPS      Z1, Z6
+	VMOVAPS      Z1, Z7
+	VMOVDQU32    largestFinite3x2AVX512Even<>+0(SB), Z8
+	VMOVDQU32    largestFinite3x2AVX512Odd<>+0(SB), Z9
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SHLQ         $0x04, BX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         SI, SI
+
+rows4:
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	ADDQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ CX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, R8
+	MOVQ  SI, R9
+	IMULQ AX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	KMOVW       6(DX), K3
+	MOVQ        DI, R11
+	MOVQ        R8, R12
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	VMOVAPS     Z0, Z13
+	VMOVAPS     Z0, Z14
+	VMOVAPS     Z0, Z15
+	VMOVAPS     Z0, Z16
+	VMOVAPS     Z0, Z17
+	VMOVAPS     Z0, Z18
+	VMOVAPS     Z0, Z19
+	VMOVAPS     Z0, Z20
+	VMOVAPS     Z0, Z21
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_0
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z11, K2, Z11
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z12, K3, Z12
+
+skip4_0:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z11, K2, Z11
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z12, K3, Z12
+
+skip4_1:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z10, K1, Z10
+	VMAXPS      Z22, Z13, K1, Z13
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z11, K2, Z11
+	VMAXPS      Z22, Z14, K2, Z14
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z12, K3, Z12
+	VMAXPS      Z22, Z15, K3, Z15
+
+skip4_2:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z13, K1, Z13
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z14, K2, Z14
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z15, K3, Z15
+
+skip4_3:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z13, K1, Z13
+	VMAXPS      Z22, Z16, K1, Z16
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z14, K2, Z14
+	VMAXPS      Z22, Z17, K2, Z17
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z15, K3, Z15
+	VMAXPS      Z22, Z18, K3, Z18
+
+skip4_4:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_5
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z16, K1, Z16
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z17, K2, Z17
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z18, K3, Z18
+
+skip4_5:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_6
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z16, K1, Z16
+	VMAXPS      Z22, Z19, K1, Z19
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z17, K2, Z17
+	VMAXPS      Z22, Z20, K2, Z20
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z18, K3, Z18
+	VMAXPS      Z22, Z21, K3, Z21
+
+skip4_6:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_7
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z19, K1, Z19
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z20, K2, Z20
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z21, K3, Z21
+
+skip4_7:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_8
+	VMOVUPS.Z   (R12), K1, Z22
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z19, K1, Z19
+	VMOVUPS.Z   64(R12), K2, Z22
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z20, K2, Z20
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z21, K3, Z21
+
+skip4_8:
+	INCQ      R11
+	ADDQ      CX, R12
+	LEAQ      (AX)(AX*2), R11
+	ADDQ      R9, R11
+	VMOVAPS   Z10, Z22
+	VPERMT2PS Z11, Z9, Z22
+	VPERMT2PS Z11, Z8, Z10
+	VMOVAPS   Z10, Z11
+	VMAXPS    Z22, Z11, Z11
+	VALIGND   $0x01, Z10, Z12, Z10
+	VMAXPS    Z10, Z11, Z11
+	VMOVUPS   Z11, K7, (R9)
+	VMOVAPS   Z13, Z10
+	VPERMT2PS Z14, Z9, Z10
+	VPERMT2PS Z14, Z8, Z13
+	VMOVAPS   Z13, Z11
+	VMAXPS    Z10, Z11, Z11
+	VALIGND   $0x01, Z13, Z15, Z10
+	VMAXPS    Z10, Z11, Z11
+	VMOVUPS   Z11, K7, (R9)(AX*1)
+	VMOVAPS   Z16, Z10
+	VPERMT2PS Z17, Z9, Z10
+	VPERMT2PS Z17, Z8, Z16
+	VMOVAPS   Z16, Z11
+	VMAXPS    Z10, Z11, Z11
+	VALIGND   $0x01, Z16, Z18, Z10
+	VMAXPS    Z10, Z11, Z11
+	VMOVUPS   Z11, K7, (R9)(AX*2)
+	VMOVAPS   Z19, Z10
+	VPERMT2PS Z20, Z9, Z10
+	VPERMT2PS Z20, Z8, Z19
+	VMOVAPS   Z19, Z11
+	VMAXPS    Z10, Z11, Z11
+	VALIGND   $0x01, Z19, Z21, Z10
+	VMAXPS    Z10, Z11, Z11
+	VMOVUPS   Z11, K7, (R11)
+	ADDQ      $0x40, R9
+	ADDQ      $0x00000080, R8
+	ADDQ      $0x08, DX
+	DECQ      R10
+	JNZ       blockrows4
+	ADDQ      $0x04, SI
+	MOVQ      oh+8(FP), DX
+	CMPQ      SI, DX
+	JEQ       next
+	SUBQ      $0x04, DX
+	CMPQ      SI, DX
+	CMOVQGT   DX, SI
+	JMP       rows4
+
+few:
+	XORQ BX, BX
+
+rows1:
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	ADDQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	KMOVW       6(DX), K3
+	MOVQ        SI, R10
+	MOVQ        DI, R11
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_0
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z13, Z1, Z5
+	VMAXPS      Z13, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z13, Z1, Z6
+	VMAXPS      Z13, Z11, K2, Z11
+	VMOVUPS.Z   128(R11), K3, Z13
+	VFMADD231PS Z13, Z1, Z7
+	VMAXPS      Z13, Z12, K3, Z12
+
+skip1_0:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z13, Z1, Z2
+	VMAXPS      Z13, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z13, Z1, Z3
+	VMAXPS      Z13, Z11, K2, Z11
+	VMOVUPS.Z   128(R11), K3, Z13
+	VFMADD231PS Z13, Z1, Z4
+	VMAXPS      Z13, Z12, K3, Z12
+
+skip1_1:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_2
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z13, Z1, Z5
+	VMAXPS      Z13, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z13, Z1, Z6
+	VMAXPS      Z13, Z11, K2, Z11
+	VMOVUPS.Z   128(R11), K3, Z13
+	VFMADD231PS Z13, Z1, Z7
+	VMAXPS      Z13, Z12, K3, Z12
+
+skip1_2:
+	INCQ      R10
+	ADDQ      CX, R11
+	VMOVAPS   Z10, Z13
+	VPERMT2PS Z11, Z9, Z13
+	VPERMT2PS Z11, Z8, Z10
+	VMOVAPS   Z10, Z11
+	VMAXPS    Z13, Z11, Z11
+	VALIGND   $0x01, Z10, Z12, Z10
+	VMAXPS    Z10, Z11, Z11
+	VMOVUPS   Z11, K7, (R8)
+	ADDQ      $0x40, R8
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x08, DX
+	DECQ      R9
+	JNZ       blockrows1
+	ADDQ      $0x01, BX
+	MOVQ      oh+8(FP), DX
+	CMPQ      BX, DX
+	JLT       rows1
+
+next:
+	VADDPS   Z3, Z2, Z2
+	VADDPS   Z4, Z2, Z2
+	VADDPS   Z5, Z2, Z2
+	VADDPS   Z6, Z2, Z2
+	VADDPS   Z7, Z2, Z2
+	VCMPPS   $0x03, Z2, Z2, K1
+	KORTESTW K1, K1
+	SETEQ    AL
+	MOVB     AL, finite+80(FP)
+	VZEROUPPER
+	RET
+
+DATA largestFinite3x2AVX512Even<>+0(SB)/4, $0x00000000
+DATA largestFinite3x2AVX512Even<>+4(SB)/4, $0x00000002
+DATA largestFinite3x2AVX512Even<>+8(SB)/4, $0x00000004
+DATA largestFinite3x2AVX512Even<>+12(SB)/4, $0x00000006
+DATA largestFinite3x2AVX512Even<>+16(SB)/4, $0x00000008
+DATA largestFinite3x2AVX512Even<>+20(SB)/4, $0x0000000a
+DATA largestFinite3x2AVX512Even<>+24(SB)/4, $0x0000000c
+DATA largestFinite3x2AVX512Even<>+28(SB)/4, $0x0000000e
+DATA largestFinite3x2AVX512Even<>+32(SB)/4, $0x00000010
+DATA largestFinite3x2AVX512Even<>+36(SB)/4, $0x00000012
+DATA largestFinite3x2AVX512Even<>+40(SB)/4, $0x00000014
+DATA largestFinite3x2AVX512Even<>+44(SB)/4, $0x00000016
+DATA largestFinite3x2AVX512Even<>+48(SB)/4, $0x00000018
+DATA largestFinite3x2AVX512Even<>+52(SB)/4, $0x0000001a
+DATA largestFinite3x2AVX512Even<>+56(SB)/4, $0x0000001c
+DATA largestFinite3x2AVX512Even<>+60(SB)/4, $0x0000001e
+GLOBL largestFinite3x2AVX512Even<>(SB), RODATA|NOPTR, $64
+
+DATA largestFinite3x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA largestFinite3x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA largestFinite3x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA largestFinite3x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA largestFinite3x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA largestFinite3x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA largestFinite3x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA largestFinite3x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA largestFinite3x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA largestFinite3x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA largestFinite3x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA largestFinite3x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA largestFinite3x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA largestFinite3x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA largestFinite3x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA largestFinite3x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL largestFinite3x2AVX512Odd<>(SB), RODATA|NOPTR, $64
 
 // func depth5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
@@ -3470,6 +4699,355 @@ skip1_4:
 	JLT     rows1
 
 next:
+	VZEROUPPER
+	RET
+
+// func largestFinite5x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·largestFinite5x1AVX512(SB), NOSPLIT, $0-81
+	VBROADCASTSS fff7fffff<>+0(SB), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS      Z1, Z3
+	VMOVAPS      Z1, Z4
+	VMOVAPS      Z1, Z5
+	VMOVAPS      Z1, Z6
+	VMOVAPS      Z1, Z7
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SHLQ         $0x03, BX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         SI, SI
+
+rows4:
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ CX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, R8
+	MOVQ  SI, R9
+	IMULQ AX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        DI, R11
+	MOVQ        R8, R12
+	VMOVAPS     Z0, Z8
+	VMOVAPS     Z0, Z9
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	VMOVAPS     Z0, Z13
+	VMOVAPS     Z0, Z14
+	VMOVAPS     Z0, Z15
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_0
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z8, K1, Z8
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z9, K2, Z9
+
+skip4_0:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+
+skip4_1:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z6
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z7
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+
+skip4_2:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_3:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_4:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_5
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z6
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z7
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_5:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_6
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_6:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_7
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_7:
+	INCQ    R11
+	ADDQ    CX, R12
+	LEAQ    (AX)(AX*2), R11
+	ADDQ    R9, R11
+	VMOVAPS Z8, Z16
+	VALIGND $0x01, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x02, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x03, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x04, Z8, Z9, Z8
+	VMAXPS  Z8, Z16, Z16
+	VMOVUPS Z16, K7, (R9)
+	VMOVAPS Z10, Z8
+	VALIGND $0x01, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x03, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x04, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R9)(AX*1)
+	VMOVAPS Z12, Z8
+	VALIGND $0x01, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x03, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x04, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R9)(AX*2)
+	VMOVAPS Z14, Z8
+	VALIGND $0x01, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x03, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x04, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R11)
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R8
+	ADDQ    $0x06, DX
+	DECQ    R10
+	JNZ     blockrows4
+	ADDQ    $0x04, SI
+	MOVQ    oh+8(FP), DX
+	CMPQ    SI, DX
+	JEQ     next
+	SUBQ    $0x04, DX
+	CMPQ    SI, DX
+	CMOVQGT DX, SI
+	JMP     rows4
+
+few:
+	XORQ BX, BX
+
+rows1:
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        SI, R10
+	MOVQ        DI, R11
+	VMOVAPS     Z0, Z8
+	VMOVAPS     Z0, Z9
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_0
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z6
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z7
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_0:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z2
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z3
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_1:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_2
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z4
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z5
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_2:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_3
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z6
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z7
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_3:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_4
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z2
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z3
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_4:
+	INCQ    R10
+	ADDQ    CX, R11
+	VMOVAPS Z8, Z10
+	VALIGND $0x01, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x02, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x03, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x04, Z8, Z9, Z8
+	VMAXPS  Z8, Z10, Z10
+	VMOVUPS Z10, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x06, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
+	JLT     rows1
+
+next:
+	VADDPS   Z3, Z2, Z2
+	VADDPS   Z4, Z2, Z2
+	VADDPS   Z5, Z2, Z2
+	VADDPS   Z6, Z2, Z2
+	VADDPS   Z7, Z2, Z2
+	VCMPPS   $0x03, Z2, Z2, K1
+	KORTESTW K1, K1
+	SETEQ    AL
+	MOVB     AL, finite+80(FP)
 	VZEROUPPER
 	RET
 
@@ -5085,6 +6663,521 @@ DATA largest5x2AVX512Odd<>+52(SB)/4, $0x0000001b
 DATA largest5x2AVX512Odd<>+56(SB)/4, $0x0000001d
 DATA largest5x2AVX512Odd<>+60(SB)/4, $0x0000001f
 GLOBL largest5x2AVX512Odd<>(SB), RODATA|NOPTR, $64
+
+// func largestFinite5x2AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·largestFinite5x2AVX512(SB), NOSPLIT, $0-81
+	VBROADCASTSS fff7fffff<>+0(SB), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS      Z1, Z3
+	VMOVAPS      Z1, Z4
+	VMOVAPS      Z1, Z5
+	VMOVAPS      Z1, Z6
+	VMOVAPS      Z1, Z7
+	VMOVDQU32    largestFinite5x2AVX512Even<>+0(SB), Z8
+	VMOVDQU32    largestFinite5x2AVX512Odd<>+0(SB), Z9
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SHLQ         $0x04, BX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         SI, SI
+
+rows4:
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	ADDQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ CX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, R8
+	MOVQ  SI, R9
+	IMULQ AX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	KMOVW       6(DX), K3
+	MOVQ        DI, R11
+	MOVQ        R8, R12
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	VMOVAPS     Z0, Z13
+	VMOVAPS     Z0, Z14
+	VMOVAPS     Z0, Z15
+	VMOVAPS     Z0, Z16
+	VMOVAPS     Z0, Z17
+	VMOVAPS     Z0, Z18
+	VMOVAPS     Z0, Z19
+	VMOVAPS     Z0, Z20
+	VMOVAPS     Z0, Z21
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_0
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z11, K2, Z11
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z12, K3, Z12
+
+skip4_0:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z11, K2, Z11
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z12, K3, Z12
+
+skip4_1:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z10, K1, Z10
+	VMAXPS      Z22, Z13, K1, Z13
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z11, K2, Z11
+	VMAXPS      Z22, Z14, K2, Z14
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z12, K3, Z12
+	VMAXPS      Z22, Z15, K3, Z15
+
+skip4_2:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z10, K1, Z10
+	VMAXPS      Z22, Z13, K1, Z13
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z11, K2, Z11
+	VMAXPS      Z22, Z14, K2, Z14
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z12, K3, Z12
+	VMAXPS      Z22, Z15, K3, Z15
+
+skip4_3:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z10, K1, Z10
+	VMAXPS      Z22, Z13, K1, Z13
+	VMAXPS      Z22, Z16, K1, Z16
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z11, K2, Z11
+	VMAXPS      Z22, Z14, K2, Z14
+	VMAXPS      Z22, Z17, K2, Z17
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z12, K3, Z12
+	VMAXPS      Z22, Z15, K3, Z15
+	VMAXPS      Z22, Z18, K3, Z18
+
+skip4_4:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_5
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z13, K1, Z13
+	VMAXPS      Z22, Z16, K1, Z16
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z14, K2, Z14
+	VMAXPS      Z22, Z17, K2, Z17
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z15, K3, Z15
+	VMAXPS      Z22, Z18, K3, Z18
+
+skip4_5:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_6
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z13, K1, Z13
+	VMAXPS      Z22, Z16, K1, Z16
+	VMAXPS      Z22, Z19, K1, Z19
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z14, K2, Z14
+	VMAXPS      Z22, Z17, K2, Z17
+	VMAXPS      Z22, Z20, K2, Z20
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z15, K3, Z15
+	VMAXPS      Z22, Z18, K3, Z18
+	VMAXPS      Z22, Z21, K3, Z21
+
+skip4_6:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_7
+	VMOVUPS.Z   (R12), K1, Z22
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z16, K1, Z16
+	VMAXPS      Z22, Z19, K1, Z19
+	VMOVUPS.Z   64(R12), K2, Z22
+	PREFETCHT0  64(R12)(BX*1)
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z17, K2, Z17
+	VMAXPS      Z22, Z20, K2, Z20
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z18, K3, Z18
+	VMAXPS      Z22, Z21, K3, Z21
+
+skip4_7:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_8
+	VMOVUPS.Z   (R12), K1, Z22
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z16, K1, Z16
+	VMAXPS      Z22, Z19, K1, Z19
+	VMOVUPS.Z   64(R12), K2, Z22
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z17, K2, Z17
+	VMAXPS      Z22, Z20, K2, Z20
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z18, K3, Z18
+	VMAXPS      Z22, Z21, K3, Z21
+
+skip4_8:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_9
+	VMOVUPS.Z   (R12), K1, Z22
+	VFMADD231PS Z22, Z1, Z5
+	VMAXPS      Z22, Z19, K1, Z19
+	VMOVUPS.Z   64(R12), K2, Z22
+	VFMADD231PS Z22, Z1, Z6
+	VMAXPS      Z22, Z20, K2, Z20
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z7
+	VMAXPS      Z22, Z21, K3, Z21
+
+skip4_9:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_10
+	VMOVUPS.Z   (R12), K1, Z22
+	VFMADD231PS Z22, Z1, Z2
+	VMAXPS      Z22, Z19, K1, Z19
+	VMOVUPS.Z   64(R12), K2, Z22
+	VFMADD231PS Z22, Z1, Z3
+	VMAXPS      Z22, Z20, K2, Z20
+	VMOVUPS.Z   128(R12), K3, Z22
+	VFMADD231PS Z22, Z1, Z4
+	VMAXPS      Z22, Z21, K3, Z21
+
+skip4_10:
+	INCQ      R11
+	ADDQ      CX, R12
+	LEAQ      (AX)(AX*2), R11
+	ADDQ      R9, R11
+	VMOVAPS   Z10, Z22
+	VPERMT2PS Z11, Z9, Z22
+	VPERMT2PS Z11, Z8, Z10
+	VPERMPS   Z12, Z9, Z11
+	VPERMPS   Z12, Z8, Z12
+	VMOVAPS   Z10, Z23
+	VMAXPS    Z22, Z23, Z23
+	VALIGND   $0x01, Z10, Z12, Z24
+	VMAXPS    Z24, Z23, Z23
+	VALIGND   $0x01, Z22, Z11, Z11
+	VMAXPS    Z11, Z23, Z23
+	VALIGND   $0x02, Z10, Z12, Z10
+	VMAXPS    Z10, Z23, Z23
+	VMOVUPS   Z23, K7, (R9)
+	VMOVAPS   Z13, Z10
+	VPERMT2PS Z14, Z9, Z10
+	VPERMT2PS Z14, Z8, Z13
+	VPERMPS   Z15, Z9, Z11
+	VPERMPS   Z15, Z8, Z15
+	VMOVAPS   Z13, Z12
+	VMAXPS    Z10, Z12, Z12
+	VALIGND   $0x01, Z13, Z15, Z14
+	VMAXPS    Z14, Z12, Z12
+	VALIGND   $0x01, Z10, Z11, Z10
+	VMAXPS    Z10, Z12, Z12
+	VALIGND   $0x02, Z13, Z15, Z10
+	VMAXPS    Z10, Z12, Z12
+	VMOVUPS   Z12, K7, (R9)(AX*1)
+	VMOVAPS   Z16, Z10
+	VPERMT2PS Z17, Z9, Z10
+	VPERMT2PS Z17, Z8, Z16
+	VPERMPS   Z18, Z9, Z11
+	VPERMPS   Z18, Z8, Z18
+	VMOVAPS   Z16, Z12
+	VMAXPS    Z10, Z12, Z12
+	VALIGND   $0x01, Z16, Z18, Z13
+	VMAXPS    Z13, Z12, Z12
+	VALIGND   $0x01, Z10, Z11, Z10
+	VMAXPS    Z10, Z12, Z12
+	VALIGND   $0x02, Z16, Z18, Z10
+	VMAXPS    Z10, Z12, Z12
+	VMOVUPS   Z12, K7, (R9)(AX*2)
+	VMOVAPS   Z19, Z10
+	VPERMT2PS Z20, Z9, Z10
+	VPERMT2PS Z20, Z8, Z19
+	VPERMPS   Z21, Z9, Z11
+	VPERMPS   Z21, Z8, Z21
+	VMOVAPS   Z19, Z12
+	VMAXPS    Z10, Z12, Z12
+	VALIGND   $0x01, Z19, Z21, Z13
+	VMAXPS    Z13, Z12, Z12
+	VALIGND   $0x01, Z10, Z11, Z10
+	VMAXPS    Z10, Z12, Z12
+	VALIGND   $0x02, Z19, Z21, Z10
+	VMAXPS    Z10, Z12, Z12
+	VMOVUPS   Z12, K7, (R11)
+	ADDQ      $0x40, R9
+	ADDQ      $0x00000080, R8
+	ADDQ      $0x08, DX
+	DECQ      R10
+	JNZ       blockrows4
+	ADDQ      $0x04, SI
+	MOVQ      oh+8(FP), DX
+	CMPQ      SI, DX
+	JEQ       next
+	SUBQ      $0x04, DX
+	CMPQ      SI, DX
+	CMOVQGT   DX, SI
+	JMP       rows4
+
+few:
+	XORQ BX, BX
+
+rows1:
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	ADDQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	KMOVW       6(DX), K3
+	MOVQ        SI, R10
+	MOVQ        DI, R11
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_0
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z13, Z1, Z5
+	VMAXPS      Z13, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z13, Z1, Z6
+	VMAXPS      Z13, Z11, K2, Z11
+	VMOVUPS.Z   128(R11), K3, Z13
+	VFMADD231PS Z13, Z1, Z7
+	VMAXPS      Z13, Z12, K3, Z12
+
+skip1_0:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z13, Z1, Z2
+	VMAXPS      Z13, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z13, Z1, Z3
+	VMAXPS      Z13, Z11, K2, Z11
+	VMOVUPS.Z   128(R11), K3, Z13
+	VFMADD231PS Z13, Z1, Z4
+	VMAXPS      Z13, Z12, K3, Z12
+
+skip1_1:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_2
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z13, Z1, Z5
+	VMAXPS      Z13, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z13, Z1, Z6
+	VMAXPS      Z13, Z11, K2, Z11
+	VMOVUPS.Z   128(R11), K3, Z13
+	VFMADD231PS Z13, Z1, Z7
+	VMAXPS      Z13, Z12, K3, Z12
+
+skip1_2:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_3
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z13, Z1, Z2
+	VMAXPS      Z13, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z13, Z1, Z3
+	VMAXPS      Z13, Z11, K2, Z11
+	VMOVUPS.Z   128(R11), K3, Z13
+	VFMADD231PS Z13, Z1, Z4
+	VMAXPS      Z13, Z12, K3, Z12
+
+skip1_3:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_4
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z13, Z1, Z5
+	VMAXPS      Z13, Z10, K1, Z10
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z13, Z1, Z6
+	VMAXPS      Z13, Z11, K2, Z11
+	VMOVUPS.Z   128(R11), K3, Z13
+	VFMADD231PS Z13, Z1, Z7
+	VMAXPS      Z13, Z12, K3, Z12
+
+skip1_4:
+	INCQ      R10
+	ADDQ      CX, R11
+	VMOVAPS   Z10, Z13
+	VPERMT2PS Z11, Z9, Z13
+	VPERMT2PS Z11, Z8, Z10
+	VPERMPS   Z12, Z9, Z11
+	VPERMPS   Z12, Z8, Z12
+	VMOVAPS   Z10, Z14
+	VMAXPS    Z13, Z14, Z14
+	VALIGND   $0x01, Z10, Z12, Z15
+	VMAXPS    Z15, Z14, Z14
+	VALIGND   $0x01, Z13, Z11, Z11
+	VMAXPS    Z11, Z14, Z14
+	VALIGND   $0x02, Z10, Z12, Z10
+	VMAXPS    Z10, Z14, Z14
+	VMOVUPS   Z14, K7, (R8)
+	ADDQ      $0x40, R8
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x08, DX
+	DECQ      R9
+	JNZ       blockrows1
+	ADDQ      $0x01, BX
+	MOVQ      oh+8(FP), DX
+	CMPQ      BX, DX
+	JLT       rows1
+
+next:
+	VADDPS   Z3, Z2, Z2
+	VADDPS   Z4, Z2, Z2
+	VADDPS   Z5, Z2, Z2
+	VADDPS   Z6, Z2, Z2
+	VADDPS   Z7, Z2, Z2
+	VCMPPS   $0x03, Z2, Z2, K1
+	KORTESTW K1, K1
+	SETEQ    AL
+	MOVB     AL, finite+80(FP)
+	VZEROUPPER
+	RET
+
+DATA largestFinite5x2AVX512Even<>+0(SB)/4, $0x00000000
+DATA largestFinite5x2AVX512Even<>+4(SB)/4, $0x00000002
+DATA largestFinite5x2AVX512Even<>+8(SB)/4, $0x00000004
+DATA largestFinite5x2AVX512Even<>+12(SB)/4, $0x00000006
+DATA largestFinite5x2AVX512Even<>+16(SB)/4, $0x00000008
+DATA largestFinite5x2AVX512Even<>+20(SB)/4, $0x0000000a
+DATA largestFinite5x2AVX512Even<>+24(SB)/4, $0x0000000c
+DATA largestFinite5x2AVX512Even<>+28(SB)/4, $0x0000000e
+DATA largestFinite5x2AVX512Even<>+32(SB)/4, $0x00000010
+DATA largestFinite5x2AVX512Even<>+36(SB)/4, $0x00000012
+DATA largestFinite5x2AVX512Even<>+40(SB)/4, $0x00000014
+DATA largestFinite5x2AVX512Even<>+44(SB)/4, $0x00000016
+DATA largestFinite5x2AVX512Even<>+48(SB)/4, $0x00000018
+DATA largestFinite5x2AVX512Even<>+52(SB)/4, $0x0000001a
+DATA largestFinite5x2AVX512Even<>+56(SB)/4, $0x0000001c
+DATA largestFinite5x2AVX512Even<>+60(SB)/4, $0x0000001e
+GLOBL largestFinite5x2AVX512Even<>(SB), RODATA|NOPTR, $64
+
+DATA largestFinite5x2AVX512Odd<>+0(SB)/4, $0x00000001
+DATA largestFinite5x2AVX512Odd<>+4(SB)/4, $0x00000003
+DATA largestFinite5x2AVX512Odd<>+8(SB)/4, $0x00000005
+DATA largestFinite5x2AVX512Odd<>+12(SB)/4, $0x00000007
+DATA largestFinite5x2AVX512Odd<>+16(SB)/4, $0x00000009
+DATA largestFinite5x2AVX512Odd<>+20(SB)/4, $0x0000000b
+DATA largestFinite5x2AVX512Odd<>+24(SB)/4, $0x0000000d
+DATA largestFinite5x2AVX512Odd<>+28(SB)/4, $0x0000000f
+DATA largestFinite5x2AVX512Odd<>+32(SB)/4, $0x00000011
+DATA largestFinite5x2AVX512Odd<>+36(SB)/4, $0x00000013
+DATA largestFinite5x2AVX512Odd<>+40(SB)/4, $0x00000015
+DATA largestFinite5x2AVX512Odd<>+44(SB)/4, $0x00000017
+DATA largestFinite5x2AVX512Odd<>+48(SB)/4, $0x00000019
+DATA largestFinite5x2AVX512Odd<>+52(SB)/4, $0x0000001b
+DATA largestFinite5x2AVX512Odd<>+56(SB)/4, $0x0000001d
+DATA largestFinite5x2AVX512Odd<>+60(SB)/4, $0x0000001f
+GLOBL largestFinite5x2AVX512Odd<>(SB), RODATA|NOPTR, $64
 
 // func depth7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16, weights *float32, bias float32)
 // Requires: AVX, AVX512F, CMOV
@@ -6922,6 +9015,435 @@ skip1_6:
 	JLT     rows1
 
 next:
+	VZEROUPPER
+	RET
+
+// func largestFinite7x1AVX512(y *float32, oh int, ow int, x *float32, h int, w int, top int, left int, blocks int, masks *uint16) (finite bool)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·largestFinite7x1AVX512(SB), NOSPLIT, $0-81
+	VBROADCASTSS fff7fffff<>+0(SB), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS      Z1, Z3
+	VMOVAPS      Z1, Z4
+	VMOVAPS      Z1, Z5
+	VMOVAPS      Z1, Z6
+	VMOVAPS      Z1, Z7
+	MOVQ         ow+16(FP), AX
+	MOVQ         w+40(FP), CX
+	SHLQ         $0x02, AX
+	SHLQ         $0x02, CX
+	MOVQ         CX, BX
+	SHLQ         $0x03, BX
+	CMPQ         oh+8(FP), $0x04
+	JLT          few
+	XORQ         SI, SI
+
+rows4:
+	MOVQ  blocks+64(FP), R10
+	MOVQ  SI, DI
+	SUBQ  top+48(FP), DI
+	MOVQ  DI, R8
+	IMULQ CX, R8
+	ADDQ  x+24(FP), R8
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, R8
+	MOVQ  SI, R9
+	IMULQ AX, R9
+	ADDQ  y+0(FP), R9
+	MOVQ  masks+72(FP), DX
+
+blockrows4:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        DI, R11
+	MOVQ        R8, R12
+	VMOVAPS     Z0, Z8
+	VMOVAPS     Z0, Z9
+	VMOVAPS     Z0, Z10
+	VMOVAPS     Z0, Z11
+	VMOVAPS     Z0, Z12
+	VMOVAPS     Z0, Z13
+	VMOVAPS     Z0, Z14
+	VMOVAPS     Z0, Z15
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_0
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z8, K1, Z8
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z9, K2, Z9
+
+skip4_0:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_1
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+
+skip4_1:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_2
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z6
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z7
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+
+skip4_2:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_3
+	VMOVUPS.Z   (R12), K1, Z16
+	PREFETCHT0  (R12)(BX*1)
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_3:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_4
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_4:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_5
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z6
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z7
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_5:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_6
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z8, K1, Z8
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z9, K2, Z9
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_6:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_7
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z4
+	VMAXPS      Z16, Z10, K1, Z10
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z5
+	VMAXPS      Z16, Z11, K2, Z11
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_7:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_8
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z6
+	VMAXPS      Z16, Z12, K1, Z12
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z7
+	VMAXPS      Z16, Z13, K2, Z13
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_8:
+	INCQ        R11
+	ADDQ        CX, R12
+	CMPQ        R11, h+32(FP)
+	JCC         skip4_9
+	VMOVUPS.Z   (R12), K1, Z16
+	VFMADD231PS Z16, Z1, Z2
+	VMAXPS      Z16, Z14, K1, Z14
+	VMOVUPS.Z   64(R12), K2, Z16
+	VFMADD231PS Z16, Z1, Z3
+	VMAXPS      Z16, Z15, K2, Z15
+
+skip4_9:
+	INCQ    R11
+	ADDQ    CX, R12
+	LEAQ    (AX)(AX*2), R11
+	ADDQ    R9, R11
+	VMOVAPS Z8, Z16
+	VALIGND $0x01, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x02, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x03, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x04, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x05, Z8, Z9, Z17
+	VMAXPS  Z17, Z16, Z16
+	VALIGND $0x06, Z8, Z9, Z8
+	VMAXPS  Z8, Z16, Z16
+	VMOVUPS Z16, K7, (R9)
+	VMOVAPS Z10, Z8
+	VALIGND $0x01, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x03, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x04, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x05, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x06, Z10, Z11, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R9)(AX*1)
+	VMOVAPS Z12, Z8
+	VALIGND $0x01, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x03, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x04, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x05, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x06, Z12, Z13, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R9)(AX*2)
+	VMOVAPS Z14, Z8
+	VALIGND $0x01, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x02, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x03, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x04, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x05, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VALIGND $0x06, Z14, Z15, Z9
+	VMAXPS  Z9, Z8, Z8
+	VMOVUPS Z8, K7, (R11)
+	ADDQ    $0x40, R9
+	ADDQ    $0x40, R8
+	ADDQ    $0x06, DX
+	DECQ    R10
+	JNZ     blockrows4
+	ADDQ    $0x04, SI
+	MOVQ    oh+8(FP), DX
+	CMPQ    SI, DX
+	JEQ     next
+	SUBQ    $0x04, DX
+	CMPQ    SI, DX
+	CMOVQGT DX, SI
+	JMP     rows4
+
+few:
+	XORQ BX, BX
+
+rows1:
+	MOVQ  blocks+64(FP), R9
+	MOVQ  BX, SI
+	SUBQ  top+48(FP), SI
+	MOVQ  SI, DI
+	IMULQ CX, DI
+	ADDQ  x+24(FP), DI
+	MOVQ  left+56(FP), DX
+	SHLQ  $0x02, DX
+	SUBQ  DX, DI
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  y+0(FP), R8
+	MOVQ  masks+72(FP), DX
+
+blockrows1:
+	KMOVW       (DX), K7
+	KMOVW       2(DX), K1
+	KMOVW       4(DX), K2
+	MOVQ        SI, R10
+	MOVQ        DI, R11
+	VMOVAPS     Z0, Z8
+	VMOVAPS     Z0, Z9
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_0
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z4
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z5
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_0:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_1
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z6
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z7
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_1:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_2
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z2
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z3
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_2:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_3
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z4
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z5
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_3:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_4
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z6
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z7
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_4:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_5
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z2
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z3
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_5:
+	INCQ        R10
+	ADDQ        CX, R11
+	CMPQ        R10, h+32(FP)
+	JCC         skip1_6
+	VMOVUPS.Z   (R11), K1, Z10
+	VFMADD231PS Z10, Z1, Z4
+	VMAXPS      Z10, Z8, K1, Z8
+	VMOVUPS.Z   64(R11), K2, Z10
+	VFMADD231PS Z10, Z1, Z5
+	VMAXPS      Z10, Z9, K2, Z9
+
+skip1_6:
+	INCQ    R10
+	ADDQ    CX, R11
+	VMOVAPS Z8, Z10
+	VALIGND $0x01, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x02, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x03, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x04, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x05, Z8, Z9, Z11
+	VMAXPS  Z11, Z10, Z10
+	VALIGND $0x06, Z8, Z9, Z8
+	VMAXPS  Z8, Z10, Z10
+	VMOVUPS Z10, K7, (R8)
+	ADDQ    $0x40, R8
+	ADDQ    $0x40, DI
+	ADDQ    $0x06, DX
+	DECQ    R9
+	JNZ     blockrows1
+	ADDQ    $0x01, BX
+	MOVQ    oh+8(FP), DX
+	CMPQ    BX, DX
+	JLT     rows1
+
+next:
+	VADDPS   Z3, Z2, Z2
+	VADDPS   Z4, Z2, Z2
+	VADDPS   Z5, Z2, Z2
+	VADDPS   Z6, Z2, Z2
+	VADDPS   Z7, Z2, Z2
+	VCMPPS   $0x03, Z2, Z2, K1
+	KORTESTW K1, K1
+	SETEQ    AL
+	MOVB     AL, finite+80(FP)
 	VZEROUPPER
 	RET
 

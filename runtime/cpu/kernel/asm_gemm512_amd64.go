@@ -19,6 +19,14 @@ func gemm32AVX512(rows int, blocks int, k int, x *float32, ldx int, dx int, w *f
 //go:noescape
 func tiles32AVX512(rows int, blocks int, k int, x *float32, w *float32, dw int, y *float32, ldy int, dy int, m int)
 
+// shifted32AVX512 computes y[i][j] = b[i] + Σ over p of x[i][p]·src[off[p]+j] for i < rows and j < m ≤ 32, k ≥ 1
+// products each, for blocks ≥ 1 blocks, which lie 32 numbers apart in src and y. x has tiles of 12 rows, the last of
+// fewer, each with the numbers of its rows for each p, and then, with bias, b; without, b is 0. Rows of y lie ldy
+// numbers apart. All blocks of some rows come before the next rows.
+//
+//go:noescape
+func shifted32AVX512(rows int, blocks int, k int, bias bool, x *float32, src *float32, off *int32, y *float32, ldy int, m int)
+
 // tiles16AVX512 computes y[i][j] = Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 16, k ≥ 1 products each, for
 // blocks ≥ 1 blocks. x has tiles of 12 rows, the last of fewer, each with the numbers of its rows for each p. Rows of y
 // lie ldy numbers apart, blocks dw and dy; w is one panel, 16 numbers for each p. All blocks of some rows come before
@@ -26,6 +34,14 @@ func tiles32AVX512(rows int, blocks int, k int, x *float32, w *float32, dw int, 
 //
 //go:noescape
 func tiles16AVX512(rows int, blocks int, k int, x *float32, w *float32, dw int, y *float32, ldy int, dy int, m int)
+
+// shifted16AVX512 computes y[i][j] = b[i] + Σ over p of x[i][p]·src[off[p]+j] for i < rows and j < m ≤ 16, k ≥ 1
+// products each, for blocks ≥ 1 blocks, which lie 16 numbers apart in src and y. x has tiles of 12 rows, the last of
+// fewer, each with the numbers of its rows for each p, and then, with bias, b; without, b is 0. Rows of y lie ldy
+// numbers apart. All blocks of some rows come before the next rows.
+//
+//go:noescape
+func shifted16AVX512(rows int, blocks int, k int, bias bool, x *float32, src *float32, off *int32, y *float32, ldy int, m int)
 
 // gemm16AVX512 computes y[i][j] = init[j] + Σ over p of x[i][p]·w[p][j] for i < rows and j < m ≤ 16, k ≥ 0 products
 // each, for blocks ≥ 1 blocks; with add it adds that to y. Rows of x and y lie ldx and ldy numbers apart, blocks dx, dw

@@ -1561,6 +1561,457 @@ done:
 	VZEROUPPER
 	RET
 
+// func shifted16AVX2(rows int, blocks int, k int, bias bool, x *float32, src *float32, off *int32, y *float32, ldy int)
+// Requires: AVX, FMA3
+TEXT ·shifted16AVX2(SB), NOSPLIT, $0-72
+	MOVQ ldy+64(FP), AX
+	SHLQ $0x02, AX
+
+rows6:
+	CMPQ rows+0(FP), $0x06
+	JL   rows5
+	MOVQ blocks+8(FP), CX
+	MOVQ src+40(FP), DX
+	MOVQ y+56(FP), BX
+
+block6:
+	MOVQ   x+32(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	MOVQ   k+16(FP), DI
+	MOVQ   off+48(FP), R8
+
+step6:
+	MOVLQSX      (R8), R9
+	LEAQ         (DX)(R9*4), R9
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	VBROADCASTSS (SI), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y1
+	VBROADCASTSS 4(SI), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y3
+	VBROADCASTSS 8(SI), Y14
+	VFMADD231PS  Y14, Y12, Y4
+	VFMADD231PS  Y14, Y13, Y5
+	VBROADCASTSS 12(SI), Y14
+	VFMADD231PS  Y14, Y12, Y6
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS 16(SI), Y14
+	VFMADD231PS  Y14, Y12, Y8
+	VFMADD231PS  Y14, Y13, Y9
+	VBROADCASTSS 20(SI), Y14
+	VFMADD231PS  Y14, Y12, Y10
+	VFMADD231PS  Y14, Y13, Y11
+	ADDQ         $0x04, R8
+	ADDQ         $0x18, SI
+	DECQ         DI
+	JNZ          step6
+	CMPB         bias+24(FP), $0x00
+	JE           sum6
+	VBROADCASTSS (SI), Y12
+	VADDPS       Y12, Y0, Y0
+	VADDPS       Y12, Y1, Y1
+	VBROADCASTSS 4(SI), Y12
+	VADDPS       Y12, Y2, Y2
+	VADDPS       Y12, Y3, Y3
+	VBROADCASTSS 8(SI), Y12
+	VADDPS       Y12, Y4, Y4
+	VADDPS       Y12, Y5, Y5
+	VBROADCASTSS 12(SI), Y12
+	VADDPS       Y12, Y6, Y6
+	VADDPS       Y12, Y7, Y7
+	VBROADCASTSS 16(SI), Y12
+	VADDPS       Y12, Y8, Y8
+	VADDPS       Y12, Y9, Y9
+	VBROADCASTSS 20(SI), Y12
+	VADDPS       Y12, Y10, Y10
+	VADDPS       Y12, Y11, Y11
+	ADDQ         $0x18, SI
+
+sum6:
+	LEAQ    (AX)(AX*2), DI
+	ADDQ    BX, DI
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, (BX)(AX*1)
+	VMOVUPS Y3, 32(BX)(AX*1)
+	VMOVUPS Y4, (BX)(AX*2)
+	VMOVUPS Y5, 32(BX)(AX*2)
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	VMOVUPS Y8, (DI)(AX*1)
+	VMOVUPS Y9, 32(DI)(AX*1)
+	VMOVUPS Y10, (DI)(AX*2)
+	VMOVUPS Y11, 32(DI)(AX*2)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	DECQ    CX
+	JNZ     block6
+	MOVQ    SI, x+32(FP)
+	MOVQ    y+56(FP), CX
+	LEAQ    (CX)(AX*2), CX
+	LEAQ    (CX)(AX*4), CX
+	MOVQ    CX, y+56(FP)
+	SUBQ    $0x06, rows+0(FP)
+	JMP     rows6
+
+rows5:
+	CMPQ rows+0(FP), $0x05
+	JL   rows4
+	MOVQ blocks+8(FP), CX
+	MOVQ src+40(FP), DX
+	MOVQ y+56(FP), BX
+
+block5:
+	MOVQ   x+32(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	MOVQ   k+16(FP), DI
+	MOVQ   off+48(FP), R8
+
+step5:
+	MOVLQSX      (R8), R9
+	LEAQ         (DX)(R9*4), R9
+	VMOVUPS      (R9), Y10
+	VMOVUPS      32(R9), Y11
+	VBROADCASTSS (SI), Y12
+	VFMADD231PS  Y12, Y10, Y0
+	VFMADD231PS  Y12, Y11, Y1
+	VBROADCASTSS 4(SI), Y12
+	VFMADD231PS  Y12, Y10, Y2
+	VFMADD231PS  Y12, Y11, Y3
+	VBROADCASTSS 8(SI), Y12
+	VFMADD231PS  Y12, Y10, Y4
+	VFMADD231PS  Y12, Y11, Y5
+	VBROADCASTSS 12(SI), Y12
+	VFMADD231PS  Y12, Y10, Y6
+	VFMADD231PS  Y12, Y11, Y7
+	VBROADCASTSS 16(SI), Y12
+	VFMADD231PS  Y12, Y10, Y8
+	VFMADD231PS  Y12, Y11, Y9
+	ADDQ         $0x04, R8
+	ADDQ         $0x14, SI
+	DECQ         DI
+	JNZ          step5
+	CMPB         bias+24(FP), $0x00
+	JE           sum5
+	VBROADCASTSS (SI), Y10
+	VADDPS       Y10, Y0, Y0
+	VADDPS       Y10, Y1, Y1
+	VBROADCASTSS 4(SI), Y10
+	VADDPS       Y10, Y2, Y2
+	VADDPS       Y10, Y3, Y3
+	VBROADCASTSS 8(SI), Y10
+	VADDPS       Y10, Y4, Y4
+	VADDPS       Y10, Y5, Y5
+	VBROADCASTSS 12(SI), Y10
+	VADDPS       Y10, Y6, Y6
+	VADDPS       Y10, Y7, Y7
+	VBROADCASTSS 16(SI), Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y10, Y9, Y9
+	ADDQ         $0x14, SI
+
+sum5:
+	LEAQ    (AX)(AX*2), DI
+	ADDQ    BX, DI
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, (BX)(AX*1)
+	VMOVUPS Y3, 32(BX)(AX*1)
+	VMOVUPS Y4, (BX)(AX*2)
+	VMOVUPS Y5, 32(BX)(AX*2)
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	VMOVUPS Y8, (DI)(AX*1)
+	VMOVUPS Y9, 32(DI)(AX*1)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	DECQ    CX
+	JNZ     block5
+	MOVQ    SI, x+32(FP)
+	MOVQ    y+56(FP), CX
+	LEAQ    (CX)(AX*1), CX
+	LEAQ    (CX)(AX*4), CX
+	MOVQ    CX, y+56(FP)
+	SUBQ    $0x05, rows+0(FP)
+	JMP     rows5
+
+rows4:
+	CMPQ rows+0(FP), $0x04
+	JL   rows3
+	MOVQ blocks+8(FP), CX
+	MOVQ src+40(FP), DX
+	MOVQ y+56(FP), BX
+
+block4:
+	MOVQ   x+32(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   k+16(FP), DI
+	MOVQ   off+48(FP), R8
+
+step4:
+	MOVLQSX      (R8), R9
+	LEAQ         (DX)(R9*4), R9
+	VMOVUPS      (R9), Y8
+	VMOVUPS      32(R9), Y9
+	VBROADCASTSS (SI), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y1
+	VBROADCASTSS 4(SI), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y3
+	VBROADCASTSS 8(SI), Y10
+	VFMADD231PS  Y10, Y8, Y4
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 12(SI), Y10
+	VFMADD231PS  Y10, Y8, Y6
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x04, R8
+	ADDQ         $0x10, SI
+	DECQ         DI
+	JNZ          step4
+	CMPB         bias+24(FP), $0x00
+	JE           sum4
+	VBROADCASTSS (SI), Y8
+	VADDPS       Y8, Y0, Y0
+	VADDPS       Y8, Y1, Y1
+	VBROADCASTSS 4(SI), Y8
+	VADDPS       Y8, Y2, Y2
+	VADDPS       Y8, Y3, Y3
+	VBROADCASTSS 8(SI), Y8
+	VADDPS       Y8, Y4, Y4
+	VADDPS       Y8, Y5, Y5
+	VBROADCASTSS 12(SI), Y8
+	VADDPS       Y8, Y6, Y6
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x10, SI
+
+sum4:
+	LEAQ    (AX)(AX*2), DI
+	ADDQ    BX, DI
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, (BX)(AX*1)
+	VMOVUPS Y3, 32(BX)(AX*1)
+	VMOVUPS Y4, (BX)(AX*2)
+	VMOVUPS Y5, 32(BX)(AX*2)
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	DECQ    CX
+	JNZ     block4
+	MOVQ    SI, x+32(FP)
+	MOVQ    y+56(FP), CX
+	LEAQ    (CX)(AX*4), CX
+	MOVQ    CX, y+56(FP)
+	SUBQ    $0x04, rows+0(FP)
+	JMP     rows4
+
+rows3:
+	CMPQ rows+0(FP), $0x03
+	JL   rows2
+	MOVQ blocks+8(FP), CX
+	MOVQ src+40(FP), DX
+	MOVQ y+56(FP), BX
+
+block3:
+	MOVQ   x+32(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   k+16(FP), DI
+	MOVQ   off+48(FP), R8
+
+step3:
+	MOVLQSX      (R8), R9
+	LEAQ         (DX)(R9*4), R9
+	VMOVUPS      (R9), Y6
+	VMOVUPS      32(R9), Y7
+	VBROADCASTSS (SI), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y1
+	VBROADCASTSS 4(SI), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 8(SI), Y8
+	VFMADD231PS  Y8, Y6, Y4
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x04, R8
+	ADDQ         $0x0c, SI
+	DECQ         DI
+	JNZ          step3
+	CMPB         bias+24(FP), $0x00
+	JE           sum3
+	VBROADCASTSS (SI), Y6
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y6, Y1, Y1
+	VBROADCASTSS 4(SI), Y6
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y6, Y3, Y3
+	VBROADCASTSS 8(SI), Y6
+	VADDPS       Y6, Y4, Y4
+	VADDPS       Y6, Y5, Y5
+	ADDQ         $0x0c, SI
+
+sum3:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, (BX)(AX*1)
+	VMOVUPS Y3, 32(BX)(AX*1)
+	VMOVUPS Y4, (BX)(AX*2)
+	VMOVUPS Y5, 32(BX)(AX*2)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	DECQ    CX
+	JNZ     block3
+	MOVQ    SI, x+32(FP)
+	MOVQ    y+56(FP), CX
+	LEAQ    (CX)(AX*1), CX
+	LEAQ    (CX)(AX*2), CX
+	MOVQ    CX, y+56(FP)
+	SUBQ    $0x03, rows+0(FP)
+	JMP     rows3
+
+rows2:
+	CMPQ rows+0(FP), $0x02
+	JL   rows1
+	MOVQ blocks+8(FP), CX
+	MOVQ src+40(FP), DX
+	MOVQ y+56(FP), BX
+
+block2:
+	MOVQ   x+32(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   k+16(FP), DI
+	MOVQ   off+48(FP), R8
+
+step2:
+	MOVLQSX      (R8), R9
+	LEAQ         (DX)(R9*4), R9
+	VMOVUPS      (R9), Y4
+	VMOVUPS      32(R9), Y5
+	VBROADCASTSS (SI), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y1
+	VBROADCASTSS 4(SI), Y6
+	VFMADD231PS  Y6, Y4, Y2
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x04, R8
+	ADDQ         $0x08, SI
+	DECQ         DI
+	JNZ          step2
+	CMPB         bias+24(FP), $0x00
+	JE           sum2
+	VBROADCASTSS (SI), Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y4, Y1, Y1
+	VBROADCASTSS 4(SI), Y4
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, SI
+
+sum2:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, (BX)(AX*1)
+	VMOVUPS Y3, 32(BX)(AX*1)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	DECQ    CX
+	JNZ     block2
+	MOVQ    SI, x+32(FP)
+	MOVQ    y+56(FP), CX
+	LEAQ    (CX)(AX*2), CX
+	MOVQ    CX, y+56(FP)
+	SUBQ    $0x02, rows+0(FP)
+	JMP     rows2
+
+rows1:
+	CMPQ rows+0(FP), $0x01
+	JL   done
+	MOVQ blocks+8(FP), CX
+	MOVQ src+40(FP), DX
+	MOVQ y+56(FP), BX
+
+block1:
+	MOVQ   x+32(FP), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   k+16(FP), DI
+	MOVQ   off+48(FP), R8
+
+step1:
+	MOVLQSX      (R8), R9
+	LEAQ         (DX)(R9*4), R9
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	VBROADCASTSS (SI), Y4
+	VFMADD231PS  Y4, Y2, Y0
+	VFMADD231PS  Y4, Y3, Y1
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          step1
+	CMPB         bias+24(FP), $0x00
+	JE           sum1
+	VBROADCASTSS (SI), Y2
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x04, SI
+
+sum1:
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	DECQ    CX
+	JNZ     block1
+	MOVQ    SI, x+32(FP)
+	MOVQ    y+56(FP), CX
+	LEAQ    (CX)(AX*1), CX
+	MOVQ    CX, y+56(FP)
+	SUBQ    $0x01, rows+0(FP)
+	JMP     rows1
+
+done:
+	VZEROUPPER
+	RET
+
 // func gemm8AVX2(rows int, blocks int, k int, x *float32, ldx int, dx int, w *float32, dw int, init *float32, y *float32, ldy int, dy int)
 // Requires: AVX, FMA3
 TEXT ·gemm8AVX2(SB), NOSPLIT, $0-96

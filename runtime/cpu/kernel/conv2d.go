@@ -141,6 +141,40 @@ func PanelsProduct(y []float32, ldy int, tiles []float32, rows, k int, panels []
 	}
 }
 
+// ShiftedProduct computes y[r][j] = b[r] + Σ over p of w[r][p]·src[o[p]+j] for j < n, and rows of weights that Tiles has
+// packed, with bias behind the weights of each row; without, b is 0. So src need not be copied to panels. It reads as far as
+// PanelsSpan(n) positions. Rows of y lie ldy apart.
+func ShiftedProduct(y []float32, ldy int, tiles []float32, rows int, bias bool, src []float32, o Offsets, n int) {
+	k, width := len(o.off), len(o.off)
+	if bias {
+		width++
+	}
+	if rows == 0 || n == 0 || k > 0 && shiftedProductWide(y, ldy, tiles, rows, bias, src, o, n) {
+		return
+	}
+	step := tileRows()
+	for r := range rows {
+		first := r / step * step
+		tile, height := tiles[first*width:], min(step, rows-first)
+		at := y[r*ldy : r*ldy+n]
+		for c := 0; c < n; c += PanelWidth {
+			var s [PanelWidth]float32
+			for p, from := range o.off {
+				a := tile[p*height+r-first]
+				for j, x := range src[int(from)+c:][:PanelWidth] {
+					s[j] += a * x
+				}
+			}
+			if bias {
+				for j := range s {
+					s[j] += tile[k*height+r-first]
+				}
+			}
+			copy(at[c:], s[:])
+		}
+	}
+}
+
 // Taps applies a filter to one channel: y[i] = bias + Σ over t of w[t]·x[i+off[t]].
 func Taps(y, x []float32, o Offsets, w []float32, bias float32) {
 	for i := tapsWide(y, x, o, w, bias); i < len(y); i++ {

@@ -114,6 +114,44 @@ func panelsProductWide(y []float32, ldy int, tiles []float32, rows, k int, panel
 	return true
 }
 
+// shiftedProductWide is ShiftedProduct for positive k, rows and n. It reports whether it has run.
+func shiftedProductWide(y []float32, ldy int, tiles []float32, rows int, bias bool, src []float32, o Offsets, n int) bool {
+	if !wide() {
+		return false
+	}
+	k, width := len(o.off), len(o.off)
+	if bias {
+		width++
+	}
+	_, _, _, _ = tiles[rows*width-1], src[o.lo], src[o.hi+PanelsSpan(n)-1], y[(rows-1)*ldy+n-1]
+	off, step := &o.off[0], PanelsWidth()
+	whole := n / step
+	at, rest := whole*step, n-whole*step
+	if step == widestPanel {
+		if whole > 0 {
+			shifted32AVX512(rows, whole, k, bias, &tiles[0], &src[0], off, &y[0], ldy, step)
+		}
+		if rest > PanelWidth {
+			shifted32AVX512(rows, 1, k, bias, &tiles[0], &src[at], off, &y[at], ldy, rest)
+		} else if rest > 0 {
+			shifted16AVX512(rows, 1, k, bias, &tiles[0], &src[at], off, &y[at], ldy, rest)
+		}
+		return true
+	}
+	if whole > 0 {
+		shifted16AVX2(rows, whole, k, bias, &tiles[0], &src[0], off, &y[0], ldy)
+	}
+	for r := 0; r < rows && rest > 0; r += widestRows {
+		h := min(widestRows, rows-r)
+		var t [widestRows * PanelWidth]float32
+		shifted16AVX2(h, 1, k, bias, &tiles[r*width], &src[at], off, &t[0], PanelWidth)
+		for q := range h {
+			copy(y[(r+q)*ldy+at:(r+q)*ldy+n], t[q*PanelWidth:])
+		}
+	}
+	return true
+}
+
 func tapsWide(y, x []float32, o Offsets, w []float32, bias float32) int {
 	n, off := len(y)&^7, o.off
 	if n == 0 || len(off) == 0 || !wide() {

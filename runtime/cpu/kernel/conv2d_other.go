@@ -10,6 +10,10 @@ func panelProductWide([]float32, int, []float32, int, int, int, []float32, int) 
 
 func panelsProductWide([]float32, int, []float32, int, int, []float32, int) bool { return false }
 
+func shiftedProductWide([]float32, int, []float32, int, bool, []float32, Offsets, int) bool {
+	return false
+}
+
 func tapsWide(_, _ []float32, _ Offsets, _ []float32, _ float32) int { return 0 }
 
 func partPairsWide(_, _, _ []float32) int { return 0 }

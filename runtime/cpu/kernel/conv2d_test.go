@@ -109,6 +109,50 @@ func testPanelProduct(t *testing.T) {
 	}
 }
 
+func TestShiftedProduct(t *testing.T) { eachVariant(t, testShiftedProduct) }
+
+func testShiftedProduct(t *testing.T) {
+	r := newRand()
+	for _, k := range sizes {
+		for _, rows := range []int{0, 1, 2, 5, 6, 7, 12, 13, 25} {
+			for _, n := range []int{1, 7, 16, 17, 31, 32, 40, 97} {
+				bias := r.IntN(2) == 0
+				width, ldy := k, n+r.IntN(3)
+				if bias {
+					width++
+				}
+				off := make([]int32, k)
+				for i := range off {
+					off[i] = int32(r.IntN(200))
+				}
+				o := NewOffsets(off)
+				src := random(r, o.hi+PanelsSpan(n))
+				w, y := random(r, rows*width), random(r, rows*ldy+1)
+				want := make([]float64, len(y))
+				for i, v := range y {
+					want[i] = float64(v)
+				}
+				for i := range rows {
+					for j := range n {
+						s := 0.0
+						for p := range k {
+							s += float64(w[i*width+p]) * float64(src[int(off[p])+j])
+						}
+						if bias {
+							s += float64(w[i*width+k])
+						}
+						want[i*ldy+j] = s
+					}
+				}
+				tiles := make([]float32, len(w))
+				Tiles(tiles, w, width, rows, width)
+				ShiftedProduct(y, ldy, tiles, rows, bias, src, o, n)
+				near(t, "product", y, want, 1e-4)
+			}
+		}
+	}
+}
+
 func TestTaps(t *testing.T) { eachVariant(t, testTaps) }
 
 func testTaps(t *testing.T) {

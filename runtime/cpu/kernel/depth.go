@@ -8,6 +8,7 @@ type Depth struct {
 
 	masks []uint16
 	pairs []uint16 // masks of pairs of rows; nil: a row at a time
+	whole []uint16 // masks of whole vectors, for largest numbers; nil: a window may lie outside of x
 }
 
 // NewDepth returns a plan; nil where there is no kernel for it.
@@ -28,7 +29,36 @@ func NewDepth(d Depth) *Depth {
 		}
 	}
 	d.pairRows()
+	d.wholeVectors()
 	return &d
+}
+
+// wholeVectors makes the masks for rows of the input that are compared before columns are.
+func (d *Depth) wholeVectors() {
+	inside := func(n, pad, size int) bool { // some of each window
+		for i := range n {
+			if at := d.Stride*i - pad; at >= size || at+d.Size <= 0 {
+				return false
+			}
+		}
+		return true
+	}
+	if !inside(d.Oh, d.Top, d.H) || !inside(d.Ow, d.Left, d.W) {
+		return
+	}
+	vectors := d.Stride
+	if d.Size > d.Stride {
+		vectors++
+	}
+	for c := 0; c < d.Ow; c += depthLanes {
+		d.whole = append(d.whole, depthMask(func(i int) bool { return c+i < d.Ow }))
+		for v := range vectors {
+			d.whole = append(d.whole, depthMask(func(i int) bool {
+				at := d.Stride*c - d.Left + depthLanes*v + i
+				return at >= 0 && at < d.W
+			}))
+		}
+	}
 }
 
 // pairRows makes the masks for pairs of rows, if rows are short and inputs lie as outputs do.

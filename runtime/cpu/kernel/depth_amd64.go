@@ -32,6 +32,9 @@ func depthWide(d *Depth, y, x, w []float32, bias float32) {
 }
 
 func largestWindows(d *Depth, y, x []float32) {
+	if d.whole != nil && largestFinite(d, y, x) {
+		return
+	}
 	switch m := &d.masks[0]; 10*d.Size + d.Stride {
 	case 21:
 		largest2x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
@@ -47,5 +50,26 @@ func largestWindows(d *Depth, y, x []float32) {
 		largest5x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
 	default:
 		largest7x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	}
+}
+
+// largestFinite is largestWindows where some of each window lies in x. It returns false, and y is not to be used, if x has NaN
+// or infinite numbers.
+func largestFinite(d *Depth, y, x []float32) bool {
+	switch m := &d.whole[0]; 10*d.Size + d.Stride {
+	case 21:
+		return largestFinite2x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 22:
+		return largestFinite2x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 31:
+		return largestFinite3x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 32:
+		return largestFinite3x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 51:
+		return largestFinite5x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	case 52:
+		return largestFinite5x2AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
+	default:
+		return largestFinite7x1AVX512(&y[0], d.Oh, d.Ow, &x[0], d.H, d.W, d.Top, d.Left, d.blocks(), m)
 	}
 }

@@ -48,6 +48,7 @@ func testDepth(t *testing.T) {
 // testLargest compares the largest numbers of windows of x, some of them infinite or NaN, in y and the numbers behind.
 func testLargest(t *testing.T, d *Depth, x, y []float32) {
 	t.Helper()
+	compareLargest(t, d, x, y)
 	for i := range x {
 		switch {
 		case i%61 == 60:
@@ -56,6 +57,15 @@ func testLargest(t *testing.T, d *Depth, x, y []float32) {
 			x[i] = float32(math.Inf(i%2*2 - 1))
 		}
 	}
+	compareLargest(t, d, x, y)
+	for i := range x {
+		x[i] = float32(math.Inf(-1))
+	}
+	compareLargest(t, d, x, y)
+}
+
+func compareLargest(t *testing.T, d *Depth, x, y []float32) {
+	t.Helper()
 	want := append([]float32(nil), y...)
 	for i := range d.Oh * d.Ow {
 		want[i] = float32(math.Inf(-1))

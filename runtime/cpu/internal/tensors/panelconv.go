@@ -33,6 +33,9 @@ func (c conv2d) panels() *record.TensorKernel {
 	if p.pitch == c.Ow && c.Sh == 1 {
 		p.rowSpan = c.Oh * c.Ow
 	}
+	if d := p.direct(); d != nil {
+		return d
+	}
 	width, mg, size := kernel.PanelsWidth(), c.m/c.group, c.Oh*c.Ow
 	all, groups := (size+width-1)/width, c.N*c.group
 	work := 2 * c.k() * mg * size // of a group
@@ -75,6 +78,14 @@ func (p *panelConv) weightOffsets() kernel.Offsets {
 }
 
 func (p *panelConv) run(e record.Execution, call record.Call) error {
+	if err := p.begin(e, call); err != nil {
+		return err
+	}
+	return e.Parallel(p, p.N*p.group*p.parts*p.across)
+}
+
+// begin sets the buffers of a run, copies the input if necessary, and packs the filters.
+func (p *panelConv) begin(e record.Execution, call record.Call) error {
 	f := e.Frame()
 	p.e, p.x, p.y, p.after = e, p.in.In(f), call.Result.In(f), call.Epilogue
 	p.padded = p.x
@@ -85,7 +96,7 @@ func (p *panelConv) run(e record.Execution, call record.Call) error {
 		}
 	}
 	p.asTiles()
-	return e.Parallel(p, p.N*p.group*p.parts*p.across)
+	return nil
 }
 
 // phasePass copies channels into the padded input.

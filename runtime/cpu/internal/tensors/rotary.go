@@ -45,7 +45,8 @@ func rotaryKernel(cos, sin, at int) func(s *lowering.Step) record.TensorMaker {
 		}
 		return func(d *lowering.Binding) *record.TensorKernel {
 			p := newRotary(d, s, d.ShapeOf(s, cos), microsoft)
-			if p == nil || !slices.Equal(d.ShapeOf(s, cos), d.ShapeOf(s, sin)) || !d.Gives(s, 0, tensor.Float32) {
+			if p == nil || !slices.Equal(d.ShapeOf(s, cos), d.ShapeOf(s, sin)) || !d.Gives(s, 0, tensor.Float32) ||
+				!slices.Equal(d.Shape(s.Out[0]), d.ShapeOf(s, 0)) {
 				return nil // refused when it is evaluated
 			}
 			var places lowering.Slot[int64]

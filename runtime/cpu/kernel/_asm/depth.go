@@ -16,6 +16,7 @@ func depths() {
 			if size < 7 || stride == 1 {
 				depth(size, stride, false)
 				depth(size, stride, true)
+				largestFinite(size, stride)
 			}
 		}
 	}
@@ -255,6 +256,167 @@ func depth(size, stride int, largest bool) {
 		JLT(LabelRef("rows1"))
 	})
 	Label("next")
+	VZEROUPPER()
+	RET()
+}
+
+// largestFinite generates largestFinite{size}x{stride}: rows are compared first, as they lie in memory, and then columns, for
+// 16 columns of four rows. NaN is not looked for in each comparison: products with zero show it, and infinities, at the end.
+func largestFinite(size, stride int) {
+	name := fmt.Sprintf("largestFinite%dx%dAVX512", size, stride)
+	TEXT(name, NOSPLIT, "func(y *float32, oh, ow int, x *float32, h, w, top, left, blocks int, masks *uint16) (finite bool)")
+	Pragma("noescape")
+	vectors := stride
+	if size > stride {
+		vectors++
+	}
+	describe(fmt.Sprintf("%s sets y[r][c] to the largest, over i and j < %d, of x[%d·r+i-top][%d·c+j-left] for r < oh and c < ow, "+
+		"where x has h rows of w numbers, and some in each window. For each of blocks = ⌈ow/16⌉, masks has a mask of the 16 outputs, "+
+		"and one for each 16 of %d inputs. If it returns false, x has NaN or infinite numbers, and y is not to be used.", name, size,
+		stride, stride, 16*vectors))
+	fill, zero, nan := splat(-math.MaxFloat32), ZMM(), fresh(6) // sums that do not wait for each other
+	VPXORD(zero, zero, zero)
+	for _, n := range nan {
+		VMOVAPS(zero, n)
+	}
+	looked := 0
+	var even, odd VecVirtual
+	if stride == 2 {
+		even, odd = ZMM(), ZMM()
+		VMOVDQU32(permutation(name+"Even", 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), even)
+		VMOVDQU32(permutation(name+"Odd", 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), odd)
+	}
+	ldy, ldx, masks := given("ow"), given("w"), GP64()
+	SHLQ(Imm(2), ldy)
+	SHLQ(Imm(2), ldx)
+	ks := []Register{K1, K2, K3}
+	// Rows are not read in order: those of the tile after the next one come to the cache meanwhile.
+	far := GP64()
+	MOVQ(ldx, far)
+	SHLQ(Imm(uint64(2+stride)), far)
+	tile := func(rows int, again func(row, oh GPVirtual)) {
+		label := fmt.Sprint("rows", rows)
+		row := GP64()
+		XORQ(row, row)
+		Label(label)
+		top, x, y, blocks := GP64(), GP64(), GP64(), given("blocks") // top: the first input row; x and y: of the block
+		MOVQ(row, top)
+		if stride == 2 {
+			ADDQ(row, top)
+		}
+		SUBQ(argument("top"), top)
+		MOVQ(top, x)
+		IMULQ(ldx, x)
+		ADDQ(argument("x"), x)
+		left := given("left")
+		SHLQ(Imm(2), left)
+		SUBQ(left, x)
+		MOVQ(row, y)
+		IMULQ(ldy, y)
+		ADDQ(argument("y"), y)
+		MOVQ(argument("masks"), masks)
+		Label("block" + label)
+		KMOVW(Mem{Base: masks}, K7)
+		for v := range vectors {
+			KMOVW(Mem{Base: masks, Disp: 2 + 2*v}, ks[v])
+		}
+		at, src := GP64(), GP64()
+		MOVQ(top, at)
+		MOVQ(x, src)
+		acc := make([]vecs, rows)
+		for o := range acc {
+			acc[o] = fresh(vectors)
+			for _, a := range acc[o] {
+				VMOVAPS(fill, a)
+			}
+		}
+		for t := range (rows-1)*stride + size {
+			skip := fmt.Sprintf("skip%d_%d", rows, t)
+			CMPQ(at, argument("h"))
+			JCC(LabelRef(skip)) // unsigned: at or behind the last row, or before the first
+			for v := range vectors {
+				in := ZMM()
+				VMOVUPS_Z(Mem{Base: src, Disp: 64 * v}, ks[v], in)
+				if rows > 1 && t < rows*stride && v < stride {
+					PREFETCHT0(Mem{Base: src, Index: far, Scale: 1, Disp: 64 * v})
+				}
+				VFMADD231PS(in, zero, nan[looked%len(nan)])
+				looked++
+				for o := range acc {
+					if i := t - stride*o; i >= 0 && i < size {
+						VMAXPS(in, acc[o][v], ks[v], acc[o][v])
+					}
+				}
+			}
+			Label(skip)
+			INCQ(at)
+			ADDQ(ldx, src)
+		}
+		for o, m := range hang(y, ldy, rows) {
+			a := acc[o]
+			low := vecs{a[0]} // per phase: the first 16 columns of the stride, and those behind
+			var high vecs
+			if vectors > stride {
+				high = vecs{a[stride]}
+			}
+			if stride == 2 {
+				second := ZMM()
+				VMOVAPS(a[0], second)
+				VPERMT2PS(a[1], odd, second)
+				VPERMT2PS(a[1], even, a[0])
+				low = append(low, second)
+				if size > 3 {
+					behind := ZMM()
+					VPERMPS(a[2], odd, behind)
+					VPERMPS(a[2], even, a[2])
+					high = append(high, behind)
+				}
+			}
+			most := fresh(1)[0]
+			VMOVAPS(low[0], most)
+			for j := 1; j < size; j++ {
+				next := low[j%stride]
+				if j >= stride {
+					next = ZMM()
+					VALIGND(Imm(uint64(j/stride)), low[j%stride], high[j%stride], next)
+				}
+				VMAXPS(next, most, most)
+			}
+			VMOVUPS(most, K7, m)
+		}
+		ADDQ(Imm(64), y)
+		ADDQ(bytes(64*stride), x)
+		ADDQ(Imm(uint64(2*(1+vectors))), masks)
+		DECQ(blocks)
+		JNZ(LabelRef("block" + label))
+		ADDQ(Imm(uint64(rows)), row)
+		oh := given("oh")
+		again(row, oh)
+	}
+	CMPQ(argument("oh"), Imm(4))
+	JLT(LabelRef("few"))
+	tile(4, func(row, oh GPVirtual) {
+		CMPQ(row, oh)
+		JEQ(LabelRef("next"))
+		SUBQ(Imm(4), oh)
+		CMPQ(row, oh)
+		CMOVQGT(oh, row)
+		JMP(LabelRef("rows4"))
+	})
+	Label("few")
+	tile(1, func(row, oh GPVirtual) {
+		CMPQ(row, oh)
+		JLT(LabelRef("rows1"))
+	})
+	Label("next")
+	for _, n := range nan[1:] {
+		VADDPS(n, nan[0], nan[0])
+	}
+	VCMPPS(Imm(unordered), nan[0], nan[0], K1)
+	KORTESTW(K1, K1)
+	finite := GP8()
+	SETEQ(finite)
+	Store(finite, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }

@@ -19,6 +19,7 @@ func gemms() {
 	gemm(width, most)
 	for w := width; w >= 16; w /= 2 {
 		gemmTiles(w, len(most))
+		gemmShifted(w, len(most))
 	}
 	for width /= 2; width >= 4; width /= 2 {
 		gemm(width, few)
@@ -189,6 +190,77 @@ func gemmTiles(width, most int) {
 		dw, dy := given("dw"), given("dy")
 		LEAQ(Mem{Base: panel, Index: dw, Scale: 4}, panel)
 		LEAQ(Mem{Base: y, Index: dy, Scale: 4}, y)
+		DECQ(left)
+		JNZ(LabelRef("block" + label))
+		MOVQ(x, argument("x"))
+		first := given("y")
+		skipRows(first, ldy, rows)
+		MOVQ(first, argument("y"))
+	})
+}
+
+// gemmShifted generates shifted{width}: products of rows that are packed tile by tile with parts of one row, which is not
+// packed.
+func gemmShifted(width, most int) {
+	name, masked := fmt.Sprintf("shifted%d%s", width, target.name), target.masks()
+	parameters, limit := "", fmt.Sprint(width)
+	if masked {
+		parameters, limit = ", m int", fmt.Sprintf("m ≤ %d", width)
+	}
+	TEXT(name, NOSPLIT, "func(rows, blocks, k int, bias bool, x, src *float32, off *int32, y *float32, ldy int"+parameters+")")
+	Pragma("noescape")
+	describe(fmt.Sprintf("%s computes y[i][j] = b[i] + Σ over p of x[i][p]·src[off[p]+j] for i < rows and j < %s, k ≥ 1 products "+
+		"each, for blocks ≥ 1 blocks, which lie %d numbers apart in src and y. x has tiles of %d rows, the last of fewer, each "+
+		"with the numbers of its rows for each p, and then, with bias, b; without, b is 0. Rows of y lie ldy numbers apart. All "+
+		"blocks of some rows come before the next rows.", name, limit, width, most))
+	ldy := given("ldy")
+	SHLQ(Imm(2), ldy)
+	var masks []Op
+	if masked {
+		masks = columns(given("m"), width/16)
+	}
+	tiles(argument("rows"), upTo(most), func(rows int) {
+		label := fmt.Sprint(rows)
+		left, src, y, x := given("blocks"), given("src"), given("y"), GP64()
+		Label("block" + label)
+		MOVQ(argument("x"), x)
+		t := newTile(rows, width)
+		t.each(func(_, _ int, acc VecVirtual) { VXORPS(acc, acc, acc) })
+		count, off := given("k"), given("off")
+		Label("step" + label)
+		at := GP64()
+		MOVLQSX(Mem{Base: off}, at)
+		LEAQ(Mem{Base: src, Index: at, Scale: 4}, at)
+		w := make([]VecVirtual, t.vectors)
+		for v := range w {
+			w[v] = t.vector()
+			VMOVUPS(Mem{Base: at, Disp: t.size * v}, w[v])
+		}
+		for i, acc := range t.acc {
+			a := t.vector()
+			VBROADCASTSS(Mem{Base: x, Disp: 4 * i}, a)
+			for v := range acc {
+				VFMADD231PS(a, w[v], acc[v])
+			}
+		}
+		ADDQ(Imm(4), off)
+		ADDQ(bytes(4*rows), x)
+		DECQ(count)
+		JNZ(LabelRef("step" + label))
+		CMPB(argument("bias"), Imm(0))
+		JE(LabelRef("sum" + label))
+		for i, acc := range t.acc {
+			a := t.vector()
+			VBROADCASTSS(Mem{Base: x, Disp: 4 * i}, a)
+			for v := range acc {
+				VADDPS(a, acc[v], acc[v])
+			}
+		}
+		ADDQ(bytes(4*rows), x)
+		Label("sum" + label)
+		t.store(y, ldy, masks)
+		ADDQ(bytes(4*width), src)
+		ADDQ(bytes(4*width), y)
 		DECQ(left)
 		JNZ(LabelRef("block" + label))
 		MOVQ(x, argument("x"))
