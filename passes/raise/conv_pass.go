@@ -121,7 +121,7 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
 // raise replaces the largest region around an anchor that is a convolution. It returns the number of nodes of the
 // region.
 func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (made *model, nodes int, _ *miss) {
-	best := &miss{-2, s.noSource(anchor)}
+	best := &miss{stage: -2, why: s.noSource(anchor)}
 	probes := 0
 	for _, sink := range s.sinks(anchor) {
 		s.run.Check()
@@ -135,7 +135,7 @@ func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (made *model, nodes i
 			r, why := s.region(source, sink, anchor)
 			if r == nil {
 				if best.stage < -1 && why != "" {
-					best = &miss{-1, why}
+					best = &miss{stage: -1, why: why}
 				}
 				continue
 			}
@@ -147,7 +147,7 @@ func (s *surroundings) raise(g *ir.Graph, anchor *ir.Node) (made *model, nodes i
 			if m == nil {
 				return made, len(r.nodes), nil
 			}
-			if m.stage > best.stage {
+			if m.nearer(best) {
 				best = m
 			}
 		}

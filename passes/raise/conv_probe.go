@@ -45,10 +45,16 @@ type response struct {
 type miss struct {
 	stage int
 	why   string
+	off   float64 // how far its answers are from those expected; 0: not known
 }
 
 func missf(stage int, format string, args ...any) *miss {
-	return &miss{stage, fmt.Sprintf(format, args...)}
+	return &miss{stage: stage, why: fmt.Sprintf(format, args...)}
+}
+
+// nearer reports whether m is a nearer miss than o.
+func (m *miss) nearer(o *miss) bool {
+	return m.stage > o.stage || m.stage == o.stage && m.off > 0 && m.off < o.off
 }
 
 // probe finds a region's response.
@@ -500,9 +506,11 @@ func (res *response) check(r *region, e *eval.Constants) *miss {
 		return missf(3, "it is not compared with a convolution: %v", err)
 	}
 	if !(worst <= sameTol*scale) {
-		return missf(3,
+		m := missf(3,
 			"step %d is not the same function of the steps around it as the first and the last are (off by %.2g of "+
-				"the largest answer)", at, worst/scale)
+				"the largest answer, expected at most %g)", at, worst/scale, sameTol)
+		m.off = worst / scale
+		return m
 	}
 	return nil
 }

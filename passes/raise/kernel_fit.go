@@ -209,15 +209,16 @@ func fitSize(k, body []float64, p *pencil, from, count int, sure func() int, nor
 			if e, ok = refine(k, e, steps, work); good(e, ok) {
 				return e, true
 			}
-			if miss = residual(k, e); miss <= nearly*fitTol*norm {
-				// The next ranks would fit the same rounding errors.
-				e, ok = finish(k, e, norm, peak, work)
-				return e, ok
-			}
+			miss = residual(k, e)
 		}
 		if miss < least {
-			best, least = e, miss
+			if best, least = e, miss; least <= nearly*fitTol*norm {
+				count = min(count, fewRanks) // later ones fit the same rounding errors
+			}
 		}
+	}
+	if least <= nearly*fitTol*norm {
+		return finish(k, best, norm, peak, work)
 	}
 	return best, false
 }
@@ -226,8 +227,9 @@ func fitSize(k, body []float64, p *pencil, from, count int, sure func() int, nor
 // these. Higher ranks fit the rounding errors.
 const shortKernel, moreRanks = 512, 16
 
-// quickRanks is the number of ranks that are tried with each pencil before other ways to fit, and mostRanks after them.
-const quickRanks, mostRanks = 3, 1 << 10
+// quickRanks is the number of ranks that are tried with each pencil before other ways to fit, mostRanks after them, and
+// fewRanks behind one that nearly fits.
+const quickRanks, mostRanks, fewRanks = 3, 1 << 10, 2
 
 // ranks returns the ranks that the singular values suggest, in ascending order.
 func (p *pencil) ranks(every bool) []int {

@@ -60,6 +60,28 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// TestFitShort fits three slow real states in few taps: a sum of two is off by a few roundings only.
+func TestFitShort(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, length := range []int{24, 25, 40} {
+		for range 16 {
+			k := make([]float64, length)
+			for range 3 {
+				decay, amp := math.Exp(r.Float64()*2-3), r.NormFloat64()
+				for j := range k {
+					k[j] += amp * math.Exp(-decay*float64(j))
+				}
+			}
+			for j := range k {
+				k[j] = float64(float32(k[j]))
+			}
+			if e, ok := fitExponentials(k, &tally{ctx: t.Context(), left: fitWork}); !ok || len(e.pole) > 4 {
+				t.Errorf("length %d: %d poles, off by %.2g", length, len(e.pole), e.off(k))
+			}
+		}
+	}
+}
+
 // foldedKernel returns the kernel of a channel of S4D-Lin, or of DSS, as it is computed in float32 and then stored. Its
 // angles have errors that are larger than those of its taps.
 func foldedKernel(n, length int, dt float64, dss bool, r *rand.Rand) []float64 {

@@ -119,7 +119,7 @@ var nearMisses = map[string]nearMiss{
 		}),
 		left: "Conv",
 		why: "convolution: Conv -> y left as it is: step 59 is not the same function of the steps around it as the " +
-			"first and the last are (off by 0.27 of the largest answer)",
+			"first and the last are (off by 0.27 of the largest answer, expected at most 1e-07)",
 	},
 	"conv: reflected ends": {
 		graph: func(l layer) {
@@ -200,7 +200,7 @@ var nearMisses = map[string]nearMiss{
 		graph: missToeplitz(func(m []float64) { m[50*missSteps+20] += 0.1 }),
 		left:  "essm.Linear", // it is a product all the same
 		why: "Toeplitz product: MatMul -> y left as it is: step 20 is not the same function of the steps around it " +
-			"as the first and the last are (off by 0.0039 of the largest answer)",
+			"as the first and the last are (off by 0.0039 of the largest answer, expected at most 1e-07)",
 	},
 	"scan: a nonlinear body": {
 		text: missScan("q = Mul (a, p)\n r = Add (q, u)\n k = Tanh (r)"),

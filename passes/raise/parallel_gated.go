@@ -402,6 +402,8 @@ func (p *parallel) emitGated(g *ir.Graph, gs *guess, st *firstState) (string, er
 		samples := b.Op("", "Shape", []*ir.Value{parts[full]}, ir.A("start", 0), ir.A("end", 1))
 		w.initial = b.Op("", "Expand", []*ir.Value{typed(b, "first", gs.h.Elem(), st.x, 1, int(size)),
 			b.Op("", "Concat", []*ir.Value{samples, b.Ints(size)}, ir.A("axis", 0))})
+	case st.leaf >= 0 && gs.axis == 0:
+		return "", errors.New("its first state is not zero, and steps are before samples")
 	case st.leaf >= 0:
 		v := p.leaves[st.leaf]
 		if st.exp {

@@ -20,7 +20,7 @@ import (
 
 // parallelFiles are the files of testdata/exporters/parallel.py, with the operator that each is raised to.
 var parallelFiles = map[string]string{
-	"ema_exp": "essm.SSM", "ema_powers": "essm.SSM", "ema_powers_dynamo": "essm.SSM",
+	"ema_exp": "essm.SSM", "ema_matrix": "essm.SSM", "ema_powers": "essm.SSM", "ema_powers_dynamo": "essm.SSM",
 	"kernel_dss_dynamo": "essm.LongConv", "kernel_s4d_conv": "essm.SSM", "kernel_s4d_dynamo": "essm.LongConv",
 	"kernel_s4d_matmul": "essm.SSM",
 	"mamba_blelloch":    "essm.SelectiveScan", "mamba_blelloch_dynamo": "essm.SelectiveScan",
@@ -28,8 +28,9 @@ var parallelFiles = map[string]string{
 	"mingru_blelloch": "essm.GatedScan", "mingru_blelloch_dynamo": "essm.GatedScan", "mingru_exp": "essm.GatedScan",
 	"mingru_exp_dynamo": "essm.GatedScan", "mingru_hillis": "essm.GatedScan", "mingru_hillis_dynamo": "essm.GatedScan",
 	"mingru_log_dynamo": "essm.GatedScan", "mingru_masked": "essm.GatedScan", "mingru_masked_dynamo": "essm.GatedScan",
-	"mingru_padded_dynamo": "essm.GatedScan",
-	"real_hillis":          "essm.SSM", "system_blelloch": "essm.SSM", "system_blelloch_dynamo": "essm.SSM",
+	"mingru_operator": "essm.GatedScan", "mingru_operator_dynamo": "essm.GatedScan",
+	"mingru_padded_dynamo": "essm.GatedScan", "mingru_steps_dynamo": "essm.GatedScan",
+	"real_hillis": "essm.SSM", "system_blelloch": "essm.SSM", "system_blelloch_dynamo": "essm.SSM",
 	"step_complex_dynamo": "essm.SSM", "step_layers": "essm.SSM", "step_layers_dynamo": "essm.SSM", "step_s4d": "essm.SSM",
 	"step_s4d_dynamo": "essm.SSM", "step_tanh": "Tanh", "step_tanh_dynamo": "Tanh",
 	"system_hillis": "essm.SSM", "system_hillis_dynamo": "essm.SSM",

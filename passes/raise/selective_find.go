@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
@@ -166,8 +167,53 @@ func findVarying(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (
 		return varyingLoop(run, n, uses)
 	case "Concat":
 		return varyingSteps(run, n)
+	case "Scan":
+		return varyingScan(run, n, uses)
 	}
 	return nil, nil
+}
+
+// varyingScan reads a Scan of one state over sequences, whose result at each step is the state, or the product of the state
+// with a vector.
+func varyingScan(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
+	body, scanned := n.Attrs.Graph("body"), int(n.Attrs.Int("num_scan_inputs", 0))
+	if n.Op.Since < 9 || body == nil || scanned < 1 || len(n.Inputs) != 1+scanned || len(body.Inputs) != 1+scanned ||
+		len(body.Outputs) != 2 || n.Out(1) == nil {
+		return nil, nil
+	}
+	axes := n.Attrs.Ints("scan_input_axes", make([]int64, scanned))
+	directions := slices.Concat(n.Attrs.Ints("scan_input_directions", make([]int64, scanned)),
+		n.Attrs.Ints("scan_output_directions", []int64{0}))
+	r := &reader{run: run, sequence: func(v *ir.Value) (along, bool) {
+		i := slices.Index(body.Inputs[1:], whole(v))
+		if i < 0 {
+			return along{}, false
+		}
+		x := n.In(1 + i)
+		axis, err := ops.Axis(axes[i], len(x.Shape()))
+		return along{x, axis}, err == nil
+	}}
+	w, err := r.step(body.Outputs[0], body.Outputs[1], func(v *ir.Value) bool { return whole(v) == body.Inputs[0] })
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case slices.Contains(directions, 1) && slices.Contains(directions, 0):
+		return nil, errors.New("some of its sequences run backwards, and some do not")
+	case slices.Contains(directions, 1) && w.read.v != nil:
+		return nil, errors.New("products of its states run backwards")
+	case w.column:
+		return nil, errors.New("its outputs are columns")
+	}
+	if v := n.Out(0); v != nil && len(uses[v]) > 0 {
+		return nil, errors.New("its last state is used")
+	}
+	if !isZero(run, n.In(0)) {
+		return nil, errors.New("its first state is not zero")
+	}
+	w.backward = directions[0] == 1
+	w.result = along{n.Out(1), int(n.Attrs.Ints("scan_output_axes", []int64{0})[0])}
+	return w, w.check(w.decay.v.Shape()[w.decay.time])
 }
 
 func varyingLoop(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
@@ -314,9 +360,6 @@ func (w *varying) check(steps ir.Dim) error {
 			return fmt.Errorf("states of the shape %v are not multiplied by the vectors %s %v", shape, w.read.v.Name, w.read.v.Type)
 		}
 		rank--
-	}
-	if w.decay.time == 0 || w.enter.time == 0 {
-		return errors.New("steps are before samples")
 	}
 	if w.result.time < 0 {
 		w.result.time += rank + 1

@@ -12,7 +12,7 @@ import (
 // RaiseSelective recognizes recurrences whose coefficients vary with time.
 var RaiseSelective = &passes.Pass{
 	Name: "raise-selective",
-	Doc: "A Loop, or equal steps joined by Concat, with s[t] = f[t]·s[t-1] + v[t] element by element → essm.GatedScan; with " +
+	Doc: "A Loop or Scan, or equal steps joined by Concat, with s[t] = f[t]·s[t-1] + v[t] element by element → essm.GatedScan; with " +
 		"f = exp(ΔA), v = Δ b x, and the product with c as output, as Mamba is written → essm.SelectiveScan.",
 	After: []passes.Reason{
 		{Pass: "canonicalize", Why: "it reads steps without operators that change nothing"},
@@ -24,7 +24,7 @@ var RaiseSelective = &passes.Pass{
 		changes := 0
 		for _, n := range slices.Clone(g.Nodes) {
 			c.Check()
-			if name := n.Op.FullName(); name != "Loop" && name != "Concat" || !slices.Contains(g.Nodes, n) {
+			if name := n.Op.FullName(); name != "Loop" && name != "Scan" && name != "Concat" || !slices.Contains(g.Nodes, n) {
 				continue
 			}
 			if c.Search().Spend(workOfWalk(g)) != nil {
@@ -136,7 +136,8 @@ type mamba struct {
 // selective reads the coefficients as those of Mamba. It returns nil if they are not.
 func (w *varying) selective() *mamba {
 	shape := w.decay.v.Shape()
-	if w.read.v == nil || w.backward || w.initial != nil || len(shape) != 4 || w.decay.time != w.enter.time || w.decay.time == 3 {
+	if w.read.v == nil || w.backward || w.initial != nil || len(shape) != 4 || w.decay.time != w.enter.time ||
+		w.decay.time == 0 || w.decay.time == 3 {
 		return nil
 	}
 	feature := 3 - w.decay.time // of the axes 1 and 2

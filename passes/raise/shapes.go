@@ -16,7 +16,8 @@ const maxShape = 64
 // that types that depend on them are known.
 var Shapes = &passes.Pass{
 	Name: "raise-shapes",
-	Doc:  "Small integer vectors computed from constants and known dimensions → constants. Types are inferred again.",
+	Doc: "Small integer vectors, and ends of ranges, computed from constants and known dimensions → constants. Types are " +
+		"inferred again.",
 	After: []passes.Reason{
 		{Pass: "raise-chunked", Why: "it recognizes graphs as package lower writes them"},
 		{Pass: "raise-windowed", Why: "it recognizes graphs as package lower writes them"},
@@ -28,13 +29,16 @@ var Shapes = &passes.Pass{
 		for _, n := range slices.Clone(g.Nodes) {
 			c.Check()
 			for i, v := range n.Inputs {
-				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() || len(v.Shape()) > 1 ||
+				ends := n.Op.FullName() == "Range" && v != nil && v.Elem() == tensor.Float32
+				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() && !ends || len(v.Shape()) > 1 ||
 					slices.ContainsFunc(uses[v], func(u ir.Use) bool { return u.Node == nil && u.Graph == g }) {
 					continue
 				}
 				t, err := e.Tensor(v)
 				if err != nil {
 					t = knownDims(v)
+				} else if ends {
+					t = single(t)
 				}
 				if t == nil || t.Len() > maxShape || t.DType() != v.Elem() {
 					continue
@@ -58,6 +62,15 @@ var Shapes = &passes.Pass{
 		}
 		return 0, nil
 	},
+}
+
+// single returns a number of float64 as one of float32, if it is one. It returns nil for others.
+func single(t *tensor.Tensor) *tensor.Tensor {
+	x, err := t.Float64s()
+	if err != nil || len(x) != 1 || float64(float32(x[0])) != x[0] {
+		return nil
+	}
+	return tensor.FromSlice([]float32{float32(x[0])}, t.Shape()...)
 }
 
 // knownDims computes an integer from dimensions of a shape that has open ones, too. It returns nil if it depends on these.

@@ -74,6 +74,25 @@ def associative(elems):
     return each(interleave, even, odd)
 
 
+def by_operator(a, b):
+    """torch's own operator, which the exporters write as a scan by halves with time as the first axis."""
+    from torch._higher_order_ops.associative_scan import associative_scan
+
+    def after(x, y):
+        return x[0] * y[0], y[0] * x[1] + y[1]
+    return associative_scan(after, (a.contiguous(), b), dim=1, combine_mode="generic")[1]
+
+
+def by_steps(a, b):
+    """torch's operator for loops, which the dynamo exporter writes as Scan."""
+    from torch._higher_order_ops.scan import scan
+
+    def step(h, x):
+        h = x[0] * h + x[1]
+        return h, h.clone()
+    return scan(step, torch.zeros_like(b[:, 0]), (a, b), dim=1)[1].transpose(0, 1)
+
+
 class System(nn.Module):
     """S5 and LRU: z = a z + B u with complex and diagonal a, y = 2 Re(C z) + D u."""
 
@@ -116,6 +135,9 @@ class MinGRU(nn.Module):
 
     def forward(self, u):
         k, v = self.gate(u), self.value(u)
+        if self.form in ("operator", "steps"):
+            z = torch.sigmoid(k)
+            return self.out((by_operator if self.form == "operator" else by_steps)(1 - z, z * g(v)))
         if self.form in ("hillis", "blelloch"):
             z = torch.sigmoid(k)
             a, b = 1 - z, z * g(v)
@@ -168,6 +190,10 @@ class EMA(nn.Module):
 
     def forward(self, u):
         t = torch.arange(u.shape[1], dtype=u.dtype)[:, None]
+        if self.form == "matrix":  # of all pairs of steps
+            lag = t - t.T
+            pairs = torch.where(lag >= 0, (1 - self.alpha[:, None, None]) ** lag.clamp(min=0), torch.zeros(()))
+            return torch.einsum("hts,bsh->bth", pairs, self.alpha * u)
         weights = (1 - self.alpha) ** t
         if self.form == "powers":
             return torch.cumsum(self.alpha * u / weights, 1) * weights
@@ -274,12 +300,21 @@ class Kernel(nn.Module):
 
 def clean(path):
     m = onnx.load(path)
-    for part in (m.graph, *m.functions):
+    parts = [m.graph, *m.functions]
+    for part in parts:
         for node in part.node:
             node.ClearField("metadata_props")  # stack traces, with paths of the machine that exports
             node.ClearField("doc_string")
+            parts += [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
     for v in (*m.graph.value_info, *m.graph.input, *m.graph.output):
         v.ClearField("metadata_props")
+    for part in parts[1:]:
+        for v in getattr(part, "value_info", ()):
+            v.ClearField("metadata_props")
+        if isinstance(part, onnx.GraphProto):
+            for v in (*part.input, *part.output):
+                v.ClearField("metadata_props")
+            part.ClearField("metadata_props")
     del m.metadata_props[:], m.graph.metadata_props[:]
     onnx.save(m, path)
 
@@ -315,10 +350,13 @@ def main():
         ("mingru_padded", MinGRU("padded"), (u,), "d"),
         ("mingru_exp", MinGRU("exp"), (u,), "sd"),
         ("mingru_masked", MinGRU("masked"), (u,), "sd"),
+        ("mingru_operator", MinGRU("operator"), (odd,), "sd"),
+        ("mingru_steps", MinGRU("steps"), (u,), "d"),
         ("mamba_hillis", Mamba("hillis"), (even,), "sd"),
         ("mamba_blelloch", Mamba("blelloch"), (odd,), "sd"),
         ("ema_powers", EMA("powers"), (u,), "sd"),
         ("ema_exp", EMA("exp"), (u,), "s"),
+        ("ema_matrix", EMA("matrix"), (u,), "s"),
         ("toeplitz_features", Toeplitz("features"), (u,), "sd"),
         ("toeplitz_shared", Toeplitz("shared"), (u,), "sd"),
         ("step_s4d", Step("pairs"), (u[:, 0], state), "sd"),
