@@ -145,7 +145,7 @@ func (d *binding) asTensor(s *lowering.Step) (m implementation, ok bool) {
 	if k == nil {
 		return m, false
 	}
-	m.kernel = &boundKernel{temp: k.Temp, scratch: k.Scratch, tables: k.Tables, fuses: k.Fuses, joins: k.Joins,
+	m.kernel = &boundKernel{temp: k.Temp, scratch: k.Scratch, tables: k.Tables, fuses: k.Fuses, joins: k.Joins, renames: k.Renames,
 		run: func(e *executable, u *unit) error {
 			return k.Run(e, record.Call{Temp: u.temp, Result: u.result, Epilogue: u.epilogue})
 		}}
@@ -195,5 +195,6 @@ type boundKernel struct {
 	subs          []*binding       // of the step's subgraphs (unit.subs); nil for one that does not run
 	control       lowering.Control // runs subs
 	fuses         bool             // run applies unit.epilogue
+	renames       bool             // the result may lie where input 0 lies (record.TensorKernel.Renames)
 	joins         []int            // bytes of the result where the step's inputs may lie (record.TensorKernel.Joins)
 }

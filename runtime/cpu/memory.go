@@ -17,7 +17,9 @@ type memoryPlan struct {
 // intervals are the ranges of the arena, with their lifetimes.
 type intervals struct {
 	all       []interval
-	of        map[int]int // per value: its interval
+	of        map[int]int   // per value: its interval
+	names     map[int][]int // per interval: values with the same content, if there are several
+	lives     []lowering.Life
 	stretches []stretch
 	plain     bool // no value takes the place of another
 }
@@ -57,7 +59,7 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 			maps.Copy(alias, u.region.alias)
 		}
 	}
-	live := intervals{of: map[int]int{}, stretches: stretches, plain: d.p.plain}
+	live := intervals{of: map[int]int{}, names: map[int][]int{}, lives: lives, stretches: stretches, plain: d.p.plain}
 	for i, u := range units {
 		for _, s := range u.steps {
 			for _, v := range s.Out {
@@ -70,6 +72,12 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 				life := lives[v.ID]
 				if g := u.region; g != nil && g.ahead && g.written(v.ID) {
 					life.First--
+				}
+				if at, ok := live.renamed(d, u, extents, v); ok {
+					live.of[v.ID] = at
+					alias[v.ID] = live.all[at].val
+					live.all[at].Last = max(live.all[at].Last, life.Last)
+					continue
 				}
 				if x, ok := live.over(d, units, extents, i, v); ok {
 					live.of[v.ID] = live.of[x]

@@ -19,7 +19,7 @@ func (p *intervals) over(d *binding, units []*unit, extents []extent, i int, v *
 	}
 	for _, x := range g.readBefore(v.ID) {
 		at, live := p.of[x]
-		if !live || p.all[at].Last != i || p.all[at].val == v.ID {
+		if !live || p.all[at].Last != i || p.all[at].val == v.ID || p.otherwise(at, x, i) {
 			continue
 		}
 		same := extents[x] == extents[v.ID] && d.bufferSize(d.p.Values[x], extents) == d.bufferSize(v, extents)
@@ -30,6 +30,29 @@ func (p *intervals) over(d *binding, units []*unit, extents []extent, i int, v *
 		return x, true
 	}
 	return 0, false
+}
+
+// renamed returns the interval of the input of a unit that gives it another shape, for the result v.
+func (p *intervals) renamed(d *binding, u *unit, extents []extent, v *lowering.Value) (at int, ok bool) {
+	if p.plain || u.kernel == nil || !u.kernel.renames || u.epilogue != nil {
+		return 0, false
+	}
+	x := u.steps[0].In[0]
+	at, ok = p.of[x.ID]
+	if !ok || extents[x.ID].rows > 0 || extents[x.ID].halo > 0 || extents[v.ID].rows > 0 || extents[v.ID].halo > 0 ||
+		d.bufferSize(x, extents) != d.bufferSize(v, extents) {
+		return 0, false
+	}
+	if len(p.names[at]) == 0 {
+		p.names[at] = []int{x.ID}
+	}
+	p.names[at] = append(p.names[at], v.ID)
+	return at, true
+}
+
+// otherwise reports whether unit i, or a later one, reads the content of x by another name.
+func (p *intervals) otherwise(at, x, i int) bool {
+	return slices.ContainsFunc(p.names[at], func(v int) bool { return v != x && p.lives[v].Last >= i })
 }
 
 // readBefore returns the values from outside of the region that the call of the main pass that computes y may write

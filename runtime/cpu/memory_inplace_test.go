@@ -279,3 +279,45 @@ func TestReadBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestRenamed checks that a tensor of another shape lies where its input lies, and that nothing is written over either while
+// the other one is read.
+func TestRenamed(t *testing.T) {
+	b := ir.NewBuilder("renamed", ops.Default, ops.Opsets())
+	x := b.Input("x", ir.Tensor(tensor.Float32, 6, 8))
+	shape := func(n ...int64) *ir.Value { return b.Const("", tensor.FromSlice(n, len(n))) }
+	a := b.Op("", "Transpose", []*ir.Value{x}, ir.A("perm", []int64{1, 0}))
+	r := b.Op("", "Reshape", []*ir.Value{a, shape(6, 8)})
+	u := b.Op("", "Squeeze", []*ir.Value{b.Op("", "Unsqueeze", []*ir.Value{r, shape(1)}), shape(1)})
+	e := b.Op("", "Relu", []*ir.Value{u})                                     // must not write over a
+	f := b.Op("", "Add", []*ir.Value{b.Op("", "Neg", []*ir.Value{a}), a})     // read by its first name
+	g := b.Op("", "Softmax", []*ir.Value{b.Op("", "Add", []*ir.Value{e, r})}) // and by another
+	b.Output("y", b.Op("", "ReduceMax", []*ir.Value{g}))
+	b.Output("z", b.Op("", "ReduceSum", []*ir.Value{f}))
+	b.Output("w", b.Op("", "Reshape", []*ir.Value{e, shape(48)}))
+	graph, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := map[string]tensor.Datum{"x": newGen(1).floats(1, 6, 8)}
+	closeTo(t, "renamed", run(t, graph, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, graph, in), 1e-6)
+	p, err := compile(graph, runtime.Config{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := p.Bind(runtime.Binding{Inputs: []ir.Type{ir.Tensor(tensor.Float32, 6, 8)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := 0
+	for _, u := range bound.(*executable).units {
+		s := u.steps[0]
+		if from, to := bound.(*executable).PlaceOf(s.In[0]), bound.(*executable).PlaceOf(s.Out[0]); u.kernel != nil &&
+			u.kernel.renames && from != nil && to != nil && &from.Bytes()[0] == &to.Bytes()[0] {
+			same++
+		}
+	}
+	if same != 3 {
+		t.Errorf("%d tensors have the place of another shape, expected 3", same)
+	}
+}

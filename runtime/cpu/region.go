@@ -165,6 +165,9 @@ func (p *mainPass) Do(w *worker, k int) {
 	}
 	from, n := g.tileSteps(t)
 	for _, i := range g.all[:g.mid] {
+		if w.stopped() {
+			return
+		}
 		g.call(w, i, sample, from, n)
 	}
 	if g.recurrence != nil {
@@ -174,6 +177,9 @@ func (p *mainPass) Do(w *worker, k int) {
 		}
 	}
 	for _, i := range g.all[g.mid:] {
+		if w.stopped() {
+			return
+		}
 		g.call(w, i, sample, from, n)
 	}
 	if g.next != nil {

@@ -15,11 +15,12 @@ type choice = runtime.Choice
 // finish returns the region. It chooses the form of the recurrence, the tile, and the places of values.
 func (r *regionBuilder) finish(d *binding) *region {
 	g := &region{batch: r.batch, length: r.length, per: 1, node: r.steps[0].Source}
+	alone := false // rows have nothing to do with each other
 	switch {
 	case r.recurrence != nil:
 		g.node = r.steps[r.recurrenceAt].Source
 	case !r.pipelined:
-		g.batch, g.length, g.per = d.grid(r)
+		g.batch, g.length, g.per, alone = d.grid(r)
 	}
 	if r.recurrence == nil {
 		r.recurrenceAt = -1
@@ -33,7 +34,11 @@ func (r *regionBuilder) finish(d *binding) *region {
 			flops += f
 		}
 	}
-	g.tile = record.TileSize(flops*float64(g.per), g.length)
+	if alone {
+		g.tile = record.RowsTile(r.rows, max(1, d.p.Config.Threads))
+	} else {
+		g.tile = record.TileSize(flops*float64(g.per), g.length)
+	}
 	g.tiles = (g.length + g.tile - 1) / g.tile
 	r = r.fused(d)
 	g.recurrenceAt = r.recurrenceAt
@@ -84,17 +89,17 @@ func (r *regionBuilder) finish(d *binding) *region {
 
 // grid returns the samples and steps of a region without a recurrence. If its values are long sequences, these are
 // theirs, so that tiles are those of the units around; per is the number of rows per step. Otherwise all rows are steps
-// of one sample.
-func (d *binding) grid(r *regionBuilder) (batch, length, per int) {
+// of one sample, each alone.
+func (d *binding) grid(r *regionBuilder) (batch, length, per int, alone bool) {
 	for i, s := range r.steps {
 		b, l, width, ok := d.Along(s.Out[0])
 		_, f := lowering.Features(d.Shape(s.Out[0]))
 		if !ok || l < record.LargestTile || b == 0 || f == 0 || b*l*(width/f) != r.rows || i > 0 && l != length {
-			return 1, r.rows, 1
+			return 1, r.rows, 1, true
 		}
 		batch, length, per = b, l, width/f
 	}
-	return batch, length, per
+	return batch, length, per, false
 }
 
 // recurrenceInfo returns the info of a recurrence without inputs that are not given. Forms are chosen by it.

@@ -14,6 +14,7 @@ type TensorKernel struct {
 	Temp, Scratch int
 	Tables        int64 // bytes of constants that the first run makes
 	Joins         []int // per input: the byte of the result where it begins. Inputs that lie there already are left.
+	Renames       bool  // The result has the elements of input 0, in their order, and may lie where that lies.
 	Fuses         bool  // run computes tensorCall.result, and applies tensorCall.epilogue
 }
 

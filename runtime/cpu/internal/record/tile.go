@@ -1,9 +1,11 @@
 package record
 
+import "math"
+
 // A tile has LargestTile steps. They are enough that each load of the weights into the cache serves much work, they are
 // a multiple of the rows that products compute at once, and their values fit the second-level cache. Tiles are shorter,
 // down to SmallestTile, if steps take long, since runs are cancelled between tiles, and if the sequence is short, so
-// that threads can share its tiles.
+// that threads can share its tiles. Rows that do not follow each other have tiles of their own (RowsTile).
 const (
 	LargestTile  = 96
 	SmallestTile = 24
@@ -18,4 +20,26 @@ func TileSize(flopsPerRow float64, length int) int {
 		t /= 2
 	}
 	return max(1, min(t, length))
+}
+
+// RowsTile returns the number of rows of a tile for a region whose rows have nothing to do with each other, such that the
+// threads end together as early as can be. Each tile reads all weights, which takes about the time of some more rows. Tiles
+// are a multiple of eight rows, so that kernels find each number in the same place of a vector whatever the tile is.
+func RowsTile(rows, threads int) int {
+	const weights = 3 // rows
+	best, least := min(LargestTile, max(1, rows)), math.MaxInt
+	for t := LargestTile; t >= SmallestTile; t -= SmallestTile {
+		whole, rest := rows/t, rows%t
+		most := whole / threads * (t + weights) // of the thread that ends last
+		switch {
+		case whole%threads > 0:
+			most += t + weights
+		case rest > 0:
+			most += rest + weights
+		}
+		if most < least {
+			best, least = min(t, max(1, rows)), most
+		}
+	}
+	return best
 }

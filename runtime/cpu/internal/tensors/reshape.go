@@ -31,9 +31,10 @@ func copyKernel(s *lowering.Step) record.ShapedMaker {
 			return nil
 		}
 		slots := unaryOf(d, s)
-		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			x, y := slots.in(e.Frame())
-			ops.Put(e.Steps(), y, x)
+		return &record.TensorKernel{Renames: true, Run: func(e record.Execution, _ record.Call) error {
+			if x, y := slots.in(e.Frame()); len(x) > 0 && &x[0] != &y[0] {
+				ops.Put(e.Steps(), y, x)
+			}
 			return nil
 		}}
 	}
@@ -55,8 +56,10 @@ func copyBytesKernel(s *lowering.Step) record.TensorMaker {
 			return nil
 		}
 		x, y := lowering.BytesOf(d, in), lowering.BytesOf(d, out)
-		return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
-			ops.Put(e.Steps(), y.In(e.Frame()), x.In(e.Frame()))
+		return &record.TensorKernel{Renames: true, Run: func(e record.Execution, _ record.Call) error {
+			if x, y := x.In(e.Frame()), y.In(e.Frame()); len(x) > 0 && &x[0] != &y[0] {
+				ops.Put(e.Steps(), y, x)
+			}
 			return nil
 		}}
 	}
