@@ -33,11 +33,12 @@ var RaiseParallelSystem = &passes.Pass{
 
 // states are values of a part that are the states of a system: its real parts, and its imaginary parts if it has some.
 type states struct {
-	h, leaf  [2]*ir.Value // im is nil if the system is real
+	h, leaf  [2]*ir.Value // im is nil if the system is real, and re if both are in one value
+	pairs    bool         // the last axis of the leaf has the real and the imaginary part
 	at       [2]int       // of the leaves
 	backward bool
 	axis     int
-	shape    []int // of h, in the trial
+	shape    []int // of h, in the trial, without that axis
 	bind     map[string]int64
 	factors  []complex128 // for each row
 }
@@ -47,8 +48,28 @@ type tried struct {
 	v        *ir.Value
 	leaf     int
 	backward bool
-	shape    []int
+	shape    []int // of the leaf; v has it, or one with the axes behind that of time in another form
 	rows     *rows
+}
+
+// sameSteps reports whether two tensors have the same numbers at each step, in the same order.
+func sameSteps(a, b []int, axis int) bool {
+	if axis >= len(a) || axis >= len(b) || !slices.Equal(a[:axis+1], b[:axis+1]) {
+		return false
+	}
+	m, errM := tensor.Size(a[axis+1:])
+	n, errN := tensor.Size(b[axis+1:])
+	return errM == nil && errN == nil && m == n
+}
+
+// part returns the rows at an index of the last of all axes, which is not that of time and has size 2.
+func (r *rows) part(at int) *rows {
+	half := *r
+	half.base = nil
+	for i := at; i < len(r.base); i += 2 {
+		half.base = append(half.base, r.base[i])
+	}
+	return &half
 }
 
 // raiseSystem replaces the last values of a part that are states of a system with two of its leaves, or one, as inputs.
@@ -75,15 +96,14 @@ func (p *parallel) findSystem(bind map[string]int64) (*states, error) {
 	var in *sequences
 	err := p.first(bind, func(h *ir.Value, x []float64, shape []int, axis int, sq *sequences) bool {
 		in = sq
-		hs := rowsAlong(x, shape, axis)
-		if len(hs.base) == 0 || hs.steps < minParallel {
+		if len(x) == 0 || shape[axis] < minParallel {
 			return true
 		}
 		for i := range p.leaves {
-			if !slices.Equal(in.shape[i], shape) {
+			if !sameSteps(in.shape[i], shape, axis) {
 				continue
 			}
-			leaf := rowsAlong(in.x[i], shape, axis)
+			hs, leaf := rowsAlong(x, in.shape[i], axis), rowsAlong(in.x[i], in.shape[i], axis)
 			for _, back := range []bool{false, true} {
 				at := 0
 				if back {
@@ -95,7 +115,7 @@ func (p *parallel) findSystem(bind map[string]int64) (*states, error) {
 					same = same && math.Abs(a-b) <= exactTol*math.Abs(b)
 				}
 				if same {
-					found = append(found, tried{h, i, back, shape, hs})
+					found = append(found, tried{h, i, back, in.shape[i], hs})
 				}
 			}
 		}
@@ -107,8 +127,8 @@ func (p *parallel) findSystem(bind map[string]int64) (*states, error) {
 	slices.Reverse(found)
 	var near error
 	steps := 1
-	try := func(re tried, im *tried) *states {
-		st, bad := p.system(re, im, in)
+	try := func(re tried, im *tried, pairs bool) *states {
+		st, bad := p.system(re, im, pairs, in)
 		if bad > steps {
 			steps = bad
 			near = fmt.Errorf("%s is z[t] = a·z[t-1] + %s[t] with a constant a up to step %d only", re.v.Name, p.leaves[re.leaf].Name,
@@ -117,14 +137,19 @@ func (p *parallel) findSystem(bind map[string]int64) (*states, error) {
 		return st
 	}
 	for _, re := range found {
-		if st := try(re, nil); st != nil {
+		if st := try(re, nil, false); st != nil {
 			return st, nil
+		}
+		if last := len(re.shape) - 1; last > p.axis && re.shape[last] == 2 {
+			if st := try(re, nil, true); st != nil {
+				return st, nil
+			}
 		}
 		for _, im := range found {
 			if im.leaf <= re.leaf || im.backward != re.backward || !slices.Equal(re.shape, im.shape) {
 				continue
 			}
-			if st := try(re, &im); st != nil {
+			if st := try(re, &im, false); st != nil {
 				return st, nil
 			}
 		}
@@ -145,27 +170,30 @@ func complexAt(re, im *rows, row, step int) complex128 {
 
 // system returns the system of which re and im are the states. Its factors are those of the first steps. If they do not hold
 // for all, it returns the first step where one fails.
-func (p *parallel) system(re tried, im *tried, in *sequences) (_ *states, bad int) {
+func (p *parallel) system(re tried, im *tried, pairs bool, in *sequences) (_ *states, bad int) {
 	st := &states{h: [2]*ir.Value{re.v}, leaf: [2]*ir.Value{p.leaves[re.leaf]}, at: [2]int{re.leaf, -1}, backward: re.backward,
 		axis: p.axis, shape: re.shape}
-	vr := rowsAlong(in.x[re.leaf], re.shape, p.axis)
+	vr, hr := rowsAlong(in.x[re.leaf], re.shape, p.axis), re.rows
 	var vi, hi *rows
-	if im != nil {
+	if pairs {
+		st.pairs, st.h[1], st.leaf[1], st.shape = true, st.h[0], st.leaf[0], re.shape[:len(re.shape)-1]
+		vr, vi, hr, hi = vr.part(0), vr.part(1), hr.part(0), hr.part(1)
+	} else if im != nil {
 		vi, hi = rowsAlong(in.x[im.leaf], re.shape, p.axis), im.rows
 		st.h[1], st.leaf[1], st.at[1] = im.v, p.leaves[im.leaf], im.leaf
 	}
 	some := false
-	for r := range re.rows.base {
+	for r := range hr.base {
 		step := func(t int) int {
 			if re.backward {
-				return re.rows.steps - 1 - t
+				return hr.steps - 1 - t
 			}
 			return t
 		}
-		z := func(t int) complex128 { return complexAt(re.rows, hi, r, step(t)) }
+		z := func(t int) complex128 { return complexAt(hr, hi, r, step(t)) }
 		v := func(t int) complex128 { return complexAt(vr, vi, r, step(t)) }
 		a := (z(1) - v(1)) / z(0)
-		for t := 2; t < re.rows.steps; t++ {
+		for t := 2; t < hr.steps; t++ {
 			if want := a*z(t-1) + v(t); !(cmplx.Abs(z(t)-want) <= sameTol*(cmplx.Abs(z(t))+cmplx.Abs(v(t)))) {
 				return nil, t
 			}
@@ -183,9 +211,13 @@ func (p *parallel) system(re tried, im *tried, in *sequences) (_ *states, bad in
 func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 	numbers := func(random bool) (x [2][]float64, h [2]*rows, shape []int, err error) {
 		var bad error
+		var leaf []int
 		err = p.trial(constants(p.run, bind), func(i int, shape []int) []float64 {
 			n, _ := tensor.Size(shape)
 			k := slices.Index(st.at[:], i)
+			if k >= 0 {
+				leaf = shape
+			}
 			switch {
 			case k < 0:
 				return make([]float64, n)
@@ -194,6 +226,9 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 			default:
 				x[k] = make([]float64, n)
 				if r := rowsAlong(x[k], shape, st.axis); k == 0 && r.steps > 0 {
+					if st.pairs {
+						r = r.part(0)
+					}
 					for _, at := range r.base {
 						if st.backward {
 							at += (r.steps - 1) * r.stride
@@ -207,11 +242,11 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 			for k := range h {
 				if v == st.h[k] {
 					y, err := t.Float64s()
-					if err != nil || len(y) != len(x[0]) || st.axis >= t.Rank() {
+					if err != nil || !sameSteps(t.Shape(), leaf, st.axis) {
 						bad = errors.Join(err, fmt.Errorf("%s has another shape than its input", v.Name))
 						return false
 					}
-					h[k], shape = rowsAlong(y, t.Shape(), st.axis), t.Shape()
+					h[k], shape = rowsAlong(y, leaf, st.axis), leaf
 				}
 			}
 			return h[0] == nil || st.h[1] != nil && h[1] == nil
@@ -221,6 +256,9 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 		}
 		if err == nil && (h[0] == nil || st.h[1] != nil && h[1] == nil || h[0].steps < 2) {
 			err = errors.New("it has too few steps")
+		}
+		if err == nil && st.pairs {
+			h[0], h[1] = h[0].part(0), h[1].part(1)
 		}
 		return x, h, shape, err
 	}
@@ -238,6 +276,9 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 	}
 	if st.bind == nil {
 		st.bind, st.shape, st.factors = bind, shape, factors
+		if st.pairs {
+			st.shape = shape[:len(shape)-1]
+		}
 	} else if !slices.Equal(factors, st.factors) {
 		return errors.New("its factors depend on the number of steps")
 	}
@@ -247,7 +288,9 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 	}
 	vr := rowsAlong(x[0], shape, st.axis)
 	var vi *rows
-	if st.h[1] != nil {
+	if st.pairs {
+		vr, vi = vr.part(0), vr.part(1)
+	} else if st.h[1] != nil {
 		vi = rowsAlong(x[1], shape, st.axis)
 	}
 	for r, a := range factors {
@@ -275,9 +318,13 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 	if r := st.h[0].Def; r.Op.FullName() == "CumSum" && !slices.ContainsFunc(st.factors, func(a complex128) bool { return a != 1 }) {
 		return "", nil // a running sum
 	}
-	shape := st.h[0].Shape()
+	shape := st.leaf[0].Shape()
+	if st.pairs && len(shape) > 0 {
+		shape = shape[:len(shape)-1]
+	}
 	for k, h := range st.h {
-		if h != nil && (len(h.Shape()) != len(st.shape) || len(st.leaf[k].Shape()) != len(st.shape)) {
+		if h != nil && (len(shape) != len(st.shape) || len(h.Shape()) <= st.axis || h.Shape()[0].IsUnknown() ||
+			len(st.leaf[k].Shape()) != len(st.leaf[0].Shape())) {
 			return "", fmt.Errorf("the shape of %s is not known", h.Name)
 		}
 	}
@@ -347,6 +394,16 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 		parts = 2
 	}
 	n := len(a)
+	b := passes.Edit(g)
+	b.Scope(st.h[0].Def.Scope)
+	from := st.leaf[0].Name
+	if st.pairs {
+		if err := st.split(g, b); err != nil {
+			return "", err
+		}
+	} else if st.leaf[1] != nil {
+		from += " and " + st.leaf[1].Name
+	}
 	sys := &system{n: parts * n, h: parts * n, bias: make([]float64, parts*n)}
 	d := &draft{run: p.run, node: st.h[0].Def, parallel: true}
 	for k := range parts {
@@ -374,8 +431,6 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 		d.results = append(d.results, st.h[k])
 	}
 	name := st.h[0].Def.String()
-	b := passes.Edit(g)
-	b.Scope(st.h[0].Def.Scope)
 	made, err := d.build(g, b, c, sys)
 	if err == nil {
 		err = b.Err()
@@ -386,9 +441,63 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 	for i, v := range d.results {
 		passes.Replace(g, v, made.outputs[i])
 	}
-	from := st.leaf[0].Name
-	if st.leaf[1] != nil {
-		from += " and " + st.leaf[1].Name
-	}
 	return fmt.Sprintf("%s and what leads to it from %s → a linear recurrence, %v", name, from, made.plan), nil
+}
+
+// split puts the real and the imaginary parts of leaf and states into values of their own, which all that reads them reads then.
+func (st *states) split(g *ir.Graph, b *ir.Builder) error {
+	pair := st.leaf[0].Shape()
+	parts := func(v *ir.Value) (out [2]*ir.Value, err error) {
+		uses := g.Uses()[v]
+		if slices.ContainsFunc(uses, func(u ir.Use) bool { return u.Node == nil }) {
+			return out, fmt.Errorf("%s, with real and imaginary parts, is an output of the graph", v.Name)
+		}
+		sizes := func(shape ir.Shape) (*ir.Value, error) {
+			out := make([]int64, len(shape)) // 0: as it is
+			for a := st.axis + 1; a < len(shape); a++ {
+				var ok bool
+				if out[a], ok = shape[a].Known(); !ok {
+					return nil, fmt.Errorf("the shape %v of %s is not known", shape, v.Name)
+				}
+			}
+			return b.Ints(out...), nil
+		}
+		whole, other := v, !v.Shape().Equal(pair)
+		if other {
+			to, err := sizes(pair)
+			if err != nil {
+				return out, err
+			}
+			whole = b.Op("", "Reshape", []*ir.Value{v, to})
+		}
+		joined := make([]*ir.Value, 2)
+		for k := range out {
+			out[k] = b.Op("", "Gather", []*ir.Value{whole, b.Const("part", tensor.Scalar(int64(k)))}, ir.A("axis", -1))
+			joined[k] = b.Op("", "Unsqueeze", []*ir.Value{out[k], b.Ints(-1)})
+		}
+		y := b.Op("", "Concat", joined, ir.A("axis", -1))
+		if other {
+			to, err := sizes(v.Shape())
+			if err != nil {
+				return out, err
+			}
+			y = b.Op("", "Reshape", []*ir.Value{y, to})
+		}
+		if err := b.Err(); err != nil {
+			return out, err
+		}
+		for _, u := range uses {
+			u.Node.Inputs[u.Index] = y
+		}
+		return out, nil
+	}
+	h, err := parts(st.h[0])
+	if err == nil {
+		st.h = h
+		st.leaf, err = parts(st.leaf[0])
+	}
+	if err == nil {
+		err = g.Sort()
+	}
+	return err
 }

@@ -34,6 +34,7 @@ var parallelFiles = map[string]string{
 	"step_complex_dynamo": "essm.SSM", "step_layers": "essm.SSM", "step_layers_dynamo": "essm.SSM", "step_s4d": "essm.SSM",
 	"step_s4d_dynamo": "essm.SSM", "step_tanh": "Tanh", "step_tanh_dynamo": "Tanh",
 	"system_hillis": "essm.SSM", "system_hillis_dynamo": "essm.SSM",
+	"system_complex_dynamo": "essm.SSM", "system_pairs": "essm.SSM", "system_pairs_dynamo": "essm.SSM",
 	"toeplitz_features": "essm.SSM", "toeplitz_features_dynamo": "essm.SSM", "toeplitz_shared": "essm.SSM",
 	"toeplitz_shared_dynamo": "essm.SSM",
 }

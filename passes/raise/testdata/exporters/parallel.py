@@ -40,6 +40,20 @@ def hillis_complex(a, b):
     return b_re, b_im
 
 
+def hillis_pairs(a, b):
+    """As hillis_complex, with the parts along the last axis."""
+    def times(x, y):
+        return torch.stack([x[..., 0] * y[..., 0] - x[..., 1] * y[..., 1],
+                            x[..., 0] * y[..., 1] + x[..., 1] * y[..., 0]], -1)
+
+    by = 1
+    while by < b.shape[1]:
+        b = b + times(a, F.pad(b[:, :-by], (0, 0, 0, 0, by, 0)))
+        a = times(a, torch.cat([torch.tensor([1.0, 0.0]).expand_as(a[:, :by]), a[:, :-by]], 1))
+        by *= 2
+    return b
+
+
 def interleave(even, odd):
     """even[0], odd[0], even[1], …; there are as many, or one more even ones."""
     n = odd.shape[1]
@@ -111,6 +125,12 @@ class System(nn.Module):
             a = size.expand_as(v_re)
             z = hillis(a, v_re) if self.form == "hillis" else associative(((a,), (v_re,)))[1][0]
             return self.c(torch.cat([z, v_im], -1)) + u * self.d
+        if self.form in ("pairs", "complex"):
+            v = self.b(u).unflatten(-1, (-1, 2))
+            a = torch.stack([size * torch.cos(self.angle), size * torch.sin(self.angle)], -1).expand_as(v)
+            z = hillis_pairs(a, v) if self.form == "pairs" else torch.view_as_real(
+                associative(((torch.view_as_complex(a.contiguous()),), (torch.view_as_complex(v),)))[1][0])
+            return self.c(z.flatten(-2)) + u * self.d
         a = tuple(p.expand_as(v_re) for p in (size * torch.cos(self.angle), size * torch.sin(self.angle)))
         b = (v_re, v_im)
         z_re, z_im = hillis_complex(a, b) if self.form == "hillis" else associative((a, b))[1]
@@ -343,6 +363,8 @@ def main():
     for name, model, inputs, kinds in [
         ("system_hillis", System("hillis"), (even,), "sd"),
         ("system_blelloch", System("blelloch"), (odd,), "sd"),
+        ("system_pairs", System("pairs"), (odd,), "sd"),
+        ("system_complex", System("complex"), (even,), "d"),
         ("real_hillis", System("hillis", real=True), (odd,), "s"),
         ("mingru_hillis", MinGRU("hillis"), (odd,), "sd"),
         ("mingru_blelloch", MinGRU("blelloch"), (even,), "sd"),
