@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
@@ -38,8 +39,9 @@ const (
 var blend = map[string]bool{
 	"Identity": false, "Transpose": false, "Reshape": false, "Squeeze": false, "Unsqueeze": false, "Flatten": false,
 	"Slice": false, "Gather": false, "Expand": false, "Tile": false, "Split": false, "Pad": false, "Concat": false,
-	"Cast": false, "ScatterND": false, "Where": false,
-	"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Sum": true, "Exp": true, "Log": true, "CumSum": true,
+	"Cast": false, "ScatterND": false, "ScatterElements": false,
+	"Where": false,
+	"Add":   true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Sum": true, "Exp": true, "Log": true, "CumSum": true,
 	"ReduceSum": true, "ReduceMax": true, "ReduceLogSumExp": true, "Reciprocal": true,
 }
 
@@ -60,7 +62,7 @@ func (s *surroundings) dataOf(n *ir.Node) (in []*ir.Value, ok bool) {
 			data = true
 		case "Where":
 			data = i > 0
-		case "ScatterND":
+		case "ScatterND", "ScatterElements":
 			data = i != 1
 		}
 		if !data || !isReal(v.Elem()) {
@@ -68,7 +70,7 @@ func (s *surroundings) dataOf(n *ir.Node) (in []*ir.Value, ok bool) {
 		}
 		in = append(in, v)
 	}
-	if name == "Pad" && n.Attrs.Str("mode", "constant") != "constant" || name == "ScatterND" &&
+	if name == "Pad" && n.Attrs.Str("mode", "constant") != "constant" || strings.HasPrefix(name, "Scatter") &&
 		n.Attrs.Str("reduction", "none") != "none" {
 		return nil, false
 	}
@@ -102,8 +104,11 @@ func meets(n *ir.Node, axis int, steps ir.Dim) bool {
 	case "Pad":
 		in, out := n.In(0).Shape(), n.Outputs[0].Shape()
 		return axis < len(in) && axis < len(out) && !in[axis].Equal(out[axis])
-	case "ScatterND":
+	case "ScatterND", "ScatterElements":
 		return has(n.In(0))
+	case "Reshape": // into pairs of steps
+		out := n.Outputs[0].Shape()
+		return axis+1 < len(out) && has(n.In(0)) && out[axis+1].Equal(ir.Const(2)) && out[axis].Mul(ir.Const(2)).Equal(steps)
 	}
 	return false
 }

@@ -88,6 +88,27 @@ def associative(elems):
     return each(interleave, even, odd)
 
 
+def in_place(a, b):
+    """As in mamba.py: a scan by halves that changes views of its inputs. The number of steps is a power of 2.
+
+    TorchScript's exporter loses such changes.
+    """
+    a, b = a.transpose(1, 2).clone(), b.transpose(1, 2).clone()
+    rounds = b.shape[2].bit_length() - 1
+    x, y = a, b
+    for _ in range(rounds):
+        x, y = x.unflatten(2, (-1, 2)), y.unflatten(2, (-1, 2))
+        y[..., 1].add_(x[..., 1] * y[..., 0])
+        x[..., 1].mul_(x[..., 0])
+        x, y = x[..., 1], y[..., 1]
+    for k in reversed(range(rounds)):
+        x, y = a[:, :, 2**k - 1::2**k], b[:, :, 2**k - 1::2**k]
+        x, y = x.unflatten(2, (-1, 2)), y.unflatten(2, (-1, 2))
+        y[:, :, 1:, 0].add_(x[:, :, 1:, 0] * y[:, :, :-1, 1])
+        x[:, :, 1:, 0].mul_(x[:, :, :-1, 1])
+    return b.transpose(1, 2)
+
+
 def by_operator(a, b):
     """torch's own operator, which the exporters write as a scan by halves with time as the first axis."""
     from torch._higher_order_ops.associative_scan import associative_scan
@@ -155,9 +176,10 @@ class MinGRU(nn.Module):
 
     def forward(self, u):
         k, v = self.gate(u), self.value(u)
-        if self.form in ("operator", "steps"):
+        other = {"operator": by_operator, "steps": by_steps, "in_place": in_place}.get(self.form)
+        if other:
             z = torch.sigmoid(k)
-            return self.out((by_operator if self.form == "operator" else by_steps)(1 - z, z * g(v)))
+            return self.out(other(1 - z, z * g(v)))
         if self.form in ("hillis", "blelloch"):
             z = torch.sigmoid(k)
             a, b = 1 - z, z * g(v)
@@ -373,6 +395,7 @@ def main():
         ("mingru_exp", MinGRU("exp"), (u,), "sd"),
         ("mingru_masked", MinGRU("masked"), (u,), "sd"),
         ("mingru_operator", MinGRU("operator"), (odd,), "sd"),
+        ("mingru_in_place", MinGRU("in_place"), (u[:, :16],), "d"),
         ("mingru_steps", MinGRU("steps"), (u,), "d"),
         ("mamba_hillis", Mamba("hillis"), (even,), "sd"),
         ("mamba_blelloch", Mamba("blelloch"), (odd,), "sd"),
