@@ -22,8 +22,9 @@ type spreading struct {
 	c, m, group, kh, kw int            // kh: taps of all axes but the last
 	s                   *lowering.Step // weights are its input 1
 	bias                []float32
+	tiled               bool // weights are packed as tiles
 	once                sync.Once
-	rows                []float32 // per group: (M·kh·kw, C), the transposed weights
+	rows                []float32 // per group: (M·kh·kw, C), the transposed weights, or their tiles
 }
 
 func (f *spreading) turn() {
@@ -32,24 +33,42 @@ func (f *spreading) turn() {
 		defer f.s.Release(1)
 		w := f.s.Constant(1)
 		f.rows = make([]float32, f.c*out)
+		block := make([]float32, tileUnit*cg)
 		for g := range f.group {
-			for i := range cg {
-				for j := range out {
-					f.rows[(g*out+j)*cg+i] = w[(g*cg+i)*out+j]
+			for first := 0; first < out; first += tileUnit {
+				n := min(tileUnit, out-first)
+				to := f.rows[(g*out+first)*cg:]
+				if f.tiled {
+					to = block
+				}
+				for i := range cg {
+					for j, v := range w[(g*cg+i)*out+first:][:n] {
+						to[j*cg+i] = v
+					}
+				}
+				if f.tiled {
+					kernel.Tiles(f.rows[(g*out+first)*cg:], block, cg, n, cg)
 				}
 			}
 		}
 	})
 }
 
-// spreadPass computes some output channels of a sample per work item.
+// tileUnit is a number of rows that whole tiles have on every machine.
+const tileUnit = 12
+
+// spreadPass computes some output channels per work item, of all rows of the input or, if their taps meet no common
+// row of the output, of some.
 type spreadPass struct {
 	*spreading
 	n, h, wd, oh, ow int
 	sh, sw, dh, dw   int
 	top, left        int
 	offsets          kernel.Offsets
-	channels, items  int // output channels of a group per work item; work items per sample and group
+	channels, items  int  // output channels of a group per work item; so many of these parts
+	band, bands      int  // rows of the input per work item; so many of these bands
+	covers           bool // pairs of taps give each output once
+	width            int  // of panels
 	x, y             []float32
 }
 
@@ -59,12 +78,12 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 	}
 	ws := s.ConstShape(1)
 	group := int(ops.Int(s.Node, "group"))
+	rank := len(ws) - 2
 	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], s: s,
-		bias: s.Constant(2)}
+		bias: s.Constant(2), tiled: rank <= 2}
 	if group < 1 || f.c%group != 0 || s.In[1].Const.Len() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
-	rank := len(ws) - 2
 	windows, err := ops.Windows(s.Node, rank)
 	if err != nil || slices.ContainsFunc(windows, func(w ops.Window) bool { return w.Same != 0 }) {
 		return nil // pads that follow from the output's size
@@ -87,8 +106,8 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 			row := windows[0]
 			p.h, p.oh, p.sh, p.dh, p.top = in[2], out[2], int(row.Stride), int(row.Dilation), int(row.Begin)
 		}
-		size, cg, mg := p.h*p.wd, f.c/group, f.m/group
-		if size == 0 || size*f.c > 1<<30 {
+		size, cg := p.h*p.wd, f.c/group
+		if size == 0 || size*f.c > 1<<30 || p.oh*p.ow == 0 {
 			return nil
 		}
 		off := make([]int32, cg)
@@ -96,48 +115,151 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 			off[i] = int32(i * size)
 		}
 		p.offsets = kernel.NewOffsets(off)
-		taps := f.kh * f.kw
-		p.channels = min(mg, max(1, itemFlops/(2*cg*taps*size)))
-		p.items = (mg + p.channels - 1) / p.channels
+		p.share()
 		slots := unaryOf(d, s)
-		return &record.TensorKernel{Scratch: kernel.PanelWidth * (cg + p.channels*taps),
+		return &record.TensorKernel{Scratch: p.panelSize() + p.channels*f.kh*f.kw*p.width + p.ow,
 			Run: func(e record.Execution, _ record.Call) error {
 				f.turn()
 				p.x, p.y = slots.in(e.Frame())
-				return e.Parallel(p, p.n*group*p.items)
+				return e.Parallel(p, p.n*group*p.items*p.bands)
 			}}
 	}
 }
 
+// Products of a work item have so many rows at most and, if there are so many, at least, and so many weights at most.
+const (
+	spreadRows      = 512
+	fewSpreadRows   = 2 * tileUnit
+	spreadWeights   = 1 << 16
+	spreadPositions = 64 // of a band, at least
+)
+
+// share divides the work. Parts of channels begin with a tile.
+func (p *spreadPass) share() {
+	cg, mg, taps := p.c/p.group, p.m/p.group, p.kh*p.kw
+	p.width = kernel.PanelsWidth()
+	apart := p.kh == 1 || p.kh <= p.sh && p.dh == 1 // rows of the input meet no common row of the output
+	p.covers = apart && p.kh == p.sh && p.kw == 2 && p.sw == 2 && p.dw == 1 && p.top == 0 && p.left == 0 &&
+		p.oh == p.h*p.sh && p.ow == p.wd*p.sw
+	most, wanted := min(spreadRows, spreadWeights/cg), 0
+	if !apart || p.h == 1 {
+		most, wanted = min(most, int(itemFlops/(2*int64(cg)*int64(p.h*p.wd)))), fewSpreadRows
+	}
+	p.channels = max(1, most/taps, (wanted+taps-1)/taps)
+	for p.channels*taps%tileUnit != 0 {
+		p.channels++
+	}
+	p.channels = min(mg, p.channels)
+	p.items = (mg + p.channels - 1) / p.channels
+	p.band, p.bands = p.h, 1
+	if apart {
+		p.band = max(int(4*itemFlops/(2*int64(cg*taps*p.channels)*int64(p.wd))), (spreadPositions+p.wd-1)/p.wd)
+		p.bands = (p.h + p.band - 1) / p.band
+		p.band = (p.h + p.bands - 1) / p.bands
+		p.bands = (p.h + p.band - 1) / p.band
+	}
+}
+
+// panelSize is the size of a panel and of what is written behind it.
+func (p *spreadPass) panelSize() int { return p.c/p.group*p.width + kernel.PanelWidth }
+
 func (p *spreadPass) Do(w *record.Workspace, k int) {
-	part, g, n := k%p.items, k/p.items%p.group, k/p.items/p.group
+	part, band, k := k%p.items, k/p.items%p.bands, k/p.items/p.bands
+	g, n := k%p.group, k/p.group
 	size, places, taps, cg, mg := p.h*p.wd, p.oh*p.ow, p.kh*p.kw, p.c/p.group, p.m/p.group
-	from := part * p.channels
+	from, begin, end := part*p.channels, band*p.band, min(p.h, (band+1)*p.band)
 	count := min(p.channels, mg-from)
+	top, bottom := 0, p.oh // rows of the output
+	if begin > 0 {
+		top = min(max(begin*p.sh-p.top, 0), p.oh)
+	}
+	if end < p.h {
+		bottom = min(max(end*p.sh-p.top, 0), p.oh)
+	}
 	src := p.x[(n*p.c+g*cg)*size : (n*p.c+(g+1)*cg)*size]
-	rows := p.rows[(g*mg+from)*taps*cg : (g*mg+from+count)*taps*cg]
+	tiles := p.rows[(g*mg+from)*taps*cg : (g*mg+from+count)*taps*cg]
 	y := p.y[(n*p.m+g*mg+from)*places : (n*p.m+g*mg+from+count)*places]
-	for c := range count {
-		b := float32(0)
-		if p.bias != nil {
-			b = p.bias[g*mg+from+c]
+	bias := func(c int) float32 {
+		if p.bias == nil {
+			return 0
 		}
-		plane := y[c*places : (c+1)*places]
-		for i := range plane {
-			plane[i] = b
+		return p.bias[g*mg+from+c]
+	}
+	for c := 0; c < count && !p.covers; c++ {
+		b, rows := bias(c), y[c*places+top*p.ow:c*places+bottom*p.ow]
+		for i := range rows {
+			rows[i] = b
 		}
 	}
-	panel, sums := w.Scratch[:kernel.PanelWidth*cg], w.Scratch[kernel.PanelWidth*cg:kernel.PanelWidth*(cg+count*taps)]
-	var index [kernel.PanelWidth]int32
-	for at := 0; at < size; at += kernel.PanelWidth {
-		width := min(kernel.PanelWidth, size-at)
-		for j := range index {
-			index[j] = int32(min(at+j, size-1))
+	panel, sums := w.Scratch[:p.panelSize()], w.Scratch[p.panelSize():][:count*taps*p.width]
+	var runs [2]kernel.Run
+	for at := begin * p.wd; at < end*p.wd && !w.Stopped(); at += p.width {
+		width := min(p.width, end*p.wd-at)
+		ld := min(p.width, kernel.PanelsSpan(width))
+		few := 0
+		for j := 0; j < width; j += kernel.PanelWidth {
+			runs[few] = kernel.Run{From: int32(at + j), At: int32(j), N: int32(min(kernel.PanelWidth, width-j))}
+			few++
 		}
-		kernel.Panel(panel, src, p.offsets, &index, width == kernel.PanelWidth)
-		kernel.PanelProduct(sums, kernel.PanelWidth, rows, cg, count*taps, cg, panel, kernel.PanelWidth)
+		kernel.RunPanel(panel, ld, src, p.offsets, runs[:few])
+		kernel.PanelsProduct(sums, p.width, tiles, count*taps, cg, panel, width)
 		for c := range count {
-			p.add(y[c*places:(c+1)*places], sums[c*taps*kernel.PanelWidth:], at, width)
+			s, plane := sums[c*taps*p.width:(c+1)*taps*p.width], y[c*places:(c+1)*places]
+			if p.covers {
+				p.weave(plane, s, bias(c), at, width)
+			} else {
+				p.add(plane, s, at, width)
+			}
+		}
+	}
+	if p.covers || p.sw == 1 {
+		return
+	}
+	line := w.Scratch[p.panelSize()+p.channels*taps*p.width:][:p.ow]
+	for c := range count {
+		for row := top; row < bottom; row++ {
+			p.order(y[c*places+row*p.ow:][:p.ow], line)
+		}
+	}
+}
+
+// weave writes the outputs of some positions of the input to one output channel.
+func (p *spreadPass) weave(y, sums []float32, bias float32, at, width int) {
+	for i := range p.kh {
+		even, odd := sums[2*i*p.width:][:width], sums[(2*i+1)*p.width:][:width]
+		kernel.AddS(even, even, bias)
+		kernel.AddS(odd, odd, bias)
+		r, c := at/p.wd, at%p.wd
+		for len(even) > 0 { // positions of one row of the input
+			n := min(len(even), p.wd-c)
+			kernel.Weave(y[(r*p.sh+i)*p.ow+2*c:][:2*n], even[:n], odd[:n])
+			even, odd, r, c = even[n:], odd[n:], r+1, 0
+		}
+	}
+}
+
+// first is the place in a row where its columns begin whose remainder by the stride is phase, while it is computed: they
+// are consecutive.
+func (p *spreadPass) first(phase int) int { return phase*(p.ow/p.sw) + min(phase, p.ow%p.sw) }
+
+// order puts the columns of a row in order. The line is for a copy.
+func (p *spreadPass) order(row, line []float32) {
+	copy(line, row)
+	n := p.ow / p.sw // of each phase, and one more of some
+	switch {
+	case p.sw == 2:
+		kernel.Weave(row[:2*n], line[:n], line[p.first(1):][:n])
+		if p.ow%2 != 0 {
+			row[p.ow-1] = line[n]
+		}
+	case p.ow%p.sw == 0:
+		kernel.Transpose(row, p.sw, line, n, p.sw, n)
+	default:
+		for phase := range min(p.sw, p.ow) {
+			from := line[p.first(phase):p.first(phase+1)]
+			for i, v := range from {
+				row[phase+i*p.sw] = v
+			}
 		}
 	}
 }
@@ -146,7 +268,7 @@ func (p *spreadPass) Do(w *record.Workspace, k int) {
 func (p *spreadPass) add(y, sums []float32, at, width int) {
 	for i := range p.kh {
 		for j := range p.kw {
-			s := sums[(i*p.kw+j)*kernel.PanelWidth:][:width]
+			s := sums[(i*p.kw+j)*p.width:][:width]
 			r, c := at/p.wd, at%p.wd
 			for len(s) > 0 { // positions of one row of the input
 				n := min(len(s), p.wd-c)
@@ -159,8 +281,10 @@ func (p *spreadPass) add(y, sums []float32, at, width int) {
 					if last := p.ow - 1 - col; last >= 0 {
 						to = min(n, last/p.sw+1)
 					}
-					for i := from; i < to; i++ {
-						out[col+i*p.sw] += s[i]
+					if from < to {
+						col += from * p.sw
+						out = out[p.first(col%p.sw)+col/p.sw:][:to-from]
+						kernel.Add(out, out, s[from:to])
 					}
 				}
 				s, r, c = s[n:], r+1, 0
