@@ -22,12 +22,15 @@ func (e *executable) slowSteps(dims map[string]int64) []string {
 	var visit func(e *executable)
 	visit = func(e *executable) {
 		for _, u := range e.units {
-			for _, sub := range u.subs {
+			s := u.steps[0]
+			for k, sub := range u.subs {
+				if l := e.d.Body(s); l != nil && l.Open() && k == len(l.Stages)-1 {
+					continue // kernels are found when its shapes are known
+				}
 				if sub != nil {
 					visit(sub)
 				}
 			}
-			s := u.steps[0]
 			if u.way(s, 0) != WayEvaluated || s.Node.Op.Cost == nil {
 				continue
 			}

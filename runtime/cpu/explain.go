@@ -73,7 +73,10 @@ func (d *binding) loopChoice(u *unit) choice {
 			}
 		}
 		what := fmt.Sprintf("a body of %d steps", len(parts))
-		if evaluated > 0 {
+		switch {
+		case l.Open():
+			what += ", bound when an iteration shows their shapes, and kept for those that come back"
+		case evaluated > 0:
 			what += fmt.Sprintf(", %d of them evaluated in float64", evaluated)
 		}
 		why = append(why, what)

@@ -120,7 +120,7 @@ func TestLoopExplained(t *testing.T) {
 		"recurrence of 7":                     "7 iterations; a body of 2 steps",
 		"no trip count":                       "the number of iterations shows in the run; a body of ",
 		"first iteration of another shape":    "5 iterations; the first 1 with other shapes; a body of ",
-		"growing value, 6":                    "evaluated in float64",
+		"growing value, 6":                    ", bound when an iteration shows their shapes",
 		"strings":                             "operator by operator",
 		"loops within":                        "3 iterations; a body of ",
 		"early exit, 0 of 9, true":            "the number of iterations shows in the run",

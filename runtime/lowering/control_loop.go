@@ -56,7 +56,7 @@ func (d *Binding) newLooping(s *Step, align int) *looping {
 	r := &looping{s: s, b: b, l: l, align: align, iter: tensor.New(tensor.Int64),
 		now: make([]tensor.Datum, len(b.Carried)), args: make([]tensor.Datum, len(b.Program.Inputs)),
 		results: make([]tensor.Datum, len(b.Program.Outputs))}
-	if l.open() {
+	if l.Open() {
 		r.late = &lateBody{l: l, carried: b.Carried, rooms: make([]carriedRoom, len(b.Carried))}
 	}
 	for _, c := range b.Scanned {

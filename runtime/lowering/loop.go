@@ -464,8 +464,9 @@ func declaredPart(o scanOut) (dtype tensor.DType, shape []int, ok bool) {
 	return t.Elem, shape, true
 }
 
-// open reports whether the last stage has an input, other than a sequence, whose shape is not known before the run.
-func (l *LoopBinding) open() bool {
+// Open reports whether the last stage has an input, other than a sequence, whose shape is not known before the run. Its body
+// is bound when the shapes are known, unless it has next to nothing to compute.
+func (l *LoopBinding) Open() bool {
 	if len(l.Stages) == 0 {
 		return false
 	}
