@@ -35,7 +35,7 @@ var affine = map[string]int{
 	"Flatten": inFirst, "Slice": inFirst, "Gather": inFirst, "GatherElements": inFirst, "Expand": inFirst,
 	"Tile": inFirst, "Split": inFirst, "ReverseSequence": inFirst, "Pad": inFirst, "Cast": inFirst,
 	"Neg": inFirst, "Div": inFirst, "Add": inAll, "Sub": inAll, "Sum": inAll, "Concat": inAll, "Mul": inOne,
-	"Conv": inFirst, "MatMul": inOne, "Einsum": inOne, "CumSum": inFirst, "DFT": inFirst, "com.microsoft.Rfft": inFirst,
+	"Conv": inFirst, "MatMul": inOne, "Einsum": inOne, "CumSum": inFirst, "ReduceSum": inFirst, "DFT": inFirst, "com.microsoft.Rfft": inFirst,
 	"com.microsoft.Irfft": inFirst, "com.microsoft.ComplexMul": inOne,
 	"com.microsoft.ComplexMulConj": inFirst, "essm.LongConv": inFirst,
 }
@@ -99,6 +99,8 @@ func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
 	switch n.Op.FullName() {
 	case "MatMul", "Einsum":
 		return in, s.alongSteps(n)
+	case "ReduceSum": // others sum over features
+		return in, s.ofWindows(n)
 	case "Cast":
 		return in, isReal(n.Outputs[0].Elem()) && isReal(in[0].Elem())
 	case "Conv":

@@ -37,7 +37,7 @@ var parallelFiles = map[string]string{
 	"system_hillis": "essm.SSM", "system_hillis_dynamo": "essm.SSM",
 	"system_complex_dynamo": "essm.SSM", "system_pairs": "essm.SSM", "system_pairs_dynamo": "essm.SSM",
 	"toeplitz_features": "essm.SSM", "toeplitz_features_dynamo": "essm.SSM", "toeplitz_shared": "essm.SSM",
-	"toeplitz_shared_dynamo": "essm.SSM",
+	"toeplitz_shared_dynamo": "essm.SSM", "toeplitz_windows_dynamo": "essm.SSM",
 }
 
 // lengthOps are operators that a raised file must not have: those along the steps of a scan.

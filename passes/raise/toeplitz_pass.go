@@ -15,7 +15,7 @@ import (
 // Toeplitz raises convolutions that are written as a product with a matrix of lags.
 var Toeplitz = &passes.Pass{
 	Name: "raise-toeplitz",
-	Doc: "A MatMul or Einsum along time with a Toeplitz matrix → essm.SSM if the kernel is a sum of exponentials, else " +
+	Doc: "A MatMul or Einsum along time with a Toeplitz matrix, or a sum over windows times a kernel → essm.SSM if the kernel is a sum of exponentials, else " +
 		"essm.LongConv.",
 	After: []passes.Reason{
 		afterUpgrade,
@@ -24,16 +24,36 @@ var Toeplitz = &passes.Pass{
 		beforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		anchors := []string{"MatMul", "Einsum"}
+		anchors := []string{"MatMul", "Einsum", "ReduceSum"}
 		return raiseAll(c, g, "Toeplitz product", anchors, func(s *surroundings, n *ir.Node) (bool, string) {
 			switch n.Op.FullName() {
 			case "MatMul", "Einsum":
 				ok := !s.isFixed(n.Outputs[0]) && s.alongSteps(n)
 				return ok, s.unread[n]
+			case "ReduceSum":
+				return !s.isFixed(n.Outputs[0]) && s.ofWindows(n), ""
 			}
 			return false, ""
 		})
 	},
+}
+
+// ofWindows reports whether a sum is over a product of a kernel, which is fixed, with the windows of a sequence: steps at a table of
+// indices.
+func (s *surroundings) ofWindows(n *ir.Node) bool {
+	if !isOp(n.In(0), "Mul") {
+		return false
+	}
+	for i, v := range n.In(0).Def.Inputs {
+		if !isOp(v, "Gather") || !s.isFixed(n.In(0).Def.In(1-i)) || v.Def.In(1) == nil || !s.isFixed(v.Def.In(1)) {
+			continue
+		}
+		if at := v.Def.In(1).Shape(); len(at) == 2 {
+			l, ok := at[1].Known()
+			return ok && l >= minTaps
+		}
+	}
+	return false
 }
 
 // matrixOfSteps returns the shape of input i of a product, and its axes of rows and columns, if it is a fixed square matrix, or a

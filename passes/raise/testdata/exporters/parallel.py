@@ -256,6 +256,9 @@ class Toeplitz(nn.Module):
         lag = t[:, None] - t
         size = torch.exp(-torch.exp(self.log_a)[..., None, None] * lag.clamp(min=0))
         k = (self.c[..., None, None] * size).sum(1) * (lag >= 0)
+        if self.form == "windows":
+            steps = F.pad(u.transpose(1, 2), (self.length - 1, 0)).unfold(2, self.length, 1)
+            return (steps * k[None, :, -1:]).sum(-1).transpose(1, 2)
         if self.form == "features":  # a matrix for each feature
             return torch.einsum("hts,bsh->bth", k, u)
         return torch.einsum("ts,bsh->bth", k[0], u)
@@ -404,6 +407,7 @@ def main():
         ("ema_matrix", EMA("matrix"), (u,), "s"),
         ("toeplitz_features", Toeplitz("features"), (u,), "sd"),
         ("toeplitz_shared", Toeplitz("shared"), (u,), "sd"),
+        ("toeplitz_windows", Toeplitz("windows"), (u,), "d"),
         ("step_s4d", Step("pairs"), (u[:, 0], state), "sd"),
         ("step_layers", Step("pairs", layers=2), (u[:, 0], state, 2 * state), "sd"),
         ("step_complex", Step("complex"), (u[:, 0], state), "d"),
