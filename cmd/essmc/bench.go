@@ -136,6 +136,7 @@ timed, without the first run.`,
 	outputsVar(cmd, &f.outputs, "outputs that a run computes: `NAMES` with commas (default: all but the state after the last step)")
 	f.register(cmd)
 	f.registerLow(cmd)
+	f.registerSkip(cmd)
 	repeat = whole{0, 1}
 	cmd.Flags().Var(&repeat, "repeat", "number of runs (default: as many as take two seconds)")
 	cmd.Flags().Lookup("repeat").DefValue = ""

@@ -32,6 +32,7 @@ func newExplainCommand() *cobra.Command {
 	var threads whole
 	var precision, fallback choice
 	var on device
+	var source sourceFlags
 	cmd := &cobra.Command{
 		Use:     "explain MODEL",
 		Short:   "Show the work of each pass, and the form of each layer, with reasons",
@@ -74,7 +75,7 @@ places of values in memory.`,
 			}
 			var seen []passes.Snapshot
 			var columns []irview.Column
-			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named,
+			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named, Skip: source.skip,
 				Observe: func(p passes.Snapshot) {
 					if page != "" {
 						columns = append(columns, column(p))
@@ -83,7 +84,7 @@ places of values in memory.`,
 					seen = append(seen, p)
 				}})
 			if err != nil {
-				return err
+				return wrongSkip(args[0], err)
 			}
 			g, err := busy(cmd, "compiling", m.Graph)
 			if page != "" {
@@ -149,6 +150,7 @@ places of values in memory.`,
 	cmd.Flags().BoolVar(&why, "why", false, "list near misses, with the conditions that failed")
 	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass to `FILE`")
 	complete(cmd, "html", filesOf("html"))
+	source.registerSkip(cmd)
 	out.register(cmd)
 	return cmd
 }

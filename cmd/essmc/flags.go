@@ -276,12 +276,8 @@ func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error)
 	switch {
 	case errors.As(err, &wrong) && wrong.Option == "Rate":
 		return nil, noRate(path, wrong.Kind)
-	case errors.As(err, &wrong) && wrong.Option == "Skip" && wrong.Kind == open.Plan:
-		return nil, usagef("%s: --skip: the passes of a plan have run; use essmc compile --skip on the model", path)
-	case errors.As(err, &wrong) && wrong.Option == "Skip":
-		return nil, usagef("%s: --skip: %s: %v", path, wrong.Value, wrong.Err)
 	case err != nil:
-		return nil, err
+		return nil, wrongSkip(path, err)
 	case changed(cmd, "resample") && m.Kind != open.Directory:
 		return nil, noRate(path, m.Kind)
 	}
@@ -295,6 +291,18 @@ func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error)
 		}
 	}
 	return m, nil
+}
+
+// wrongSkip makes a usage error of passes that cannot be left out. Other errors stay.
+func wrongSkip(path string, err error) error {
+	var wrong *open.OptionError
+	switch {
+	case !errors.As(err, &wrong) || wrong.Option != "Skip":
+		return err
+	case wrong.Kind == open.Plan:
+		return usagef("%s: --skip: the passes of a plan have run; use essmc compile --skip on the model", path)
+	}
+	return usagef("%s: --skip: %s: %v", path, wrong.Value, wrong.Err)
 }
 
 // noRate returns the reason why a model that is not a directory has no --resample.
