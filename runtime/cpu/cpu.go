@@ -11,7 +11,8 @@
 // one recurrence. A region is computed tile by tile, so that values between its steps stay in the cache. Its
 // elementwise steps become one kernel (fuse.go). Tensor kernels run one by one; a convolution also computes the
 // elementwise steps that follow it, as its epilogue (epilogue.go). The subgraphs of If, Loop and Scan are executables
-// of their own, run by the lowering (control.go).
+// of their own, run by the lowering (control.go). A loop's body whose shapes show only in the run is bound then, and
+// kept for shapes that come back.
 //
 // # Along time
 //
@@ -24,8 +25,9 @@
 //
 // Consecutive regions that only look back form a stretch. All of them compute one time chunk before the next, so that
 // the values between them take the memory of one chunk (stretch.go). Other regions write over their inputs where they
-// can (memory_inplace.go). A recurrence that runs backward in time finds its states while the region before it computes
-// (region_ahead.go). Concat finds its inputs in its result, where nobody else reads them later (memory_join.go).
+// can, and a tensor that gets another shape stays where it is (memory_inplace.go). A recurrence that runs backward in
+// time finds its states while the region before it computes (region_ahead.go). Concat finds its inputs in its result,
+// where nobody else reads them later (memory_join.go).
 //
 // # Threads
 //
