@@ -21,7 +21,8 @@ import (
 var Integers = &passes.Pass{
 	Name: "integers",
 	Doc: "DequantizeLinear, then Conv, MatMul, Gemm, Add, Mul or a move of elements, then QuantizeLinear, all of 8 bits → one " +
-		"operator on integers, and a function of one such tensor, element by element, → a table. Relu and Clip whose bounds are those of the result's type are part of it. " +
+		"operator on integers, and a function of one such tensor, element by element, → a table. MatMulInteger, then Cast and Mul " +
+		"by both scales → MatMulIntegerToFloat. Relu and Clip whose bounds are those of the result's type are part of it. " +
 		"Results agree to one quantum.",
 	Before: []passes.Reason{{Pass: "fold", Why: "weights of 8 bits would become floating-point numbers"}},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
@@ -237,6 +238,31 @@ func integerRank(v *ir.Value) int {
 	return len(t.Shape)
 }
 
+// scaledProduct reads MatMulInteger with constant weights, whose sums become float32 numbers and are multiplied by the
+// product of two scales: one of a, and one or as many as there are columns of b. The operator that replaces them rounds as
+// they do.
+func scaledProduct(m *Match) string {
+	w, x, y := m.Val("b"), m.Val("a scale"), m.Val("b scale")
+	one := func(v *ir.Value, most int) bool {
+		shape, known := v.Shape().Known()
+		return integerRank(v) >= 0 && integerRank(v) <= 1 && known && (len(shape) == 0 || shape[0] == 1 || shape[0] == most) &&
+			v.Elem() == tensor.Float32
+	}
+	if w.Const == nil || w.Const.Rank() != 2 || integerRank(m.Val("a")) < 2 || !one(x, 1) || !one(y, w.Const.Dim(1)) ||
+		m.Val("a zero") != nil && integerRank(m.Val("a zero")) != 0 || m.Val("b zero") != nil && integerRank(m.Val("b zero")) > 1 {
+		return passes.Leave
+	}
+	return ""
+}
+
+func makeScaledProduct(b *ir.Builder, m *Match) []*ir.Value {
+	in := []*ir.Value{m.Val("a"), m.Val("b"), m.Val("a scale"), m.Val("b scale"), m.Val("a zero"), m.Val("b zero")}
+	for in[len(in)-1] == nil {
+		in = in[:len(in)-1]
+	}
+	return []*ir.Value{b.Op(microsoft, "MatMulIntegerToFloat", in)}
+}
+
 func found(m *Match) *integerMatch { return m.Found.(*integerMatch) }
 
 // convIntegers reads a convolution.
@@ -406,5 +432,9 @@ var integerRules = sync.OnceValue(func() *Set {
 		Op("Slice", a, Var("from"), Var("to"), Var("axes"), Var("steps")), Op("Gather", a, Var("indices"))} {
 		add("moved-integers", "an operator that moves quantized values", p.As("op"), movedIntegers, makeMoved)
 	}
+	float := func(n *ir.Node) bool { return ops.Newest(n.Op) && n.Attrs.Int("to", 0) == int64(tensor.Float32) }
+	sums := Op("Cast", Op("MatMulInteger", Var("a"), Var("b"), Var("a zero"), Var("b zero"))).If(float)
+	rules = append(rules, &Rule{Name: "scaled-product", Doc: "a product of bytes times their scales",
+		Pattern: Op("Mul", sums, Op("Mul", Var("a scale"), Var("b scale")).Shared()), Check: scaledProduct, Make: makeScaledProduct})
 	return NewSet(rules...)
 })

@@ -263,6 +263,59 @@ func TestIntegers(t *testing.T) {
 	}
 }
 
+// TestScaledProducts compares products of numbers that are quantized as they come.
+func TestScaledProducts(t *testing.T) {
+	for _, c := range []struct {
+		want         string
+		scales, axes int // of the weights; of the other scale
+		zero         bool
+	}{
+		{"MatMulIntegerToFloat", 0, 0, true}, {"MatMulIntegerToFloat", 33, 0, true}, {"MatMulIntegerToFloat", 1, 1, false},
+		{"MatMulInteger", 33, 2, true}, // the sums are multiplied by a scale for each row
+	} {
+		q := &quantizedGraph{Rand: rand.New(rand.NewPCG(5, 6)), x: tensor.Uint8, w: tensor.Int8}
+		q.Builder = ir.NewBuilder("g", ops.Default, ops.Opsets())
+		x := q.Input("x", ir.Of(tensor.New(tensor.Float32, 13, 70)))
+		parts := q.Ops("", "DynamicQuantizeLinear", 3, []*ir.Value{x})
+		in := []*ir.Value{parts[0], q.Const("w", q.bytes(q.w, 70, 33))}
+		if c.zero {
+			in = append(in, parts[2], q.Const("zero", tensor.New(q.w)))
+		}
+		scale := parts[1]
+		if c.axes > 0 {
+			shape := []int64{1, 1}[:c.axes]
+			scale = q.op("Reshape", []*ir.Value{scale, q.Const("shape", tensor.FromSlice(shape, c.axes))})
+		}
+		if c.axes == 2 {
+			rows := q.op("Reshape", []*ir.Value{q.scale(13, 0.5), q.Const("shape", tensor.FromSlice([]int64{13, 1}, 2))})
+			scale = q.op("Mul", []*ir.Value{scale, rows})
+		}
+		sums := q.op("Cast", []*ir.Value{q.op("MatMulInteger", in)}, ir.A("to", int(tensor.Float32)))
+		q.Output("z", q.op("Mul", []*ir.Value{sums, q.op("Mul", []*ir.Value{scale, q.scale(c.scales, 0.1)})}))
+		g, err := q.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		numbers := tensor.New(tensor.Float32, 13, 70)
+		for i := range numbers.Len() {
+			tensor.Data[float32](numbers)[i] = float32(q.NormFloat64())
+		}
+		feed := map[string]tensor.Datum{"x": numbers}
+		want := answer(t, g, ref.New(), tensor.Float32, feed)
+		if err := passes.Run(g, []*passes.Pass{raise.Integers}, passtest.Verified(t)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Name == c.want }) {
+			t.Errorf("%v: no %s", c, c.want)
+		}
+		for _, b := range []runtime.Backend{ref.New(), cpu.New()} {
+			if got := answer(t, g, b, tensor.Float32, feed); !slices.Equal(got.Bytes(), want.Bytes()) {
+				t.Errorf("%v: answers differ", c)
+			}
+		}
+	}
+}
+
 func answer(t *testing.T, g *ir.Graph, b runtime.Backend, precision tensor.DType,
 	feed map[string]tensor.Datum) *tensor.Tensor {
 	t.Helper()

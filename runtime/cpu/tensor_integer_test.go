@@ -62,6 +62,26 @@ func TestMatMulInteger(t *testing.T) {
 	}
 }
 
+func TestMatMulIntegerToFloat(t *testing.T) {
+	const op = "com.microsoft.MatMulIntegerToFloat"
+	r := newGen(24)
+	for _, types := range byteTypes {
+		for _, c := range integerShapes {
+			a, b := given(r.bytes(types[0], c[0]...)), r.bytes(types[1], c[1]...)
+			n := c[1][len(c[1])-1]
+			zeroA, zeroB := given(r.bytes(types[0])), r.bytes(types[1])
+			scale, scales := r.scales(0.01), r.scales(0.1, n)
+			sameNode(t, op, 1, []operand{a, given(b), given(scale), given(scale)})
+			sameNode(t, op, 1, []operand{a, given(b), given(scale), fixed(scales), zeroA, given(zeroB)})
+			if len(c[1]) == 2 {
+				sameNode(t, op, 1, []operand{a, fixed(b), given(scale), fixed(scale), zeroA, fixed(zeroB)})
+				sameNode(t, op, 1, []operand{a, fixed(b), given(scale), given(scales), {}, fixed(r.bytes(types[1], n))})
+			}
+			sameAnyhow(t, op, 1, []operand{a, given(b), given(scale), fixed(scales), zeroA, given(zeroB), fixed(r.scales(1, n))})
+		}
+	}
+}
+
 func TestQLinearMatMul(t *testing.T) {
 	r := newGen(22)
 	for _, types := range byteTypes {

@@ -11,13 +11,14 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Products of matrices of bytes: MatMulInteger, QLinearMatMul and QGemm. Sums are exact, and what follows them is rounded as the
+// Products of matrices of bytes: MatMulInteger, MatMulIntegerToFloat, QLinearMatMul and QGemm. Sums are exact, and what follows them is rounded as the
 // operators' bodies round it, so the answers are theirs, bit by bit.
 func init() {
 	record.Register(
 		record.Record{Op: "MatMulInteger", Tensor: record.TensorKind{Make: matMulIntegerKernel}},
 		record.Record{Op: "QLinearMatMul", Tensor: record.TensorKind{Make: qlinearMatMulKernel}},
 		record.Record{Op: "com.microsoft.QGemm", Tensor: record.TensorKind{Make: qgemmKernel}},
+		record.Record{Op: "com.microsoft.MatMulIntegerToFloat", Tensor: record.TensorKind{Make: matMulIntegerToFloatKernel}},
 	)
 }
 
@@ -40,6 +41,8 @@ type integerProduct struct {
 	aZero, bZero   *lowering.Value // nil: 0
 	a, b           kernel.Bytes
 	zeroA, zeroB   int
+	scaled         bool         // sums become float32 numbers times the scales of a and b
+	factor         []float32    // then, the products of the scales: one, or one per column
 	sums           []int32      // of the result, or nil
 	y              kernel.Bytes // of the result, where it is quantized
 	blockA, blockB int          // words of scratch
@@ -57,7 +60,16 @@ type requantization struct {
 }
 
 func matMulIntegerKernel(s *lowering.Step) record.TensorMaker {
-	return integerProductOf(s, 0, 1, 2, 3, nil)
+	return integerProductOf(s, 0, 1, 2, 3, false, nil)
+}
+
+// matMulIntegerToFloatKernel serves products without a bias, and with one scale of a.
+func matMulIntegerToFloatKernel(s *lowering.Step) record.TensorMaker {
+	if !s.Absent(6) || !s.Float32Input(2) || !s.Float32Input(3) || !record.SingleInput(s, 2) || record.RankOf(s, 2) > 2 ||
+		record.RankOf(s, 3) > 1 {
+		return nil
+	}
+	return integerProductOf(s, 0, 1, 4, 5, true, nil)
 }
 
 func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
@@ -73,7 +85,7 @@ func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
 	for _, v := range b {
 		r.scale = append(r.scale, float32(a[0]*v)/y[0])
 	}
-	return integerProductOf(s, 0, 3, 2, 5, r)
+	return integerProductOf(s, 0, 3, 2, 5, false, r)
 }
 
 // qgemmKernel serves the form that passes make: no transposes, no factor, and a quantized result.
@@ -99,7 +111,7 @@ func qgemmKernel(s *lowering.Step) record.TensorMaker {
 		}
 		r.bias = tensor.Data[int32](c)
 	}
-	return integerProductOf(s, 0, 3, 2, 5, r)
+	return integerProductOf(s, 0, 3, 2, 5, false, r)
 }
 
 // int16Key names packed matrices of bytes, which the programs of one model share.
@@ -107,12 +119,12 @@ type int16Key struct{ t, zero *tensor.Tensor }
 
 // integerProduct is the kernel for a product of inputs a and b with zero points of the inputs that are named, which may
 // be absent.
-func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, r *requantization) record.TensorMaker {
+func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, scaled bool, r *requantization) record.TensorMaker {
 	if !record.ByteTyped(s, a) || !record.ByteTyped(s, b) || record.RankOf(s, a) < 2 || record.RankOf(s, b) < 2 ||
 		!s.Absent(aZero) && !record.SingleInput(s, aZero) {
 		return nil
 	}
-	p := integerProduct{requantize: r, aIn: s.In[a], bIn: s.In[b]}
+	p := integerProduct{requantize: r, scaled: scaled, aIn: s.In[a], bIn: s.In[b]}
 	if !s.Absent(aZero) {
 		p.aZero = s.In[aZero]
 	}
@@ -257,8 +269,20 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	if !constant {
 		bIn, bZero = byteSlotOf(d, p.bIn), byteSlotOf(d, p.bZero)
 	}
-	result := newSumSlot(d, s, p.requantize != nil)
-	return &record.TensorKernel{Temp: temp, Scratch: p.blockA + p.blockB + p.rows*p.columns,
+	var result sumSlot
+	var scales [2]lowering.Slot[float32]
+	factors := 0
+	if !p.scaled {
+		result = newSumSlot(d, s, p.requantize != nil)
+	} else {
+		size, err := tensor.Size(d.ShapeOf(s, 3))
+		if err != nil || size != 1 && size != p.n || !d.Gives(s, 0, tensor.Float32) {
+			return nil
+		}
+		result = sumSlot{floats: lowering.Output[float32](d, s, 0), scaled: true}
+		scales, factors = [2]lowering.Slot[float32]{lowering.Input[float32](d, s, 2), lowering.Input[float32](d, s, 3)}, size
+	}
+	return &record.TensorKernel{Temp: temp + factors, Scratch: p.blockA + p.blockB + p.rows*p.columns,
 		Run: func(e record.Execution, c record.Call) error {
 			f := e.Frame()
 			p.a, p.b, p.zeroA, p.zeroB = aIn.in(f).Bytes, bIn.in(f).Bytes, aZero.first(f), bZero.first(f)
@@ -266,6 +290,10 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 				p.zeroB = p.bZeros
 			}
 			p.sums, p.y = result.in(f)
+			if p.scaled {
+				p.factor = c.Temp[temp : temp+factors]
+				kernel.MulS(p.factor, scales[1].In(f), scales[0].In(f)[0])
+			}
 			if p.quads {
 				n := temp / (kernel.QuadsOf(p.k) + 1)
 				p.signed, p.ofRows = int8s(c.Temp[n:temp]), int32s(c.Temp[:n])
@@ -307,9 +335,12 @@ func (p *integerProduct) Do(w *record.Workspace, t int) {
 		}
 		kernel.PanelProductInt16(y[j:], ldy, block, 2*pairs, rows, pairs, panel, n)
 	}
-	if p.requantize != nil {
-		for i := range rows {
+	for i := range rows {
+		switch {
+		case p.requantize != nil:
 			p.quantize(tile[i*ldy:i*ldy+columns], product, from+i, left, p.add[left:], 0)
+		case p.scaled:
+			p.scale32(y[i*ldy:i*ldy+columns], left)
 		}
 	}
 }
@@ -319,6 +350,17 @@ func (p *integerProduct) Do(w *record.Workspace, t int) {
 func (p *integerProduct) quantize(sums []int32, product, row, left int, add []int32, more int32) {
 	at := (product*p.m+row)*p.n + left
 	p.scale.Bytes(kernel.Bytes{Data: p.y.Data[at : at+len(sums)], Signed: p.y.Signed}, sums, add, more, left)
+}
+
+// scale32 makes float32 numbers of sums of a row from column left on, in their place.
+func (p *integerProduct) scale32(sums []int32, left int) {
+	y := reinterpret[float32](sums)
+	kernel.FloatsOfInts(y, sums)
+	if len(p.factor) == 1 {
+		kernel.MulS(y, y, p.factor[0])
+		return
+	}
+	kernel.Mul(y, y, p.factor[left:left+len(y)])
 }
 
 // gather packs n columns of b.
@@ -363,10 +405,12 @@ func (b byteSlot) first(f *lowering.Frame) int {
 	return b.in(f).at(0)
 }
 
-// sumSlot is where the sums of a product of bytes go, or the bytes that are made of them.
+// sumSlot is where the sums of a product of bytes go, or the bytes or numbers that are made of them.
 type sumSlot struct {
-	sums  lowering.Slot[int32]
-	bytes byteSlot
+	sums   lowering.Slot[int32]
+	floats lowering.Slot[float32]
+	scaled bool
+	bytes  byteSlot
 }
 
 func newSumSlot(d *lowering.Binding, s *lowering.Step, quantized bool) (y sumSlot) {
@@ -381,6 +425,9 @@ func newSumSlot(d *lowering.Binding, s *lowering.Step, quantized bool) (y sumSlo
 func (y *sumSlot) in(f *lowering.Frame) (sums []int32, bytes kernel.Bytes) {
 	if y.bytes.given {
 		bytes = y.bytes.in(f).Bytes
+	}
+	if y.scaled {
+		return int32s(y.floats.In(f)), bytes
 	}
 	return y.sums.In(f), bytes
 }

@@ -84,6 +84,9 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 			continue
 		}
 		kernel.AddInts(sums, ofColumns[:columns], more)
+		if p.scaled {
+			p.scale32(sums, left)
+		}
 		if direct {
 			continue
 		}
