@@ -129,7 +129,7 @@ func (res *response) apart(run *passes.Context, lag0, tail [][]float64, poles *p
 		return nil, nil, ""
 	case h.exps == nil:
 		return nil, nil, "from lag 1 on, " + h.why
-	case !h.shift():
+	case !h.shift(run):
 		return nil, nil, ""
 	}
 	if h.window > 0 {
@@ -171,13 +171,35 @@ func sameKernel(fwd, bwd [][]float64) bool {
 	return true
 }
 
-// shift moves kernels from lag 1 to lag 0. It returns false if a pole is too near 0 for that.
-func (h *half) shift() bool {
-	for _, e := range h.exps {
-		for i, p := range e.pole {
-			if cmplx.Abs(p) < 1e-2 {
+// leastShift is the least size of a pole with which a kernel is moved by a lag.
+const leastShift = 1e-2
+
+// shift moves kernels from lag 1 to lag 0. Poles that are too near 0 for that are moved away, if the kernels still fit. It
+// returns false if they do not.
+func (h *half) shift(run *passes.Context) bool {
+	for c, e := range h.exps {
+		near := func(p complex128) bool { return cmplx.Abs(p) < leastShift }
+		if slices.ContainsFunc(e.pole, near) {
+			poles := slices.Clone(e.pole)
+			for i, p := range poles {
+				if near(p) && imag(p) == 0 {
+					poles[i] = complex(math.Copysign(leastShift, real(p)), 0)
+				} else if near(p) {
+					poles[i] = p * complex(leastShift/cmplx.Abs(p), 0)
+				}
+			}
+			norm, peak := norms(h.taps[c])
+			work := tally{ctx: run.Done(), left: fitWork}
+			moved, ok := amplitudes(h.taps[c], poles)
+			if ok {
+				moved, ok = level(h.taps[c], moved, norm, peak, &work)
+			}
+			if run.Search().Spend(work.spent) != nil || !ok {
 				return false
 			}
+			e, h.exps[c] = moved, moved
+		}
+		for i, p := range e.pole {
 			e.amp[i] /= p
 		}
 	}

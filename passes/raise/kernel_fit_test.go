@@ -156,3 +156,17 @@ func TestFitRefused(t *testing.T) {
 		t.Error("amplitudes of 1e5 for a kernel of 1 are a fit")
 	}
 }
+
+// TestShift moves kernels by a lag. A pole near 0 gives way if the kernel hardly needs it.
+func TestShift(t *testing.T) {
+	for amp, want := range map[complex128]bool{1e-5: true, 1: false} {
+		e := exponentials{pole: []complex128{0.9, 0.5 + 0.5i, 1e-3}, amp: []complex128{1, 2i, amp}}
+		k := e.at(0, 64)
+		h := &half{taps: [][]float64{k}, exps: []exponentials{e}}
+		if ok := h.shift(&passes.Context{}); ok != want {
+			t.Errorf("amplitude %v: %v, expected %v", amp, ok, want)
+		} else if ok && maxDiff(k, h.exps[0].at(1, 64)) > 3*fitTol {
+			t.Errorf("amplitude %v: off by %.2g", amp, maxDiff(k, h.exps[0].at(1, 64)))
+		}
+	}
+}
