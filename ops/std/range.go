@@ -93,6 +93,9 @@ var Range = ops.Register(&ir.Op{
 			return nil, fmt.Errorf("range of %v elements, more than %d", count, ops.MaxElems)
 		}
 		n := max(0, int(count))
+		if y := plainRange(c, t.DType(), n, k, f); y != nil {
+			return ops.One(y, nil)
+		}
 		if t.DType().IsInt() {
 			out := ops.Make[int64](c, n)
 			for i := range ops.Each(c, n) {
@@ -131,3 +134,33 @@ var Range = ops.Register(&ir.Op{
 	},
 	Tol: ir.Rounding,
 })
+
+// plainRange computes a range in its type; nil for other types.
+func plainRange(c *ir.EvalCtx, d tensor.DType, n int, k [3]int64, f [3]float64) *tensor.Tensor {
+	switch {
+	case d == tensor.Int64:
+		return rangeOf[int64](c, n, k[0], k[2])
+	case d == tensor.Int32:
+		return rangeOf[int32](c, n, k[0], k[2])
+	case d == tensor.Int16:
+		return rangeOf[int16](c, n, k[0], k[2])
+	case d == tensor.Float32 && !c.Wide:
+		return rangeOf[float32](c, n, f[0], f[2])
+	case d == tensor.Float64:
+		return rangeOf[float64](c, n, f[0], f[2])
+	}
+	return nil
+}
+
+// rangeOf computes a range in type F, and converts it to T.
+func rangeOf[T int16 | int32 | int64 | float32 | float64, F int64 | float64](c *ir.EvalCtx, n int, first, step F) *tensor.Tensor {
+	out := ops.Make[T](c, n)
+	for lo, hi := range ops.Parts(c, n) {
+		part, at := out[lo:hi], F(lo)
+		for i := range part {
+			part[i] = T(first + at*step)
+			at++
+		}
+	}
+	return tensor.FromSlice(out, n)
+}

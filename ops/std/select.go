@@ -53,13 +53,10 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 			}
 		}
 		outer, n, inner := splitAt(shape, a)
-		keep := []int{}
-		for i, yes := range ops.All(c, tensor.Data[bool](cond)) {
-			if yes && i < n {
-				keep = ops.Append(c, keep, i)
-			} else if yes {
-				return nil, fmt.Errorf("condition is true at index %d, but there are only %d slices of %v", i, n, x)
-			}
+		keep := notZero(c, cond.Bytes())
+		if len(keep) > 0 && keep[len(keep)-1] >= n {
+			first, _ := slices.BinarySearch(keep, n)
+			return nil, fmt.Errorf("condition is true at index %d, but there are only %d slices of %v", keep[first], n, x)
 		}
 		shape[a] = len(keep)
 		out, err := alloc(c, x.DType(), shape)
@@ -69,8 +66,14 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 		m := newMover(c, out, x)
 		for o := range outer {
 			c.Step(1)
-			for i, k := range ops.All(c, keep) {
-				m.copy((o*len(keep)+i)*inner, (o*n+k)*inner, inner)
+			for i := 0; i < len(keep); {
+				run := 1 // slices that follow each other
+				for i+run < len(keep) && keep[i+run] == keep[i]+run {
+					run++
+				}
+				c.Step(run)
+				m.copy((o*len(keep)+i)*inner, (o*n+keep[i])*inner, run*inner)
+				i += run
 			}
 		}
 		return ops.One(out, nil)
@@ -245,26 +248,19 @@ func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 	}
 	outer, n, inner := splitAt(shape, a)
-	order, err := elementOrder(c, x)
-	if err != nil {
-		return nil, err
-	}
-	compare := func(i, j int) int { // slices, element by element
-		for o := range outer {
-			c.Step(1)
-			for k := range ops.Each(c, inner) {
-				if d := order((o*n+i)*inner+k, (o*n+j)*inner+k); d != 0 {
-					return d
-				}
-			}
-		}
-		return 0
-	}
 	rows := ops.Make[int](c, n)
 	for i := range ops.Each(c, len(rows)) {
 		rows[i] = i
 	}
-	slices.SortStableFunc(rows, compare)
+	var compare func(i, j int) int
+	if keys, bits := orderedKeys(c, x); keys != nil && outer*inner == 1 {
+		sortByKeys(c, rows, keys, bits)
+		compare = func(i, j int) int { return cmp.Compare(keys[i], keys[j]) }
+	} else if compare, err = sliceOrder(c, x, outer, n, inner); err != nil {
+		return nil, err
+	} else {
+		slices.SortStableFunc(rows, compare)
+	}
 	type group struct{ first, count, at int }
 	var groups []group
 	of := ops.Make[int](c, n)
