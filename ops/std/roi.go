@@ -207,10 +207,9 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, r, scale := ops.F64(c, in, 0), ops.F64(c, in, 1), getFloat(n, "spatial_scale")
-	half, ratio, greatest := getStr(n, "coordinate_transformation_mode") == "half_pixel", getInt(n, "sampling_ratio"),
-		getStr(n, "mode") == "max"
+	v, r, greatest := ops.F64(c, in, 0), ops.F64(c, in, 1), getStr(n, "mode") == "max"
 	h, w := x.Dim(2), x.Dim(3)
+	bins := NewRoiBins(n, h, w)
 	y := ops.Make[float64](c, product(shape))
 	if h == 0 || w == 0 {
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
@@ -220,29 +219,11 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		if b < 0 || b >= int64(x.Dim(0)) {
 			return nil, fmt.Errorf("batch_indices: sample %d of %d", b, x.Dim(0))
 		}
-		var start, size, count [2]float64
-		for a := range 2 { // axis 2, then axis 3; rois have x first
-			start[a] = r[4*i+1-a] * scale
-			end := r[4*i+3-a] * scale
-			if half {
-				start[a], end = start[a]-0.5, end-0.5
-			}
-			extent := end - start[a]
-			if !half {
-				extent = max(extent, 1)
-			}
-			size[a] = extent / float64(shape[2+a])
-			if count[a] = float64(ratio); ratio <= 0 {
-				count[a] = math.Ceil(size[a])
-			}
-			if !(count[a] <= maxSamples && !math.IsInf(size[a], 0)) {
-				return nil, fmt.Errorf("rois: region %d has %v samples per bin", i, count[a])
-			}
-			count[a] = max(count[a], 0)
+		region, err := bins.Region([4]float64(r[4*i : 4*i+4]))
+		if err != nil {
+			return nil, fmt.Errorf("rois: region %d: %w", i, err)
 		}
-		if count[0]*count[1] > maxSamples {
-			return nil, fmt.Errorf("rois: region %d has %v samples per bin", i, count[0]*count[1])
-		}
+		count := region.count
 		for p := range shape[2] {
 			c.Step(1)
 			for q := range shape[3] {
@@ -250,11 +231,9 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 				first := true
 				for s := range int(count[0]) {
 					c.Step(1)
-					yy := start[0] + float64(p)*size[0] + (float64(s)+0.5)*size[0]/count[0]
 					for t := range int(count[1]) {
 						c.Step(1)
-						xx := start[1] + float64(q)*size[1] + (float64(t)+0.5)*size[1]/count[1]
-						at, weights := corners(yy, xx, h, w)
+						at, weights := region.Taps(p, q, s, t)
 						for ch := range shape[1] {
 							c.Step(1)
 							plane := v[(int(b)*shape[1]+ch)*h*w:]
@@ -277,6 +256,65 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 	}
 	return ops.One(ops.Real(c, x.DType(), y, shape...))
+}
+
+// RoiBins finds the samples of the bins of RoiAlign, in planes of one size.
+type RoiBins struct {
+	h, w  int
+	bins  [2]int64 // along axis 2, and along axis 3
+	ratio int64
+	scale float64
+	half  bool
+}
+
+// NewRoiBins returns the bins of a node for planes of h rows of w elements.
+func NewRoiBins(n *ir.Node, h, w int) *RoiBins {
+	return &RoiBins{h, w, [2]int64{getInt(n, "output_height"), getInt(n, "output_width")}, getInt(n, "sampling_ratio"),
+		getFloat(n, "spatial_scale"), getStr(n, "coordinate_transformation_mode") == "half_pixel"}
+}
+
+// RoiRegion is the samples of the bins of a region.
+type RoiRegion struct {
+	start, size, count [2]float64
+	h, w               int
+}
+
+// Region returns the samples of the region that box bounds by x1, y1, x2 and y2. It refuses too many of them.
+func (b *RoiBins) Region(box [4]float64) (r RoiRegion, err error) {
+	r.h, r.w = b.h, b.w
+	for a := range 2 { // axis 2, then axis 3; boxes have x first
+		r.start[a] = box[1-a] * b.scale
+		end := box[3-a] * b.scale
+		if b.half {
+			r.start[a], end = r.start[a]-0.5, end-0.5
+		}
+		extent := end - r.start[a]
+		if !b.half {
+			extent = max(extent, 1)
+		}
+		r.size[a] = extent / float64(b.bins[a])
+		if r.count[a] = float64(b.ratio); b.ratio <= 0 {
+			r.count[a] = math.Ceil(r.size[a])
+		}
+		if !(r.count[a] <= maxSamples && !math.IsInf(r.size[a], 0)) {
+			return r, fmt.Errorf("%v samples per bin", r.count[a])
+		}
+		r.count[a] = max(r.count[a], 0)
+	}
+	if r.count[0]*r.count[1] > maxSamples {
+		return r, fmt.Errorf("%v samples per bin", r.count[0]*r.count[1])
+	}
+	return r, nil
+}
+
+// Samples returns the numbers of samples of a bin along axis 2 and along axis 3.
+func (r *RoiRegion) Samples() (rows, columns int) { return int(r.count[0]), int(r.count[1]) }
+
+// Taps returns the elements that sample (s, t) of bin (p, q) interpolates, with their weights.
+func (r *RoiRegion) Taps(p, q, s, t int) (at [4]int, weights [4]float64) {
+	y := r.start[0] + float64(p)*r.size[0] + (float64(s)+0.5)*r.size[0]/r.count[0]
+	x := r.start[1] + float64(q)*r.size[1] + (float64(t)+0.5)*r.size[1]/r.count[1]
+	return corners(y, x, r.h, r.w)
 }
 
 // corners returns the elements near a point of a plane, with their weights, which are 0 if the point is more than one

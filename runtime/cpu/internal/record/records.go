@@ -12,7 +12,6 @@ func init() {
 		Record{Op: "Scan", Program: Iterations},
 		Record{Op: "essm.Block", Program: PartOfGraph},
 
-		Record{Op: "AffineGrid", Strict: true},
 		Record{Op: "CausalConvWithState", Strict: true},
 	)
 }

@@ -22,6 +22,7 @@ func init() {
 		record.Record{Op: "BitwiseAnd", Tensor: record.TensorKind{Make: arithmeticKernel(ands)}},
 		record.Record{Op: "BitwiseOr", Tensor: record.TensorKind{Make: arithmeticKernel(ors)}},
 		record.Record{Op: "BitwiseXor", Tensor: record.TensorKind{Make: arithmeticKernel(xors)}},
+		record.Record{Op: "BitShift", Tensor: record.TensorKind{Make: shiftKernel}},
 	)
 }
 
@@ -39,6 +40,8 @@ const (
 	ands
 	ors
 	xors
+	shiftsLeft // of unsigned integers
+	shiftsRight
 )
 
 func arithmeticKernel(how arithmetic) func(s *lowering.Step) record.TensorMaker {
@@ -70,10 +73,19 @@ func arithmeticKernel(how arithmetic) func(s *lowering.Step) record.TensorMaker 
 				return elementKernel(d, s, inRuns(func(y, a, b []uint16) { joinInts(how, y, a, b) }))
 			case dtype == tensor.Uint32:
 				return elementKernel(d, s, inRuns(func(y, a, b []uint32) { joinInts(how, y, a, b) }))
+			case dtype == tensor.Uint64:
+				return elementKernel(d, s, inRuns(func(y, a, b []uint64) { joinInts(how, y, a, b) }))
 			}
 			return nil
 		}
 	}
+}
+
+func shiftKernel(s *lowering.Step) record.TensorMaker {
+	if s.Node.Attrs.Str("direction", "") == "RIGHT" {
+		return arithmeticKernel(shiftsRight)(s)
+	}
+	return arithmeticKernel(shiftsLeft)(s)
 }
 
 func modKernel(s *lowering.Step) record.TensorMaker {
@@ -189,6 +201,14 @@ func joinInts[T integers](how arithmetic, y, a, b []T) {
 	case xors:
 		for i := range y {
 			y[i] = a[i] ^ b[i]
+		}
+	case shiftsLeft:
+		for i := range y {
+			y[i] = a[i] << uint64(b[i])
+		}
+	case shiftsRight:
+		for i := range y {
+			y[i] = a[i] >> uint64(b[i])
 		}
 	}
 }

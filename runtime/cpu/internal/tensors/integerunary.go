@@ -33,7 +33,7 @@ const (
 )
 
 type integers interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
 func integerKernel(how integerFunction) func(s *lowering.Step) record.TensorMaker {
@@ -201,6 +201,8 @@ func divisionKernel(d *lowering.Binding, s *lowering.Step, how arithmetic) *reco
 		return newDivision[uint16](d, s, how)
 	case tensor.Uint32:
 		return newDivision[uint32](d, s, how)
+	case tensor.Uint64:
+		return newDivision[uint64](d, s, how)
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ import (
 func init() {
 	record.Register(
 		record.Record{Op: "MaxPool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(false)},
-			Tensor: record.TensorKind{Make: poolKernel(false)}},
+			Tensor: record.TensorKind{Make: record.Either(poolKernel(false), realPool(maxPools))}},
 		record.Record{Op: "AveragePool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(true)},
-			Tensor: record.TensorKind{Make: poolKernel(true)}},
+			Tensor: record.TensorKind{Make: record.Either(poolKernel(true), realPool(averagePools))}},
 	)
 }
 
