@@ -8,7 +8,8 @@ const sineMost = 1 << 17
 // sineBlock is a block of numbers in float64.
 type sineBlock [64]float64
 
-// sines sets y to sines, or with shift 0.5 to cosines, of numbers below sineMost. The relative error is below 1e-11.
+// sines sets y to sines, or with shift 0.5 to cosines, where numbers are below sineMost. The relative error is below 1e-11.
+// Each number is computed by itself, so that it has the same bits in any block.
 func (y *sineBlock) sines(x []float32, shift float64) {
 	const (
 		round = 1<<52 + 1<<51 // adding it rounds to an integer
@@ -30,7 +31,7 @@ func (y *sineBlock) sines(x []float32, shift float64) {
 		// Taylor's series, in parts that do not wait for each other: r is at most π/2
 		p := (-1.0/6 + s*(1.0/120)) + q*(-1.0/5040+s*(1.0/362880)) +
 			q*q*((-1.0/39916800+s*(1.0/6227020800))+q*(-1.0/1307674368000))
-		out[i] = math.Float64frombits(math.Float64bits(r+r*(s*p)) ^ k<<63)
+		out[i] = math.Float64frombits(math.Float64bits(r*(1+s*p)) ^ k<<63) // -0 for -0
 	}
 }
 
@@ -39,14 +40,13 @@ func Sin(y, x []float32) {
 	var in64 sineBlock
 	for y = y[:len(x)]; len(x) > 0; {
 		n := min(len(x), len(in64))
-		if small(x[:n]) {
-			in64.sines(x[:n], 0)
-		} else {
-			for i, v := range x[:n] {
+		in64.sines(x[:n], 0)
+		for i, v := range x[:n] {
+			if !small(v) {
 				in64[i] = math.Sin(float64(v))
 			}
+			y[i] = float32(in64[i])
 		}
-		in64.round(y[:n])
 		y, x = y[n:], x[n:]
 	}
 }
@@ -56,14 +56,13 @@ func Cos(y, x []float32) {
 	var in64 sineBlock
 	for y = y[:len(x)]; len(x) > 0; {
 		n := min(len(x), len(in64))
-		if small(x[:n]) {
-			in64.sines(x[:n], 0.5)
-		} else {
-			for i, v := range x[:n] {
+		in64.sines(x[:n], 0.5)
+		for i, v := range x[:n] {
+			if !small(v) {
 				in64[i] = math.Cos(float64(v))
 			}
+			y[i] = float32(in64[i])
 		}
-		in64.round(y[:n])
 		y, x = y[n:], x[n:]
 	}
 }
@@ -73,38 +72,21 @@ func Tan(y, x []float32) {
 	var in64, cos sineBlock
 	for y = y[:len(x)]; len(x) > 0; {
 		n := min(len(x), len(in64))
-		if small(x[:n]) {
-			in64.sines(x[:n], 0)
-			cos.sines(x[:n], 0.5)
-			for i, c := range cos[:n] {
-				in64[i] /= c
-			}
-		} else {
-			for i, v := range x[:n] {
+		in64.sines(x[:n], 0)
+		cos.sines(x[:n], 0.5)
+		for i, v := range x[:n] {
+			in64[i] /= cos[i]
+			if !small(v) {
 				in64[i] = math.Tan(float64(v))
 			}
+			y[i] = float32(in64[i])
 		}
-		in64.round(y[:n])
 		y, x = y[n:], x[n:]
 	}
 }
 
-// small reports whether all numbers are below sineMost.
-func small(x []float32) bool {
-	for _, v := range x {
-		if !(v < sineMost && v > -sineMost) {
-			return false
-		}
-	}
-	return true
-}
-
-// round sets y to the first numbers of the block.
-func (x *sineBlock) round(y []float32) {
-	for i, v := range x[:len(y)] {
-		y[i] = float32(v)
-	}
-}
+// small reports whether x is below sineMost, and no NaN.
+func small(x float32) bool { return x < sineMost && x > -sineMost }
 
 // Sign computes y = -1 or 1 with the sign of x, or x where that is 0 or NaN. y may be x.
 func Sign(y, x []float32) {
