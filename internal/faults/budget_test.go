@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -233,7 +235,21 @@ func TestBudgetsOfSessions(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want, held := text(out), s.Memory()
+				want := text(out)
+				// What is kept for the next run alone may have to go, from time to time.
+				usual := map[int64]bool{s.Memory(): true}
+				for other := session(int64(least)); len(usual) < 8; {
+					before := len(usual)
+					for range 4 {
+						if _, err := other.Run(ctx, in); err != nil {
+							t.Fatal(err)
+						}
+						usual[other.Memory()] = true
+					}
+					if len(usual) == before {
+						break
+					}
+				}
 				n := faults.Budgets.Count(func() { s.Run(ctx, in) })
 				for _, fresh := range []bool{false, true} {
 					if fresh {
@@ -256,8 +272,8 @@ func TestBudgetsOfSessions(t *testing.T) {
 								t.Errorf("%s, run %d after that: %v", about, i, err)
 							}
 						}
-						if now := s.Memory(); now != held {
-							t.Errorf("%s: %d bytes are held after that, %d before", about, now, held)
+						if now := s.Memory(); !usual[now] {
+							t.Errorf("%s: %d bytes are held after that, expected one of %v", about, now, slices.Sorted(maps.Keys(usual)))
 						}
 					}
 					total += n

@@ -69,6 +69,7 @@ type nester struct {
 	e      *executable
 	u      *unit
 	arenas map[int][]float32 // by size
+	fresh  []int             // sizes of arenas that the executable under way has made
 	bodies int               // that have not been given back
 }
 
@@ -85,17 +86,32 @@ func (n *nester) Nest(l *lowering.Binding) (lowering.Runner, error) {
 	d, root := n.e.d.sub(l), n.e.top()
 	n.bodies++ // from now on it may have an arena
 	var x *executable
+	made := false
+	n.fresh = n.fresh[:0]
 	err := l.Build(func() (err error) {
+		defer func() { // before Build gives back what it knows of
+			if made {
+				return
+			}
+			for _, size := range n.fresh {
+				if n.arenas[size] != nil {
+					delete(n.arenas, size)
+					n.e.Unhold(4 * int64(size))
+				}
+			}
+			n.left()
+		}()
 		if x, err = newExecutable(d, d.units(), root, n); err != nil {
 			return err
 		}
 		if err := x.Hold(lateBytes*int64(len(d.p.Steps)+len(d.p.Values)), "a loop's body"); err != nil {
 			return err
 		}
-		return root.equip(x)
+		err = root.equip(x)
+		made = err == nil
+		return err
 	})
 	if err != nil {
-		n.left()
 		return nil, err
 	}
 	n.u.subs = append(n.u.subs, x)
@@ -149,29 +165,33 @@ func (n *nester) arena(d *binding, size int) ([]float32, error) {
 	if n.arenas == nil {
 		n.arenas = map[int][]float32{}
 	}
-	n.arenas[class] = floats(d, class)
+	n.arenas[class], n.fresh = floats(d, class), append(n.fresh, class)
 	return n.arenas[class][:size:size], nil
 }
 
 // equip gives the workers the memory that part, the executable of a subgraph, needs. No worker may be at work.
 func (e *executable) equip(part *executable) error {
+	scratch := func(w *worker) int {
+		if n := len(w.Scratch); n < part.scratch {
+			return max(part.scratch, n+n/2) // a loop's next body may need more
+		}
+		return len(w.Scratch)
+	}
+	var more int64
 	for _, w := range e.workers {
-		n, k := len(w.Scratch), len(w.state)
-		scratch := n
-		if n < part.scratch {
-			scratch = max(part.scratch, n+n/2) // a loop's next body may need more
-		}
-		more := int64(scratch-n)*4 + int64(max(0, part.states-k))*8
-		if err := e.Hold(more, "the workers of graph "+part.p.Graph.Name); err != nil {
-			return err
-		}
-		if n < scratch {
-			w.Scratch = floats(e.d, scratch)
+		more += int64(scratch(w)-len(w.Scratch))*4 + int64(max(0, part.states-len(w.state)))*8
+	}
+	if err := e.Hold(more, "the workers of graph "+part.p.Graph.Name); err != nil {
+		return err
+	}
+	for _, w := range e.workers {
+		if n := scratch(w); n > len(w.Scratch) {
+			w.Scratch = floats(e.d, n)
 		}
 		if len(w.args) < part.rowArgs {
 			w.args = make([][]float32, part.rowArgs)
 		}
-		if k < part.states {
+		if len(w.state) < part.states {
 			w.state = make([]float64, part.states)
 		}
 	}

@@ -264,6 +264,6 @@ func (b *lateBody) forget() {
 		}
 	}
 	for i := range b.rooms {
-		b.rooms[i].idle = true
+		b.rooms[i].idle, b.rooms[i].last = true, 0 // the next run uses them in the same order
 	}
 }
