@@ -73,7 +73,7 @@ func TestLowered(t *testing.T) {
 
 // lowered compares the texts of one graph with its file.
 func lowered(t *testing.T, name string, g *ir.Graph) {
-	m, err := runtime.New(g, runtime.Options{Backend: New(WithCosts(loweredCosts)), Threads: 2})
+	m, err := runtime.New(g, runtime.Options{Backend: New(WithCosts(loweredCosts)), Threads: someThreads})
 	if err != nil {
 		t.Fatal(err)
 	}

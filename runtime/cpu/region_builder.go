@@ -7,10 +7,14 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
+	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 type choice = runtime.Choice
+
+// someThreads is the number of threads by which tiles are chosen where answers would depend on them.
+const someThreads = 4
 
 // finish returns the region. It chooses the form of the recurrence, the tile, and the places of values.
 func (r *regionBuilder) finish(d *binding) *region {
@@ -35,7 +39,11 @@ func (r *regionBuilder) finish(d *binding) *region {
 		}
 	}
 	if alone {
-		g.tile = record.RowsTile(r.rows, max(1, d.p.Config.Threads))
+		threads := d.p.Config.Threads
+		if !kernel.SameAnywhere() {
+			threads = someThreads
+		}
+		g.tile = record.RowsTile(r.rows, max(1, threads))
 	} else {
 		g.tile = record.TileSize(flops*float64(g.per), g.length)
 	}

@@ -49,3 +49,7 @@ func CheckVariant() error {
 func wide() bool { return variant != Generic }
 
 func avx512() bool { return variant == AVX512 }
+
+// SameAnywhere reports whether a number has the same bits at any position of a slice. With AVX2 it has not, since the portable
+// kernels compute those behind the last whole vector.
+func SameAnywhere() bool { return variant != AVX2 }

@@ -23,8 +23,7 @@ func TileSize(flopsPerRow float64, length int) int {
 }
 
 // RowsTile returns the number of rows of a tile for a region whose rows have nothing to do with each other, such that the
-// threads end together as early as can be. Each tile reads all weights, which takes about the time of some more rows. Tiles
-// are a multiple of eight rows, so that kernels find each number in the same place of a vector whatever the tile is.
+// threads end together as early as can be. Each tile reads all weights, which takes about the time of some more rows.
 func RowsTile(rows, threads int) int {
 	const weights = 3 // rows
 	best, least := min(LargestTile, max(1, rows)), math.MaxInt
