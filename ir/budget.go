@@ -8,9 +8,9 @@ import (
 	"github.com/essmc/essmc/internal/fault"
 )
 
-// Budget bounds the memory and the work of evaluations: bytes that may still be allocated, and operations that may still
-// be computed. Bytes that are released may be allocated again; operations are spent. A nil Budget is no bound. It may be
-// used concurrently.
+// Budget limits the memory and the work of evaluations: bytes that may still be allocated, and operations that may
+// still be computed. Released bytes may be allocated again; operations are spent. A nil Budget has no limit. It may
+// be used concurrently.
 type Budget struct {
 	limit, work int64
 	used, spent atomic.Int64
@@ -18,7 +18,7 @@ type Budget struct {
 	whole       *Budget // operations are spent from it, too; nil: none
 }
 
-// NewBudget makes a budget of so many bytes and operations. A negative number is no bound.
+// NewBudget returns a budget of bytes and operations. A negative number means no limit.
 func NewBudget(bytes, operations int64) *Budget {
 	bound := func(n int64) int64 {
 		if n < 0 {
@@ -29,7 +29,7 @@ func NewBudget(bytes, operations int64) *Budget {
 	return &Budget{limit: bound(bytes), work: bound(operations)}
 }
 
-// Part returns a budget of so many bytes and operations, whose operations are spent from b, too. Its bytes are its own.
+// Part returns a budget of bytes and operations. Its operations are also spent from b; its bytes are its own.
 func (b *Budget) Part(bytes, operations int64) *Budget {
 	p := NewBudget(bytes, operations)
 	p.whole = b
@@ -175,7 +175,7 @@ func (c *EvalCtx) Charged() int64 {
 	return c.charged
 }
 
-// Discharge releases what the evaluation has charged since Charged returned mark: parts that are garbage by then.
+// Discharge releases the charges since Charged returned mark, for memory that is garbage by then.
 func (c *EvalCtx) Discharge(mark int64) {
 	if c == nil || c.Budget == nil {
 		return

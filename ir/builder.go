@@ -15,7 +15,7 @@ type Builder struct {
 	resolver Resolver
 	opsets   map[string]int
 	names    map[string]bool
-	numbers  map[string]int // the last number behind a hint of Unique
+	numbers  map[string]int // the last number appended to a hint of Unique
 	scope    string
 	err      error
 	outer    *Builder
@@ -213,7 +213,7 @@ func Infer(n *Node) ([]Type, error) {
 func infer(n *Node) (types []Type, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			types, err = nil, fmt.Errorf("operator %s cannot tell its output types: internal error: %v", n.Op.FullName(), v)
+			types, err = nil, fmt.Errorf("operator %s cannot infer its output types: internal error: %v", n.Op.FullName(), v)
 		}
 	}()
 	return n.Op.Infer(n)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// randomDim makes an expression, and the function that it is meant to be, so that the algebra is held against arithmetic.
+// randomDim makes an expression, and the function that it should equal, so that the algebra is compared with
+// arithmetic.
 func randomDim(r *rand.Rand, depth int) (Dim, func(map[string]int64) int64) {
 	if depth == 0 || r.IntN(4) == 0 {
 		if r.IntN(2) == 0 {

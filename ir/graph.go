@@ -1,10 +1,16 @@
-// Package ir is the intermediate representation that all parts of essmc work on: a graph of typed values in static single
-// assignment form. Subgraphs may capture values of the graphs around them, and constants stand beside the nodes.
+// Package ir is the intermediate representation that all parts of essmc work on: a graph of typed values in static
+// single assignment form. Subgraphs may capture values of the graphs around them. Constants are kept beside the
+// nodes.
 //
-// It imports ir/tensor, ir/scalar and the standard library only, and knows neither machines nor file formats. In a
-// verified graph, every value is defined before it is used; every value has a type, and a name that is unique among
-// all values, those of subgraphs included; a node has at least the inputs that its operator requires; and the types
-// of a node's outputs are those that its operator infers. Verify checks all of it.
+// It imports ir/tensor, ir/scalar and the standard library only, and depends on neither machines nor file formats.
+// In a verified graph:
+//
+//   - every value is defined before it is used
+//   - every value has a type, and a name that is unique among all values, including those of subgraphs
+//   - a node has at least the inputs that its operator requires
+//   - the types of a node's outputs are the ones that its operator infers
+//
+// Verify checks all of this.
 package ir
 
 import (
@@ -270,8 +276,7 @@ func (g *Graph) ReplaceUses(old, with *Value) {
 	})
 }
 
-// ReplaceAll is ReplaceUses for many values at once, by the value that stands for each. What stands for a value is not
-// replaced itself.
+// ReplaceAll is ReplaceUses for many values at once. The replacement of a value is not replaced itself.
 func (g *Graph) ReplaceAll(with map[*Value]*Value) {
 	g.eachRead(func(at **Value) {
 		if v, ok := with[*at]; ok {
@@ -390,7 +395,7 @@ func (g *Graph) Sort() error {
 	return nil
 }
 
-// sorted reports whether no node reads what stands behind it.
+// sorted reports whether no node reads a value that is defined after it.
 func (g *Graph) sorted(index map[*Node]int) bool {
 	for i, n := range g.Nodes {
 		behind := func(v *Value) bool {

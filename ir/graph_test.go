@@ -126,7 +126,7 @@ func TestClone(t *testing.T) {
 	if g.Meta["k"] != "v" || g.History[0].Pass != "p" || g.Opsets[""] != 24 {
 		t.Error("changes to the clone reach the graph")
 	}
-	// A subgraph by itself keeps what it captures.
+	// A copied subgraph keeps its captures.
 	then := g.Nodes[2].Attrs.Graph("then_branch")
 	if got := then.Clone().Captures(); len(got) != 1 || got[0] != g.Nodes[0].Outputs[0] {
 		t.Errorf("a cloned branch captures %v", got)

@@ -1,12 +1,12 @@
 package ir
 
-// Piece is a box of an input that is part of an output: the element of the output at place o is that of the input
-// at place i, with i[Axes[a]] = o[a] + From[a] for each axis a, wherever i lies in the input. Pieces of an output
-// do not overlap, and what no piece covers is zero.
+// Piece is a box of an input that is part of an output: the element of the output at index o equals the element of
+// the input at index i, with i[Axes[a]] = o[a] + From[a] for each axis a, wherever i is in the input. Pieces of an
+// output do not overlap, and elements that no piece covers are zero.
 //
-// A Slice is a piece with From at its starts. A Pad with zeros is one with From at the negative numbers of its
-// pads, and so is a shift, whose output is as large as its input. The parts of a Split are a piece each; the inputs
-// of a Concat are pieces of one output; a Transpose is a piece with other Axes.
+// A Slice is a piece with From at its starts. A Pad with zeros is one with From at the negative numbers of its pads,
+// and so is a shift, whose output is as large as its input. The parts of a Split are a piece each; the inputs of a
+// Concat are pieces of one output; a Transpose is a piece with other Axes.
 type Piece struct {
 	Output, Input int
 	// Axes are the axes of the input, in the output's order; nil: the same axes in the same order.

@@ -23,8 +23,8 @@ type Op struct {
 
 	In, Out []Param
 	Attrs   []AttrSpec
-	// Elems maps type variables of In and Out to the element types that they may stand for. A variable that is absent
-	// stands for float16, bfloat16, float32 and float64.
+	// Elems maps type variables of In and Out to the element types that they allow. A variable that is missing
+	// allows float16, bfloat16, float32 and float64.
 	Elems map[string][]tensor.DType
 
 	// Infer gives the types of all declared outputs, from the node's inputs (types, and constants) and attributes.
@@ -41,8 +41,8 @@ type Op struct {
 	Eval func(c *EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 	// Body builds the operator from smaller ones. If Element and Eval are nil, Body defines the meaning.
 	Body func(b *Builder, n *Node, in []*Value) []*Value
-	// Along derives the facts of the outputs from those of the inputs, along one declared dimension (time, batch).
-	// If it is nil, every output element may depend on all steps.
+	// Along derives the facts of the outputs from the facts of the inputs, along one declared dimension (time,
+	// batch). If it is nil, every output element may depend on all steps.
 	Along func(n *Node, in []Fact) []Fact
 	// Moves returns the pieces of inputs that the outputs consist of, for an operator that only moves elements. ok is
 	// false if attributes, constant inputs and known dimensions do not determine them, or if other elements than zeros
@@ -55,7 +55,7 @@ type Op struct {
 	Cost func(n *Node, bind map[string]int64) Work
 	// Tol bounds the distance of an implementation from Eval.
 	Tol Tolerance
-	// Random marks operators of which two evaluations may differ. They are never folded or shared.
+	// Random marks operators whose evaluations may differ. They are never folded or shared.
 	Random bool
 	// Commutative marks operators whose two inputs may change places.
 	Commutative bool
@@ -96,7 +96,7 @@ type EvalCtx struct {
 	Node *Node
 	// Ctx ends the evaluation when it is done (Step); nil: never.
 	Ctx context.Context
-	// Wide asks for float64 in place of float32 throughout.
+	// Wide requests float64 instead of float32 throughout.
 	Wide bool
 	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". With "auto" or an
 	// empty string they choose.
@@ -111,9 +111,9 @@ type EvalCtx struct {
 	paced   int   // operations since the last check of Ctx
 }
 
-// Tolerance bounds the difference between an implementation's answer and the operator's evaluation in float64. It is at
-// most Ulps·ε·scale, where ε is the rounding unit of the answer's type and scale is the larger of the answer's greatest
-// absolute value and 1e-30. Zero stands for exact equality.
+// Tolerance limits the difference between an implementation's answer and the operator's evaluation in float64. It is
+// at most Ulps·ε·scale, where ε is the rounding unit of the answer's type and scale is the larger of the
+// answer's greatest absolute value and 1e-30. Zero means exact equality.
 type Tolerance struct{ Ulps float64 }
 
 // Tolerances that operators declare.
@@ -139,23 +139,23 @@ type Fact struct {
 	// Axis is the axis that carries the dimension. It is -1 if the value depends on the dimension but no axis
 	// carries it, as with a mean over time.
 	Axis int
-	// Stride is the number of the graph's steps that one step of this value stands for.
+	// Stride is the number of the graph's steps per step of this value.
 	Stride int64
 	// Back and Ahead are the numbers of the graph's steps before and after its own that a step depends on, or
 	// Unbounded.
 	Back, Ahead int64
-	// Summary is set if a state of fixed size stands for the past, as in a scan or a running sum. Unbounded Back then
-	// needs no past steps.
+	// Summary is set if a state of fixed size represents the past, as in a scan or a running sum. Unbounded Back
+	// then needs no past steps.
 	Summary bool
 	// State is the number of scalars, per sample, that the node which computes this value adds to that state.
 	State int64
-	// Global is set if a step may depend on all steps, and no state of fixed size stands for them.
+	// Global is set if a step may depend on all steps, and no state of fixed size represents them.
 	Global bool
 	// Cause is the node that made Back or Ahead unbounded, or the value global.
 	Cause *Node
 }
 
-// Unbounded stands for a lookback or lookahead without limit.
+// Unbounded is a lookback or lookahead without limit.
 const Unbounded = int64(1) << 40
 
 // Constant reports whether the value does not vary along the dimension.

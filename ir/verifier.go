@@ -6,17 +6,17 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Verifier verifies a graph again and again while it is rewritten. The operator of a node that stands as it stood, with
-// inputs and outputs of the same types, is not asked again. What it would infer from nodes further away, as shapes follow
-// from the arithmetic that computes them, may have changed meanwhile: Verify sees that, and a Verifier does not. The zero
-// Verifier has seen nothing.
+// Verifier verifies a graph repeatedly while it is rewritten. It does not check a node again whose operator, inputs
+// and outputs have the same types as before. What the operator would infer from nodes further away, such as shapes
+// from the arithmetic that computes them, may have changed meanwhile: Verify finds that, and a Verifier does not.
+// The zero Verifier has not verified anything.
 type Verifier struct {
 	verifier
 	known map[*Node]stand
-	free  []valueStand // room for those of further nodes
+	free  []valueStand // memory for further nodes
 }
 
-// stand is how a node stood when it was verified.
+// stand is the state of a node when it was verified.
 type stand struct {
 	op     *Op
 	attrs  Attrs
@@ -37,7 +37,7 @@ func standOf(v *Value) valueStand {
 	return valueStand{v, v.Type, v.Const}
 }
 
-// Verify checks what the function Verify checks, with the exception that Verifier states.
+// Verify checks the same as the function Verify, with the exception described at Verifier.
 func (c *Verifier) Verify(g *Graph) error {
 	if c.known == nil {
 		n := len(g.Nodes)
@@ -53,7 +53,7 @@ func (c *Verifier) Verify(g *Graph) error {
 // Forget drops the nodes that were verified: what passes have replaced can be freed then.
 func (c *Verifier) Forget() { *c = Verifier{} }
 
-// knows reports whether n stands as it stood. Passes replace attributes and types, and never change them in place.
+// knows reports whether n has not changed. Passes replace attributes and types, and never change them in place.
 func (c *Verifier) knows(n *Node) bool {
 	s, ok := c.known[n]
 	return ok && s.op == n.Op && s.inputs == len(n.Inputs) && len(s.values) == len(n.Inputs)+len(n.Outputs) &&
@@ -66,7 +66,7 @@ func stands(were []valueStand, are []*Value) bool {
 }
 
 func (c *Verifier) remember(n *Node) {
-	if len(n.Subgraphs()) > 0 { // types follow from what is in them
+	if len(n.Subgraphs()) > 0 { // types depend on their content
 		return
 	}
 	size := len(n.Inputs) + len(n.Outputs)

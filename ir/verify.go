@@ -10,8 +10,8 @@ import (
 // Verify checks that a graph is well-formed. The error is a *VerifyError.
 //
 //   - Every value has a type, and a name that is unique in the outermost graph and all graphs in it. The type of a
-//     constant is that of its tensor.
-//   - Nodes read only values that are defined before them: inputs, constants, results of earlier nodes, and those of the
+//     constant is its tensor's type.
+//   - Nodes read only values that are defined before them: inputs, constants, results of earlier nodes, and values of the
 //     graphs around.
 //   - A value is defined once.
 //   - A node has the inputs and attributes that its operator requires, and no others.

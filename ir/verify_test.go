@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Each fault is put into a graph that is right; the error names what is at fault.
+// Each fault is put into a correct graph; the error names what is wrong.
 func TestVerifyFinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		break_ func(*Graph)

@@ -3,6 +3,7 @@ package models
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -111,10 +112,10 @@ func types() []string {
 	return all
 }
 
-// ParseConfig reads config.json of any family. name is the file's name in messages. Keys that model hubs add are ignored.
-// Other unknown keys and duplicate keys are errors, and so is everything that Validate refuses.
+// ParseConfig reads config.json of any family. name is the file's name in messages. Keys that model hubs add
+// are ignored. Other unknown keys and duplicate keys are errors, and so is everything that Validate refuses.
 func ParseConfig(data []byte, name string) (Config, error) {
-	c, err := parse(data)
+	c, err := parse(data, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -123,22 +124,22 @@ func ParseConfig(data []byte, name string) (Config, error) {
 
 // ConfigOf is ParseConfig for an object of JSON that is read already.
 func ConfigOf(v *config.Value, name string) (Config, error) {
-	c, err := configOf(v)
+	c, err := configOf(v, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, nil
 }
 
-func parse(data []byte) (Config, error) {
+func parse(data []byte, name string) (Config, error) {
 	v, err := config.Parse(data)
 	if err != nil {
 		return nil, err
 	}
-	return configOf(v)
+	return configOf(v, name)
 }
 
-func configOf(v *config.Value) (Config, error) {
+func configOf(v *config.Value, name string) (Config, error) {
 	known := types()
 	expected := strings.Join(known, ", ")
 	if len(known) > 1 {
@@ -155,13 +156,23 @@ func configOf(v *config.Value) (Config, error) {
 	}
 	f, ok := families[t.Text]
 	if !ok || t.Kind != config.String {
-		hint := ""
-		if near := spell.Nearest(t.Text, known); len(known) > 1 && spell.Distance(t.Text, near) < 4 {
-			hint = fmt.Sprintf("; did you mean %s?", near)
+		hint := exportHint(name)
+		if near := spell.Close(t.Text, known); near != "" {
+			hint = fmt.Sprintf("; did you mean %s?", near) + hint
 		}
 		return nil, fmt.Errorf("model_type: expected %s, found %s%s", expected, found(t), hint)
 	}
 	return read(f, v)
+}
+
+// exportHint is the advice for a model directory of a family that is not built in. name is the path of its config.json.
+func exportHint(name string) string {
+	dir := filepath.Dir(name)
+	if filepath.Base(name) != "config.json" || dir == "." {
+		dir = "DIR"
+	}
+	return fmt.Sprintf("; export other models to ONNX and give the .onnx file: optimum-cli export onnx --model %s OUT, "+
+		"or torch.onnx.export in Python", config.Shorten(dir))
 }
 
 // read reads a configuration of a family, and checks it.

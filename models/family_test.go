@@ -23,7 +23,22 @@ func TestParseConfigType(t *testing.T) {
 	}
 }
 
-// TestFamilies holds what all families promise.
+// TestUnknownType tests the advice for directories of other families.
+func TestUnknownType(t *testing.T) {
+	for typ, want := range map[string][2]string{
+		"bert":   {"", "found bert; export other models to ONNX and give the .onnx file: optimum-cli export onnx --model hub/m OUT, or "},
+		"mamba3": {"", "found mamba3; did you mean mamba?; export other models"},
+		"esmm":   {"", "found esmm; did you mean essm?"},
+		"gpt2":   {"did you mean", "--model hub/m OUT"},
+	} {
+		_, err := models.ParseConfig([]byte(`{"model_type": "`+typ+`"}`), "hub/m/config.json")
+		if err == nil || !strings.Contains(err.Error(), want[1]) || want[0] != "" && strings.Contains(err.Error(), want[0]) {
+			t.Errorf("%s: found %v, expected %s", typ, err, want[1])
+		}
+	}
+}
+
+// TestFamilies checks what all families promise.
 func TestFamilies(t *testing.T) {
 	ids := map[string]bool{}
 	for _, f := range models.Families() {

@@ -82,12 +82,12 @@ func Check(c Config, w Weights) error {
 		case t == nil:
 			hint := ""
 			if near := spell.Nearest(s.Name, extra[:min(len(extra), maxHints)]); near != "" &&
-				spell.Distance(s.Name, near) < 4 {
+				spell.Distance(s.Name, near) < 4 && spell.Close(s.Name, []string{near}) != "" {
 				hint = "; there is " + config.Shorten(near)
 			}
 			fault(s.Name, "is missing, expected %s%s", want, hint)
 		case t.DType() != s.Type() || !slices.Equal(t.Shape(), s.Shape):
-			fault(s.Name, "expected %s, found %v", want, t)
+			fault(s.Name, "expected %s, found %s", want, t)
 		case s.Int:
 			v := tensor.Data[int64](t)
 			if at := slices.IndexFunc(v, func(x int64) bool { return x < 0 }); at >= 0 {

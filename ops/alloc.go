@@ -9,9 +9,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// The functions of this file allocate for an evaluation. They check its context between parts of what they clear, copy or
-// convert (ir.EvalCtx.Step). They charge the bytes to its budget before they allocate, and
-// panic with an *ir.BudgetError if these do not fit (ir.EvalCtx.Charge). A nil context has no budget.
+// The functions of this file allocate for an evaluation. They check its context between parts that they clear, copy
+// or convert (ir.EvalCtx.Step). They charge the bytes to its budget before they allocate, and panic with an
+// *ir.BudgetError if these do not fit (ir.EvalCtx.Charge). A nil context has no budget.
 
 // charge charges n elements of a size in bytes.
 func charge(c *ir.EvalCtx, n, size int) {
@@ -88,7 +88,7 @@ func Repeat[T any](c *ir.EvalCtx, v []T, count int) []T {
 	}
 	if n := len(v) * count; n > large && isNumber(z) {
 		w := Make[T](c, n)
-		for at := Put(c, w, v); at < n; { // what is there doubles
+		for at := Put(c, w, v); at < n; { // double the filled part
 			at += Put(c, w[at:], w[:at])
 		}
 		return w
@@ -113,8 +113,8 @@ func New(c *ir.EvalCtx, d tensor.DType, shape ...int) *tensor.Tensor {
 // stringSize is the size of a string's header.
 const stringSize = int(unsafe.Sizeof(""))
 
-// ItemSize bounds the bytes of a tensor beside its elements: the shape, and the alignment of the storage. It counts where
-// the data say how many tensors there are: for the items of sequences, and the parts of others.
+// ItemSize is an upper bound for the size of a tensor besides its elements: the shape, and the alignment of the
+// storage. It matters if the number of tensors depends on data: for the items of sequences, and the parts of others.
 const ItemSize = 192
 
 // chargeElems charges a tensor of n elements.

@@ -91,8 +91,9 @@ func AlongRows(n *ir.Node, in []ir.Fact) []ir.Fact {
 	return out
 }
 
-// Along returns the facts of a node's outputs from those of its inputs, some of which vary. They come from the operator's
-// Along, and are global if it has none. Its arguments come from files, so a panic there means global, too.
+// Along returns the facts of a node's outputs from the facts of its inputs, some of which vary. They come from the
+// operator's Along, and are global if it has none. Its arguments come from files, so a panic there means global,
+// too.
 func Along(n *ir.Node, in []ir.Fact) (out []ir.Fact) {
 	if n.Op.Along == nil {
 		return globals(n, in)

@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// MaxElems bounds the elements of one tensor that an evaluation makes, so that sizes computed from data cannot demand
-// absurd amounts of memory. On 32-bit machines it is the largest int.
+// MaxElems is the maximum number of elements of one tensor that an evaluation makes, so that sizes computed from
+// data cannot demand absurd amounts of memory. On 32-bit machines it is the largest int.
 const MaxElems = min(1<<31, math.MaxInt)
 
 // Elems returns the number of elements of a shape, or an error if a dimension is negative or the number above MaxElems.
@@ -139,8 +139,8 @@ func Walk(c *ir.EvalCtx, shape, strides []int, offset int, visit func(offset int
 	}
 }
 
-// BroadcastTo returns the elements v of a shape, repeated to those of shape out, or v itself if nothing repeats. The shape
-// must broadcast to out, and out must have passed Elems.
+// BroadcastTo returns the elements v of a shape, repeated to the shape out, or v itself if nothing repeats. The
+// shape must broadcast to out, and out must have passed Elems.
 func BroadcastTo[T any](c *ir.EvalCtx, v []T, shape, out []int) []T {
 	n, _ := tensor.Size(out)
 	if len(v) == n {

@@ -46,7 +46,7 @@ func Product(v ...int64) int64 {
 	return out
 }
 
-// Stated returns the cost of so many operations, on what the node reads and writes.
+// Stated returns the cost of a given number of operations, plus what the node reads and writes.
 func Stated(n *ir.Node, bind map[string]int64, operations int64) ir.Work {
 	return ir.Work{Flops: operations, Bytes: BytesOf(n, bind)}
 }

@@ -46,7 +46,8 @@ func One(t *tensor.Tensor, err error) ([]tensor.Datum, error) {
 	return []tensor.Datum{t}, nil
 }
 
-// SameShape returns an error unless both shapes are equal. Evaluations check sizes by it that inference does not know.
+// SameShape returns an error unless both shapes are equal. Evaluations use it to check sizes that inference does not
+// know.
 func SameShape(a, b []int) error {
 	if len(a) == len(b) {
 		same := true

@@ -58,40 +58,15 @@ func elementOf(n *ir.Node, inputs int, there func(i int) bool) scalar.Expr {
 }
 
 // EvalElement evaluates an operator by its Element, in float64. The inputs may have any real element type, and
-// broadcast to each other. The result is rounded once, to the element type that the signature gives the output.
-// EvalElement is the Eval of operators that have no other. An Eval for several types may call it for floats.
+// broadcast to each other. The result is rounded once, to the output's element type in the signature. EvalElement is
+// the Eval of operators that have no other. An Eval for several types may call it for floats.
 func EvalElement(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-	op := c.Node.Op
 	var few [4]elements // no allocation for most nodes
-	args := few[:0]
-	for i := range max(len(in), required(op)) {
-		p := param(op, i)
-		t := Tensor(in, i)
-		if t == nil {
-			if !p.Optional {
-				return nil, fmt.Errorf("input %d (%s) is missing", i, p.Name)
-			}
-			args = append(args, elements{})
-			continue
-		}
-		for j := range args {
-			if o := args[j].t; o != nil && o.DType() != t.DType() && isVar(p.Elem) && param(op, j).Elem == p.Elem {
-				return nil, fmt.Errorf("element types %v and %v differ", o.DType(), t.DType())
-			}
-		}
-		args = append(args, elements{t: t, shape: t.Shape()})
-	}
-	shape, err := broadcastElements(args)
+	args, shape, d, err := operands(c, in, few[:0])
 	if err != nil {
 		return nil, err
 	}
-	d, err := elementType(op, args)
-	if err != nil {
-		return nil, err
-	}
-	if c.Wide && d == tensor.Float32 {
-		d = tensor.Float64
-	}
+	op := c.Node.Op
 	key := keyOf(c.Node, args)
 	if key.op == nil {
 		if key.e = elementOf(c.Node, len(args), func(i int) bool { return args[i].t != nil }); !key.e.Valid() {
@@ -103,6 +78,49 @@ func EvalElement(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, err
 	}
 	return []tensor.Datum{out}, nil
+}
+
+// operands checks the inputs of a node, and appends them to args. It returns the shape to which they broadcast, and the
+// element type of the result.
+func operands(c *ir.EvalCtx, in []tensor.Datum, args []elements) ([]elements, []int, tensor.DType, error) {
+	op := c.Node.Op
+	fail := func(err error) ([]elements, []int, tensor.DType, error) { return nil, nil, tensor.Invalid, err }
+	var types [mostDeclared]*tensor.Tensor // per declared input: the first one given
+	for i := range max(len(in), required(op)) {
+		p := param(op, i)
+		t := Tensor(in, i)
+		c.Step(1)
+		if t == nil {
+			if !p.Optional {
+				return fail(fmt.Errorf("input %d (%s) is missing", i, p.Name))
+			}
+			args = append(args, elements{})
+			continue
+		}
+		if isVar(p.Elem) {
+			for j, o := range types {
+				if o != nil && o.DType() != t.DType() && op.In[j].Elem == p.Elem {
+					return fail(fmt.Errorf("element types %v and %v differ", o.DType(), t.DType()))
+				}
+			}
+			if k := min(i, len(op.In)-1); types[k] == nil {
+				types[k] = t
+			}
+		}
+		args = append(args, elements{t: t, shape: t.Shape()})
+	}
+	shape, err := broadcastElements(args)
+	if err != nil {
+		return fail(err)
+	}
+	d, err := elementType(op, args)
+	if err != nil {
+		return fail(err)
+	}
+	if c.Wide && d == tensor.Float32 {
+		d = tensor.Float64
+	}
+	return args, shape, d, nil
 }
 
 // broadcastElements gives the shape to which operands broadcast.
@@ -131,8 +149,14 @@ func broadcastElements(in []elements) ([]int, error) {
 // param is the declaration of input i.
 func param(op *ir.Op, i int) *ir.Param { return &op.In[min(i, len(op.In)-1)] }
 
+// mostDeclared bounds the declared inputs of operators with Element. The last one may stand for any number.
+const mostDeclared = 8
+
 // byElement completes the record of an operator with Element.
 func byElement(op *ir.Op) {
+	if len(op.In) > mostDeclared {
+		panic("ops.Register: " + op.FullName() + " has an Element and too many inputs")
+	}
 	if len(op.Out) != 1 {
 		panic("ops.Register: " + op.FullName() + " has an Element and several outputs")
 	}
@@ -188,7 +212,7 @@ func required(op *ir.Op) int {
 	return n
 }
 
-// elementType is the element type of the output: as the signature says, or that of the input with the same type
+// elementType is the element type of the output: fixed by the signature, or the type of the input with the same type
 // variable.
 func elementType(op *ir.Op, in []elements) (tensor.DType, error) {
 	elem := op.Out[0].Elem
@@ -200,7 +224,7 @@ func elementType(op *ir.Op, in []elements) (tensor.DType, error) {
 			return in[i].t.DType(), nil
 		}
 	}
-	return tensor.Invalid, fmt.Errorf("no input says which type %s is", elem)
+	return tensor.Invalid, fmt.Errorf("no input determines type %s", elem)
 }
 
 // elements is an operand of an expression; the zero value is an absent one.
@@ -472,7 +496,8 @@ func (m *elementMachine) release(p *elementProgram) {
 	p.machines.Put(m)
 }
 
-// maxPrograms bounds the cache: attributes, of which models may have any number, are part of keys.
+// maxPrograms is the maximum size of the cache, needed because attributes, which can have any values, are part of
+// keys.
 const maxPrograms = 512
 
 var programs = struct {
@@ -480,7 +505,8 @@ var programs = struct {
 	of map[elementKey]*elementProgram
 }{of: map[elementKey]*elementProgram{}}
 
-// programFor finds or makes the program of a key; nil if the node has no expression. n has so many inputs.
+// programFor finds or makes the program of a key, or returns nil if the node has no expression. n has the given
+// number of inputs.
 func programFor(key elementKey, n *ir.Node, inputs int) *elementProgram {
 	programs.RLock()
 	p := programs.of[key]

@@ -45,7 +45,7 @@ func ramp(shape ...int) *tensor.Tensor {
 	return tensor.FromSlice(v, shape...)
 }
 
-// TestElementBroadcasts holds evaluations on operands of many shapes against those on operands that are as large as the
+// TestElementBroadcasts checks evaluations on operands of many shapes against those on operands that are as large as the
 // result.
 func TestElementBroadcasts(t *testing.T) {
 	op := variadic(func(x []scalar.Expr) scalar.Expr { // the second and third are joined first
@@ -80,7 +80,7 @@ func TestElementBroadcasts(t *testing.T) {
 			y := got[0].(*tensor.Tensor)
 			typed := (y.DType() == tensor.Float64) == wide
 			if !tensor.Equal(y, want[0].(*tensor.Tensor)) || !slices.Equal(y.Shape(), shape) || !typed {
-				t.Errorf("%v: expected %v, found %v", shapes, want[0], y)
+				t.Errorf("%v: expected %s, found %s", shapes, want[0], y)
 			}
 			if v := ops.F64(nil, whole, 0); len(v) > 0 { // and against one point
 				k := len(v) - 1
@@ -203,7 +203,7 @@ func TestElementErrors(t *testing.T) {
 	t.Errorf("a cancelled evaluation gives %v", err)
 }
 
-// TestElementOf says of which nodes a backend learns all from the expression.
+// TestElementOf lists the nodes that a backend can compute from the expression.
 func TestElementOf(t *testing.T) {
 	value := func(name string, typ ir.Type) *ir.Value { return &ir.Value{Name: name, Type: typ} }
 	f32 := func(dims ...ir.Dim) ir.Type { return &ir.TensorType{Elem: tensor.Float32, Shape: dims} }

@@ -46,7 +46,7 @@ func factsOf(g *ir.Graph, key string) *Facts {
 // Of returns the fact of a value of the graph.
 func (f *Facts) Of(v *ir.Value) ir.Fact { return f.of[v] }
 
-// Extend adds the facts of the values of a body of the graph, from those of the body's inputs.
+// Extend adds the facts of the values of a body of the graph, given the facts of the body's inputs.
 func (f *Facts) Extend(body *ir.Graph, inputs map[*ir.Value]ir.Fact) {
 	maps.Copy(f.of, Propagate(body, inputs))
 }

@@ -142,7 +142,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestRegistry holds every operator to what the registry promises.
+// TestRegistry checks the promises of the registry for every operator.
 func TestRegistry(t *testing.T) {
 	all := ops.Default.All()
 	for _, op := range all {

@@ -76,7 +76,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// What allocates and converts in parts gives what it gives at once, for all element types and at odd sizes.
+// Allocation and conversion in parts give the same as at once, for all element types and at odd sizes.
 func TestAllocateInParts(t *testing.T) {
 	const n = 1<<15 + 4097
 	values := make([]float64, n)

@@ -1,8 +1,8 @@
-// Package ops holds the registry of operators and the common parts of their definitions: signatures, shape rules, facts
-// along a dimension, access to elements.
+// Package ops has the registry of operators and the common parts of their definitions: signatures, shape rules,
+// facts along a dimension, access to elements.
 //
-// It imports ir and its packages scalar and tensor only. Operators live in the packages below it, one per file, and
-// enter the registry when their package is initialized. After that the registry does not change, so all goroutines
+// It imports only ir, ir/scalar and ir/tensor. Operators are defined in the packages below it, one per file, and
+// register themselves when their package is initialized. After that the registry does not change, so all goroutines
 // may read it. A registered operator has type inference, and a definition by Element, Eval or Body.
 package ops
 
@@ -18,7 +18,7 @@ type key struct{ domain, name string }
 
 var registry = map[key][]*ir.Op{} // versions, newest first
 
-// same maps records that Same made to the record that they stand for.
+// same maps records that Same made to the records that they represent.
 var same = map[*ir.Op]*ir.Op{}
 
 // Register adds an operator. Without Infer it gets the inference of its signature, and without Cost the cost of its

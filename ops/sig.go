@@ -10,11 +10,11 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Sig reads declarations of inputs or outputs of the form "name:elem[dims]". "?" follows an optional one, and "*" one that
-// may occur any number of times. elem is an element type ("float64"), or a variable that starts with a capital letter.
-// dims are numbers, names, expressions of names (outputs only), "_" for any number, and at most one "..." for any run of
-// dimensions. A name stands for the same number throughout the signature, and "..." for the same run. Without brackets
-// the shape is arbitrary.
+// Sig reads declarations of inputs or outputs of the form "name:elem[dims]". "?" follows an optional one, and "*"
+// one that may occur any number of times. elem is an element type ("float64"), or a variable that starts with a
+// capital letter. dims are numbers, names, expressions of names (outputs only), "_" for any number, and at most one
+// "..." for any run of dimensions. A name means the same number throughout the signature, and "..." the same run.
+// Without brackets the shape is arbitrary.
 func Sig(params ...string) []ir.Param {
 	out := make([]ir.Param, len(params))
 	for i, s := range params {
@@ -210,8 +210,8 @@ func parseDim(s string) (ir.Dim, error) {
 	return d, err
 }
 
-// CheckShapes compares the shapes of data with the dimensions of an operator's signature. Types need not tell them, and
-// evaluations rely on them. The error names the input that differs.
+// CheckShapes compares the shapes of data with the dimensions of an operator's signature. Types may not contain
+// them, but evaluations rely on them. The error names the input that differs.
 func CheckShapes(op *ir.Op, in []tensor.Datum) error {
 	var names [12]string
 	var sizes [12]int
@@ -302,7 +302,7 @@ func (b *Bindings) Outputs(op *ir.Op) ([]ir.Type, error) {
 			t.Elem, _ = tensor.ParseDType(p.Elem)
 		}
 		if t.Elem == tensor.Invalid {
-			return nil, fmt.Errorf("output %d (%s): no input tells its element type", i, p.Name)
+			return nil, fmt.Errorf("output %d (%s): no input determines its element type", i, p.Name)
 		}
 		if p.Dims == nil {
 			t.NoRank = true

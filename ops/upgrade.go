@@ -28,12 +28,12 @@ func Upgrade(g *ir.Graph) error {
 	return nil
 }
 
-// maxUpgrades bounds bodies within bodies, so that a cycle in the registry is an error.
+// maxUpgrades is the maximum depth of nested bodies, so that a cycle in the registry is an error.
 const maxUpgrades = 16
 
 func upgrade(names *ir.Builder, g *ir.Graph, depth int) error {
 	if depth > maxUpgrades {
-		return fmt.Errorf("graph %s: operators do not come to their newest versions", g.Name)
+		return fmt.Errorf("graph %s: operators cannot be replaced by their newest versions", g.Name)
 	}
 	var nodes []*ir.Node
 	for _, n := range g.Nodes {
@@ -64,7 +64,7 @@ func upgrade(names *ir.Builder, g *ir.Graph, depth int) error {
 				continue
 			}
 			if i >= len(outs) || outs[i] == nil {
-				return fmt.Errorf("node %v: body gives no output %d", n, i)
+				return fmt.Errorf("node %v: body has no output %d", n, i)
 			}
 			o := outs[i]
 			if o.Def == nil || !slices.Contains(body.Nodes, o.Def) || slices.Contains(outs[:i], o) {

@@ -12,8 +12,8 @@ type Window struct {
 	Stride, Dilation int64
 	// Begin and End are the pads before the first and behind the last element.
 	Begin, End int64
-	// Same says that the pads follow from the size of the axis, such that there is a position for each stride: half of them
-	// lie at each side, the odd one at the end (1) or at the begin (-1). Bind and Resolve find them.
+	// Same: the pads follow from the size of the axis, so that there is a position for each stride. Half of them are
+	// at each side, and the odd one at the end (1) or at the start (-1). Bind and Resolve find them.
 	Same int
 }
 

@@ -13,8 +13,9 @@ import (
 	"github.com/essmc/essmc/ops/essm/spectral"
 )
 
-// diagonalizeLowRank replaces a DPLR node by a diagonal system, if the eigenvectors allow it (spectral.MaxCondition).
-// If they do not, the node's attribute condition says so. It returns the number of changes.
+// diagonalizeLowRank replaces a DPLR node by a diagonal system, if the eigenvectors allow it
+// (spectral.MaxCondition). If they do not, it records that in the node's attribute condition. It returns the number
+// of changes.
 func diagonalizeLowRank(c *Context, b *ir.Builder, g *ir.Graph, n *ir.Node) (int, error) {
 	known := func(v *ir.Value) bool { return v == nil || v.Const != nil }
 	for i, v := range n.Inputs {
@@ -97,7 +98,7 @@ func (l *lowRank) read() error {
 	if len(l.dt) == l.features {
 		scale = nil
 	} else if len(l.dt) != l.features*l.states {
-		return fmt.Errorf("expected %d × 1 or %d step sizes, found %v", l.features, l.states, in(1))
+		return fmt.Errorf("expected %d × 1 or %d step sizes, found %s", l.features, l.states, in(1))
 	}
 	l.a, err = spectral.LowRank(l.c.Done(), l.c.search.Part(baseBytes, -1), in(2), in(3), in(4), in(5), scale)
 	return err
@@ -112,7 +113,7 @@ func (l *lowRank) diagonal() (y, state *ir.Value, err error) {
 		return nil, nil, err
 	}
 	in := stack(n.In(6).Const, n.In(7).Const)
-	if len(l.dt) != l.features { // the rows of B have their step sizes, as those of A
+	if len(l.dt) != l.features { // the rows of B include their step sizes, like those of A
 		for i := range in {
 			in[i] *= l.dt[i/(2*l.states)*l.states+i%l.states]
 		}
@@ -134,7 +135,7 @@ func (l *lowRank) diagonal() (y, state *ir.Value, err error) {
 		return nil, nil, err
 	}
 	kept := out[0].Dim(2)
-	if kept > l.states && kept > wholeStates { // real eigenvalues have no partner that could be left out
+	if kept > l.states && kept > wholeStates { // real eigenvalues have no partner that could be omitted
 		kept = (kept + wholeStates - 1) / wholeStates * wholeStates
 	}
 	k := make([]*ir.Value, len(out))
@@ -198,8 +199,9 @@ func (l *lowRank) diagonal() (y, state *ir.Value, err error) {
 	return made[0], state, b.Err()
 }
 
-// wholeStates is the number that more states than there were are rounded up to a multiple of, with states of λ = -1 that B and
-// C leave out, as Diagonalize pads heads. Kernels take states by vectors, and a few more cost less than a rest.
+// wholeStates is the number to a multiple of which an increased number of states is rounded up. The additional
+// states have λ = -1 and are ignored by B and C, like the states with which Diagonalize pads heads. Kernels process
+// states by vectors, and a few more cost less than a remainder.
 const wholeStates = 8
 
 // widened returns t with the axis widened to size, and fill in the new elements.
@@ -232,8 +234,8 @@ func (l *lowRank) swap(v *ir.Value, between int) *ir.Value {
 	return l.b.Op("", "Reshape", []*ir.Value{l.b.Op("", "Transpose", []*ir.Value{v}, ir.A("perm", []int64{0, 2, 1, 3})), shape})
 }
 
-// outputs returns the factors of the outputs over the reals, (features, 1 or 2, 2n): y = 2 Re(C z), with C restored from
-// what is stored.
+// outputs returns the factors of the outputs over the reals, (features, 1 or 2, 2n): y = 2 Re(C z), with C restored
+// from the stored values.
 func (l *lowRank) outputs(later bool) ([]float64, error) {
 	n, count := l.n, 1
 	if later {

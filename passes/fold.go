@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// foldLimit bounds the elements that folding may add to a plan. A larger result stays a computation, unless it is no
-// larger than the constants that it is computed from.
+// foldLimit is the maximum number of elements that folding may add to a plan. A larger result stays a computation,
+// unless it is no larger than the constants that it is computed from.
 const foldLimit = 1 << 20
 
 // The budget of a compilation is a base and so much per byte of the source's constants: folding may be worth more for a
@@ -157,7 +157,7 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 		if !ok {
 			return false, fmt.Errorf("folding computed no tensor for %s", v.Name)
 		}
-		if size := t.Len(); size > foldLimit && size > have { // the types did not tell
+		if size := t.Len(); size > foldLimit && size > have { // the types did not show it
 			return false, nil
 		}
 		bytes += ops.SizeOf(t)

@@ -52,8 +52,8 @@ var scaled = []struct {
 	}},
 }
 
-// factors are the factors of a matrix of weights with the given number of columns. of(i) returns those of row i: one
-// factor for all columns, or one for each.
+// factors are the factors of a matrix of weights with the given number of columns. of(i) returns the factors of row
+// i: one for all columns, or one for each.
 type factors struct {
 	columns int
 	of      func(i int) []float64
@@ -87,7 +87,7 @@ var convRules = sync.OnceValue(func() *Set {
 		bare := Op(l.op, Var("x"), Const("w"), Absent()).As("linear")
 		for _, p := range append(channelOps(inner), channelOps(bare)...) {
 			rules = append(rules, &Rule{
-				Name: "conv-affine", Doc: "a scale and shift of channels behind a linear operator",
+				Name: "conv-affine", Doc: "a scale and shift of channels after a linear operator",
 				Pattern: p,
 				Check: func(m *Match) string {
 					n, shape := m.Node("linear"), m.Val("w").Const.Shape()
@@ -257,8 +257,8 @@ func isOne(s []float64) bool { return !slices.ContainsFunc(s, func(x float64) bo
 type folded struct{ w, bias *tensor.Tensor }
 
 // scaleWeights multiplies the weights of a match by their factors, and stores them with their bias in the match. one
-// tells whether all factors are 1. The weights of essm.Linear become float64, so that a plan in double precision
-// computes what its source states. If the weights cannot be scaled, scaleWeights returns why.
+// reports whether all factors are 1. The weights of essm.Linear become float64, so that a plan in double precision
+// computes the same as its source. If the weights cannot be scaled, scaleWeights returns why.
 func scaleWeights(m *Match, by factors, one bool, bias []float64) (why string) {
 	w := m.Val("w").Const
 	f := &folded{w: w}

@@ -64,7 +64,7 @@ var normRules = NewSet(
 		},
 	},
 	&Rule{
-		Name: "linear-affine", Doc: "an affine map behind a linear layer goes into its weight and bias",
+		Name: "linear-affine", Doc: "an affine map after a linear layer is folded into its weight and bias",
 		Pattern: Op("essm.Affine", Op("essm.Linear", Var("x"), Const("w"), Where("b", isConst)), Const("s"),
 			Const("t")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
@@ -97,8 +97,8 @@ func affine(b *ir.Builder, x *ir.Value, scale, shift []float64) *ir.Value {
 		b.Const("shift", tensor.FromSlice(shift, len(shift)))})
 }
 
-// linear makes a Linear with folded weights. They stay float64, so that a plan in double precision computes what its
-// source states.
+// linear makes a Linear with folded weights. They stay float64, so that a plan in double precision computes the same
+// as its source.
 func linear(b *ir.Builder, m *Match, w, bias []float64) *ir.Value {
 	shape := m.Val("w").Const.Shape()
 	return b.Op("essm", "Linear", []*ir.Value{m.Val("x"),

@@ -146,7 +146,7 @@ func system(b *ir.Builder, scan *ir.Node, op string, stateOut int, in []*ir.Valu
 	return made[:1]
 }
 
-// finalState replaces the scan's final state by that of the fused operator.
+// finalState replaces the scan's final state by the final state of the fused operator.
 func finalState(node string, out int) func(m *Match, made []*ir.Value) map[*ir.Value]*ir.Value {
 	return func(m *Match, made []*ir.Value) map[*ir.Value]*ir.Value {
 		if old := m.Node(node).Out(out); old != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/essmc/essmc/passes/passtest"
 )
 
-// TestRandomModels runs the pipeline on random models of every kind. After each pass the answer in float64 must be that
-// of the model as built, and printing and parsing must be the identity.
+// TestRandomModels runs the pipeline on random models of every kind. After each pass the answer in float64 must
+// equal the original model's, and printing and parsing must be the identity.
 func TestRandomModels(t *testing.T) {
 	trials := 16
 	if os.Getenv("ESSMC_LONG") != "" {

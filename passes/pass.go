@@ -1,9 +1,9 @@
-// Package passes holds the portable pipeline: the rewrites from the graph of a source to the graph of a plan. Each pass
-// is in its own file.
+// Package passes has the portable pipeline: the rewrites from the graph of a source to the graph of a plan. Each
+// pass is in its own file.
 //
-// It imports ir, the operator packages and passes/match. It knows no machine, so its results run on every backend. A
-// pass keeps the meaning of the graph, and its inputs and outputs with their names. The graph is verified after every
-// pass that changes it. Equal graphs give equal results.
+// It imports ir, the operator packages and passes/match. It does not depend on a machine, so its results run on
+// every backend. A pass keeps the meaning of the graph, and its inputs and outputs with their names. The graph is
+// verified after every pass that changes it. Equal graphs give equal results.
 package passes
 
 import (
@@ -33,10 +33,10 @@ type Pass struct {
 	Run func(c *Context, g *ir.Graph) (changes int, err error)
 }
 
-// Context collects the messages of a pass, and bounds its work. The methods that bound work take a nil Context, which has
-// no bound.
+// Context collects the messages of a pass, and limits its work. The methods that limit work accept a nil Context,
+// which has no limit.
 type Context struct {
-	budget *ir.Budget // of the run; bytes are those of constants that were made
+	budget *ir.Budget // of the run; its bytes are those of new constants
 	fold   *ir.Budget // its part for evaluations whose results stay in the graph
 	search *ir.Budget // its part for recognizing forms
 	source int64      // bytes of the constants before the first pass
@@ -92,9 +92,9 @@ func (c *Context) Check() {
 	}
 }
 
-// Apart runs f, whose parts cannot be interrupted, on a goroutine of its own. When ctx is done it returns its error at
-// once. Then f is left alone: it must end by itself, and the caller must not use what f writes to. A panic of f becomes
-// one of the caller.
+// Apart runs f, whose parts cannot be interrupted, on a goroutine of its own. When ctx is done it returns its error
+// at once, without waiting for f. f must then end by itself, and the caller must not use what f writes to. A panic
+// of f is passed on to the caller.
 func Apart(ctx context.Context, f func()) error {
 	done := make(chan any, 1)
 	go func() {
@@ -172,7 +172,7 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 	if o.StopAfter != "" {
 		last := slices.IndexFunc(list, func(p *Pass) bool { return p.Name == o.StopAfter })
 		if last < 0 {
-			return fmt.Errorf("no pass %q; there are %s", o.StopAfter, strings.Join(names(list), ", "))
+			return fmt.Errorf("no pass %q; expected one of %s", o.StopAfter, strings.Join(names(list), ", "))
 		}
 		list = list[:last+1]
 	}
@@ -241,7 +241,7 @@ func (c *Context) tidy() {
 	}
 }
 
-// tidyBytes is the least growth for which tidy collects.
+// tidyBytes is the minimum growth for which tidy collects.
 const tidyBytes = 1 << 25
 
 func names(list []*Pass) []string {
@@ -368,7 +368,8 @@ func Apply(c *Context, g *ir.Graph, rules *match.Set) (int, error) {
 	}
 }
 
-// walkBytes bounds the constants that one walk makes, so that those in whose place they are can be freed in between.
+// walkBytes is the maximum size of the constants that one walk makes, so that the constants that they replace can be
+// freed in between.
 const walkBytes = 1 << 26
 
 // applyOnce walks the graph once and rewrites matches that do not overlap. It ends early where it has made many constants.

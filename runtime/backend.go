@@ -27,7 +27,7 @@ type Backend interface {
 // kernels that this process uses.
 type Variant interface{ Variant() string }
 
-// Config holds the options of a backend: those of Options, checked and with defaults filled in.
+// Config has the options of a backend: those of Options, checked and with defaults filled in.
 type Config struct {
 	// Threads is the number of goroutines, at least 1, that may compute at once within one Run. Answers do not depend on
 	// it.
@@ -35,7 +35,7 @@ type Config struct {
 	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". If it is empty, the
 	// backend chooses.
 	Kernel string
-	// Wide asks for float64 in place of float32. Inputs and outputs declared float32 are float64 tensors then.
+	// Wide requests float64 instead of float32. Inputs and outputs declared float32 are float64 tensors then.
 	Wide bool
 	// Products is the precision of dense products with constant weights: Float32, BFloat16 or Int8, see
 	// Options.Precision. A backend without it returns an *OptionError.
@@ -46,7 +46,7 @@ type Config struct {
 	// knows it.
 	// Bind and Run return a *MemoryError before they allocate more.
 	MaxMemory int64
-	// Profile asks executables to measure their steps.
+	// Profile makes executables measure their steps.
 	Profile bool
 	// Constants is shared by the programs of one model, whose graphs have the same constant tensors. Nil: nothing is
 	// shared.
@@ -71,11 +71,18 @@ type Program interface {
 	Close() error
 }
 
-// Lowered is implemented by a Program that shows what it has made of its graph.
+// Lowered is implemented by a Program that can show its lowered form.
 type Lowered interface {
 	// Lowered is text for people, in no fixed form: the steps of the program, or, where b is not nil, the plan for its
 	// shapes.
 	Lowered(b *Binding) (string, error)
+}
+
+// Refusing is implemented by executables that can tell before a run that every run fails.
+type Refusing interface {
+	// Refusal returns the error of every run: an operator does not take the shapes that are bound. It returns nil if there is
+	// none.
+	Refusal() error
 }
 
 // Binding is the shapes of one run.
@@ -85,9 +92,9 @@ type Binding struct {
 	// Inputs are the types of the inputs in the graph's order. Tensor types have the element types of the graph and known
 	// dimensions. Sequence types are those of the graph. An absent optional input is nil.
 	Inputs []ir.Type
-	// Budget bounds the executable and its runs, which charge to it all that they hold and allocate. The caller may
-	// charge what it holds beside. Executables may share it if one of them is used at a time. Nil: one of
-	// Config.MaxMemory.
+	// Budget limits the executable and its runs, which charge to it everything that they hold and allocate. The
+	// caller may charge its own memory to it as well. Executables may share it if only one of them is used at a
+	// time. Nil means one of Config.MaxMemory.
 	Budget *ir.Budget
 	// Ctx ends Bind, which may take long for large shapes, when it is done: by its error, or by a panic with an
 	// *ir.Ended. It must not be used afterwards. Nil: never.
@@ -138,11 +145,14 @@ type Estimate struct {
 
 // StepTime is the time of one step of an executable. A step is one node, or several that are fused.
 type StepTime struct {
-	Name  string // the node, or the region
-	Op    string
-	Form  string
-	Calls int64
-	Time  time.Duration
+	Name string // the node, or the region
+	Op   string
+	Form string
+	// Values are the names of the first outputs of the graph's nodes that the step computes, each once. A node that is
+	// computed in several steps is in each of them.
+	Values []string
+	Calls  int64
+	Time   time.Duration
 }
 
 // Store stores output i of Executable.Run: it copies d into the tensor out[i], or sets out[i] to d if that is nil. It
@@ -162,7 +172,7 @@ func Store(out []tensor.Datum, i int, d tensor.Datum, pause func()) error {
 		return fmt.Errorf("cannot write %T into a tensor", d)
 	}
 	if src.DType() != dst.DType() || !slices.Equal(src.Shape(), dst.Shape()) {
-		return fmt.Errorf("is %v, the tensor to write to is %v", src, dst)
+		return fmt.Errorf("is %s, the tensor to write to is %s", src, dst)
 	}
 	dst.CopyParts(src, pause)
 	return nil

@@ -30,7 +30,7 @@ func (sg *signature) bindData(in []tensor.Datum) (*Binding, error) {
 			for axis, dim := range t.Shape {
 				p := place{sg.inputs[i].Name, axis, dim, int64(d.Dim(axis))}
 				if want, ok := dim.Known(); ok && want != p.found {
-					return nil, p.fail("expected %d, found %d: %v", want, p.found, d)
+					return nil, p.fail("expected %d, found %d: %s", want, p.found, d)
 				}
 				if !dim.IsUnknown() {
 					places = append(places, p)
@@ -137,7 +137,7 @@ func (sg *signature) checkDims(dims map[string]int64, by map[string]place) error
 	if !ok {
 		return &InputError{Name: sg.time, Msg: "is 0: " + what}
 	}
-	return p.fail("is 0, where %s stands: %s", p.dim, what)
+	return p.fail("is 0 for dimension %s: %s", p.dim, what)
 }
 
 // bindDims makes the Binding for given symbols, with all optional inputs.

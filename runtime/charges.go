@@ -23,7 +23,7 @@ func (c *charges) take(bytes int64) error {
 		return &MemoryError{Need: bytes + c.taken, Limit: c.limit, What: "the conversion of inputs"}
 	}
 	if err := c.budget.Take(bytes); err != nil {
-		return refused(err, "the conversion of inputs, with what is held,")
+		return refused(err, "the conversion of inputs, with memory already held,")
 	}
 	c.taken += bytes
 	return nil
@@ -35,7 +35,8 @@ func (c *charges) release() {
 	c.taken = 0
 }
 
-// newBudget returns the budget of a session, or of a step; nil if the model has no limit. The backend has one then.
+// newBudget returns the budget of a session, or of a step, or nil if the model has no limit. The backend then has
+// one.
 func (m *Model) newBudget() *ir.Budget {
 	if m.config.MaxMemory == 0 {
 		return nil

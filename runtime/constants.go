@@ -9,8 +9,8 @@ type Constants struct {
 	made map[any]any
 }
 
-// Get returns the value for key, from the cache or else from make. Keys are comparable values of a type of the backend that
-// hold the constant's *tensor.Tensor: its identity stands for its content. Values must not change.
+// Get returns the value for key, from the cache or else from make. Keys are comparable values of a type of the
+// backend that contain the constant's *tensor.Tensor, whose identity represents its content. Values must not change.
 func (c *Constants) Get(key any, make func() any) any {
 	if c == nil {
 		return make()

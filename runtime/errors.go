@@ -80,7 +80,7 @@ func (e *InputError) Error() string {
 func (e *InputError) Is(target error) bool { return target == ErrInput }
 
 // errNoOut is the error for a nil map of outputs.
-var errNoOut error = &InputError{Name: "out", Msg: "is nil: there is no map to put the outputs into", output: true}
+var errNoOut error = &InputError{Name: "out", Msg: "is nil: expected a map for the outputs", output: true}
 
 // OptionError is the error for an option that cannot be honored.
 type OptionError struct {
@@ -158,9 +158,9 @@ func Ended(err *error) {
 	}
 }
 
-// Recovered makes an error of a value that recover returned, in the function that recovered. n is the node that was
-// evaluated, or nil. Backends call it in their goroutines, where no caller can recover. Of an *ir.Ended it is the error
-// of the context, of a *tensor.SourceError that of the source.
+// Recovered turns the value that recover returned into an error. n is the node that was evaluated, or nil. Backends
+// call it in their goroutines, where no caller can recover. For an *ir.Ended it returns the error of the context,
+// for a *tensor.SourceError the error of the source.
 func Recovered(n *ir.Node, value any) error {
 	if end, ok := value.(*ir.Ended); ok {
 		return end.Err

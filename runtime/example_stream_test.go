@@ -194,7 +194,7 @@ func ExampleStream_Snapshot() {
 	fmt.Println(errors.Is(err, runtime.ErrSnapshot), err)
 	// Output:
 	// [0.5 0.25]
-	// true snapshot: is damaged: its checksum does not agree
+	// true snapshot: is damaged: its checksum does not match
 }
 
 // States are read and set by name.
@@ -222,7 +222,7 @@ func ExampleStream_State() {
 	}
 	printed(out)
 	// Output:
-	// layers.0.state double[B,2] float64[1,2]
+	// layers.0.state double[B,2] float64[1,2] [[0 0]]
 	// [32 16]
 }
 

@@ -53,3 +53,34 @@ func Example() {
 	// [1 0.5 0.25 8.125]
 	// input "v": expected 3 dimensions [B,L,1], found 2: float32[2,2]
 }
+
+// Model.Run needs no sessions, and may be called from any goroutine. Output returns elements and shape, or an error.
+func ExampleModel_Run() {
+	b := ir.NewBuilder("double", ops.Default, ops.Opsets())
+	x := b.Input("x", ir.Tensor(tensor.Float32, "N"))
+	b.Output("y", b.Op("", "Add", []*ir.Value{x, x}))
+	g, err := b.Build()
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := runtime.New(g, runtime.Options{Backend: ref.New()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+
+	ctx := context.Background()
+	out, err := model.Run(ctx, map[string]tensor.Datum{"x": tensor.FromSlice([]float32{1, 2, 3}, 3)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(runtime.Output[float32](out, "y"))
+	_, _, err = runtime.Output[int64](out, "y")
+	fmt.Println(err)
+	_, err = model.Run(ctx, map[string]tensor.Datum{"X": tensor.New(tensor.Float32, 3)})
+	fmt.Println(err)
+	// Output:
+	// [2 4 6] [3] <nil>
+	// output "y": expected elements of int64, found float32[3]; ask for float32, or convert the tensor by Tensor.Convert
+	// input "X": the model has no such input; it has x; did you mean "x"?
+}

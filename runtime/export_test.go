@@ -21,3 +21,10 @@ func IdleBytes(m *Model) (sum int64) {
 	}
 	return sum
 }
+
+// Idle returns the number of sessions that Model.Run keeps, and their bytes.
+func Idle(m *Model) (n int, bytes int64) {
+	m.sessions.mu.Lock()
+	defer m.sessions.mu.Unlock()
+	return len(m.sessions.idle), m.sessions.held
+}

@@ -82,6 +82,9 @@ func (sg *signature) inputData(ctx context.Context, in map[string]tensor.Datum, 
 		d = unwrap(d)
 		if d == nil {
 			if !p.Optional {
+				if err := unknownName(in, sg.inputIndex, false); err != nil { // perhaps this one, misspelled
+					return err
+				}
 				return &InputError{Name: p.Name, Msg: fmt.Sprintf("is missing; expected %v", p.Type)}
 			}
 			data[i] = nil
@@ -132,7 +135,7 @@ func (sg *signature) accept(d tensor.Datum, t ir.Type, c *charges) (tensor.Datum
 			return nil, fmt.Errorf("expected a tensor, found a sequence")
 		}
 		if !t.NoRank && x.Rank() != len(t.Shape) {
-			return nil, fmt.Errorf("expected %d dimensions %v, found %d: %v", len(t.Shape), t.Shape, x.Rank(), x)
+			return nil, fmt.Errorf("expected %d dimensions %v, found %d: %s", len(t.Shape), t.Shape, x.Rank(), x)
 		}
 		if x.DType() == t.Elem && !sg.wide { // the common case
 			return x, nil
@@ -178,7 +181,7 @@ func knownDims(d tensor.Datum, t ir.Type) error {
 	}
 	for i, dim := range tt.Shape {
 		if want, ok := dim.Known(); ok && want != int64(x.Dim(i)) {
-			return fmt.Errorf("dimension %d: expected %d, found %d: %v", i, want, x.Dim(i), x)
+			return fmt.Errorf("dimension %d: expected %d, found %d: %s", i, want, x.Dim(i), x)
 		}
 	}
 	return nil
@@ -220,11 +223,7 @@ func (sg *signature) convert(x *tensor.Tensor, want tensor.DType, c *charges) (*
 		}
 		return ops.Convert(&c.moves, x, want, false)
 	}
-	hint := ""
-	if have == tensor.Float64 && want == tensor.Float32 {
-		hint = " (Precision float64 accepts it)"
-	}
-	return nil, fmt.Errorf("expected element type %v, found %v%s", want, have, hint)
+	return nil, fmt.Errorf("expected element type %v, found %v; convert it: Tensor.Convert(%s, false)", want, have, want.GoName())
 }
 
 // fits reports an error unless every integer in x is in want's range.
@@ -381,10 +380,10 @@ func (sg *signature) outputData(given map[string]tensor.Datum, shapes [][]int, i
 			return fail("only tensors can be given to write to")
 		}
 		if t.DType() != sg.outputDType[i] {
-			return fail("expected a tensor of %v to write to, found %v", sg.outputDType[i], t)
+			return fail("expected a tensor of %v to write to, found %s", sg.outputDType[i], t)
 		}
 		if shapes[i] != nil && !slices.Equal(shapes[i], t.Shape()) {
-			return fail("expected shape %s to write to, found %v", tensor.ShapeString(shapes[i]), t)
+			return fail("expected shape %s to write to, found %s", tensor.ShapeString(shapes[i]), t)
 		}
 		for j, x := range in {
 			if x, ok := x.(*tensor.Tensor); ok && shareStorage(x, t) {

@@ -45,13 +45,13 @@ func TestInputChecks(t *testing.T) {
 			`input "temperature": the model has no such input; it has a`},
 		{"rank", one("L"), data{"a": floats(2)}, `input "a": expected 2 dimensions [L,2], found 1: float32[2]`},
 		{"known", one("L"), data{"a": floats(2, 3)}, `input "a": dimension 1: expected 2, found 3: float32[2,3]`},
-		{"dtype", one("L"), data{"a": tensor.New(i, 1, 2)}, `input "a": expected element type float32, found int64`},
+		{"dtype", one("L"), data{"a": tensor.New(i, 1, 2)}, `input "a": expected element type float32, found int64; convert it: Tensor.Convert(tensor.Float32, false)`},
 		{"double", one("L"), data{"a": tensor.New(tensor.Float64, 1, 2)},
-			`input "a": expected element type float32, found float64 (Precision float64 accepts it)`},
+			`input "a": expected element type float32, found float64; convert it: Tensor.Convert(tensor.Float32, false)`},
 		{"half", one("L"), data{"a": tensor.New(tensor.Float16, 1, 2)}, ""},
 		{"kind", one("L"), data{"a": &tensor.Sequence{}}, `input "a": expected a tensor, found a sequence`},
 		{"no steps", one("L"), data{"a": floats(0, 2)},
-			`input "a": dimension 0: is 0, where L stands: a sequence has at least one step`},
+			`input "a": dimension 0: is 0 for dimension L: a sequence has at least one step`},
 		{"no samples", one("B"), data{"a": floats(0, 2)}, ""},
 		{"other zero", one("N"), data{"a": floats(0, 2)}, ""},
 		{"even", one("2*P"), data{"a": floats(6, 2)}, ""},
@@ -94,7 +94,7 @@ func TestInputChecks(t *testing.T) {
 		{"negative to uint8", []ir.Type{ir.Tensor(tensor.Uint8, "L")}, data{"a": ints[int8](-1)},
 			`input "a": expected element type uint8, found int8 with -1 at element 0, beyond its range`},
 		{"bool is no int", []ir.Type{ir.Tensor(i, "L")}, data{"a": tensor.New(tensor.Bool, 2)},
-			`input "a": expected element type int64, found bool`},
+			`input "a": expected element type int64, found bool; convert it: Tensor.Convert(tensor.Int64, false)`},
 		{"sequence", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(f, "N", 2)}},
 			data{"a": &tensor.Sequence{Items: []tensor.Datum{floats(1, 2), floats(3, 2)}}}, ""},
 		{"sequence item", []ir.Type{&ir.SequenceType{Elem: ir.Tensor(f, "N", 2)}},
@@ -136,7 +136,7 @@ func TestInputConversion(t *testing.T) {
 		}
 		want, _ := x.Convert(tensor.Float64, false)
 		if got := out["a"].(*tensor.Tensor); !tensor.Equal(got, want) {
-			t.Errorf("expected %v, found %v", want, got)
+			t.Errorf("expected %s, found %s", want, got)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Keeper is implemented by a Program that keeps the states of streams where it computes, such as in the memory of a device, so
-// that they are not copied for each step. The last inputs of its graph are the states before a step, and the last outputs
-// those behind it, in the same order.
+// Keeper is implemented by a Program that keeps the states of streams on its device, so that they are not copied for
+// each step. The last inputs of its graph are the states before a step, and the last outputs the states after it, in
+// the same order.
 type Keeper interface {
 	// Keep makes a place for the states of one stream, of so many bytes in all: one state after the other, each as its tensor
 	// holds it. They are zero.
@@ -27,9 +27,9 @@ type Kept interface {
 
 // KeptRunner is implemented by the executables of a Keeper.
 type KeptRunner interface {
-	// RunKept is Run with the states of streams whose samples follow each other along the first axis: the last inputs and
-	// outputs. It reads and writes the states in their places, and not in in and out, where tensors of their types stand. A
-	// run that fails leaves the states as they are.
+	// RunKept is Run with the states of streams whose samples are consecutive along the first axis: the last inputs
+	// and outputs. It reads and writes the kept states; the corresponding tensors in in and out have the right types
+	// but are not used. A run that fails leaves the states unchanged.
 	RunKept(ctx context.Context, in, out []tensor.Datum, states int, of []Kept) error
 }
 

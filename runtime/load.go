@@ -2,10 +2,12 @@ package runtime
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime/plan"
 )
@@ -21,7 +23,7 @@ func Load(path string, o Options) (*Model, error) {
 	}
 	f, err := plan.Open(path, o.Backend.Resolver(), plan.Options{Limits: o.Limits, Copy: o.Copy})
 	if err != nil {
-		return nil, err
+		return nil, plansOnly(path, err)
 	}
 	m, err := loaded(f.Graph(), path, o, f)
 	if err != nil {
@@ -29,6 +31,15 @@ func Load(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// plansOnly adds advice to the error for a file that is not a plan, or for a directory.
+func plansOnly(path string, err error) error {
+	if st, e := files.Stat(path); errors.Is(err, plan.ErrNotPlan) || e == nil && st.IsDir() {
+		return fmt.Errorf("%w; package runtime loads only plans, which essmc compile writes: open ONNX files, model directories "+
+			"and IR text by open.Load of github.com/essmc/essmc/frontend/open", err)
+	}
+	return err
 }
 
 // LoadReader reads a plan of size bytes into memory and compiles it for o.Backend. name is its name in messages. r is not
@@ -39,7 +50,7 @@ func LoadReader(r io.ReaderAt, size int64, name string, o Options) (*Model, erro
 	}
 	g, err := plan.Read(r, size, name, o.Backend.Resolver(), o.Limits)
 	if err != nil {
-		return nil, err
+		return nil, plansOnly("", err)
 	}
 	return loaded(g, name, o, nil)
 }
@@ -60,7 +71,7 @@ func LoadFS(fsys fs.FS, name string, o Options) (*Model, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no regular file", name)
+		return nil, fmt.Errorf("%s: expected a regular file", name)
 	}
 	r, ok := f.(io.ReaderAt)
 	if !ok {

@@ -138,7 +138,7 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := runtime.LoadFS(nil, "x", runtime.Options{}); !errors.Is(err, runtime.ErrOption) {
 		t.Errorf("without backend: %v", err)
 	}
-	for name, want := range map[string]string{"none.essm": "no such file", ".": "is no regular file",
+	for name, want := range map[string]string{"none.essm": "no such file", ".": "expected a regular file",
 		"bad.essm": "bad.essm: "} {
 		for _, fsys := range []fs.FS{os.DirFS(dir), plainFS{os.DirFS(dir)}} {
 			if _, err := runtime.LoadFS(fsys, name, runtime.Options{Backend: backend()}); err == nil ||

@@ -19,7 +19,7 @@ func Maps[K int64 | string](m *Model, output string, scores tensor.Datum) ([]map
 	}
 	text, ok := m.graph.Meta[ir.MetaKeys+output]
 	if !ok {
-		return fail("the model has no maps there")
+		return fail("it does not have maps in the model")
 	}
 	var keys []K
 	if err := json.Unmarshal([]byte(text), &keys); err != nil {
@@ -28,7 +28,7 @@ func Maps[K int64 | string](m *Model, output string, scores tensor.Datum) ([]map
 	}
 	x, ok := scores.(*tensor.Tensor)
 	if !ok || x == nil || x.DType() != tensor.Float32 || x.Rank() != 1 && x.Rank() != 2 || x.Dim(-1) != len(keys) {
-		return fail("expected float32 scores with a column for each of %d keys, found %v", len(keys), scores)
+		return fail("expected float32 scores with a column for each of %d keys, found %s", len(keys), tensor.Describe(scores))
 	}
 	rows := 1
 	if x.Rank() == 2 {
@@ -47,10 +47,9 @@ func Maps[K int64 | string](m *Model, output string, scores tensor.Datum) ([]map
 }
 
 // FromMaps returns maps as the tensor of an input that the model's file has as a map (DictVectorizer and CastMap of
-// ai.onnx.ml), a row for each of them. Keys that the model does not know are ignored, and values of keys that a map does
-// not have are zero or empty. K is the type of the keys in the file, and V that of the values. If the input has no keys
-// of its own (a dense CastMap), a row holds the values in the order of their keys, and all maps have as many. The error
-// names the input.
+// ai.onnx.ml), with one row per map. Unknown keys are ignored, and values of missing keys are zero or empty. K is
+// the type of the keys in the file, and V of the values. If the input has no keys of its own (a dense CastMap), a
+// row has the values in the order of their keys, and all maps must have the same number. The error names the input.
 func FromMaps[K int64 | string, V float32 | float64 | int64 | string](m *Model, input string, rows ...map[K]V) (
 	tensor.Datum, error) {
 	fail := func(format string, args ...any) (tensor.Datum, error) {
@@ -58,7 +57,7 @@ func FromMaps[K int64 | string, V float32 | float64 | int64 | string](m *Model, 
 	}
 	i, ok := m.inputIndex[input]
 	if !ok || m.inputs[i].Keys == "" {
-		return fail("the model has no maps there")
+		return fail("it does not have maps in the model")
 	}
 	var keys []K
 	var k K

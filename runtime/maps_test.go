@@ -51,7 +51,7 @@ func TestMaps(t *testing.T) {
 			_, err := runtime.Maps[string](m, "y", out["y"])
 			return err
 		},
-		`output "x": the model has no maps there`: func() error { _, err := runtime.Maps[int64](m, "x", out["y"]); return err },
+		`output "x": it does not have maps in the model`: func() error { _, err := runtime.Maps[int64](m, "x", out["y"]); return err },
 		`output "y": expected float32 scores with a column for each of 2 keys`: func() error {
 			_, err := runtime.Maps[int64](m, "y", tensor.FromSlice([]float32{1, 2, 3}, 1, 3))
 			return err
@@ -81,7 +81,7 @@ func TestFromMaps(t *testing.T) {
 	check := func(got tensor.Datum, err error, want *tensor.Tensor) {
 		t.Helper()
 		if err != nil || !tensor.Equal(got.(*tensor.Tensor), want) {
-			t.Errorf("found %v, %v, expected %v", got, err, want)
+			t.Errorf("found %s, %v, expected %s", got, err, want)
 		}
 	}
 	x, err := runtime.FromMaps(m, "x", map[string]float32{"a": 1, "other": 5}, map[string]float32{"b": 2})
@@ -99,7 +99,7 @@ func TestFromMaps(t *testing.T) {
 			_, err := runtime.FromMaps(m, "x", map[string]string{})
 			return err
 		},
-		`input "u": the model has no maps there`: func() error {
+		`input "u": it does not have maps in the model`: func() error {
 			_, err := runtime.FromMaps(m, "u", map[string]float32{})
 			return err
 		},

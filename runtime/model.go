@@ -3,12 +3,13 @@
 // A Model is immutable and safe for concurrent use. A Session runs whole sequences, for one goroutine at a time. It plans
 // once for each set of input shapes and keeps the plan. A Stream runs a sequence chunk by chunk, and holds its state.
 //
-// The package imports ir, ir/tensor, ops, passes/stepgraph, runtime/plan and internal/spell. Operators and kernels come
+// The package imports ir, ir/tensor, ops, passes/stepgraph, runtime/plan, internal/files and internal/spell. Operators and kernels come
 // with the Backend in Options. Inputs are checked here, once, before a backend sees them. There is no package-level
 // state. A panic below Run becomes an error.
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -32,9 +33,13 @@ type Options struct {
 	Backend Backend
 	// Threads is the number of goroutines that one Run may use; 0: GOMAXPROCS. Answers do not depend on it.
 	Threads int
-	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". With "auto" or an empty
-	// string the backend chooses, and so it does for an operator that lacks the form. An exception is "chunked" for a
-	// diagonal plus low-rank system whose eigenvectors are too ill-conditioned for a diagonal one: an *OptionError says so.
+	// Sessions is the number of calls of Model.Run that may run at once; 0: GOMAXPROCS. Further ones wait. NewSession is not
+	// bounded.
+	Sessions int
+	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". With "auto" or an
+	// empty string the backend chooses; it also does for an operator that lacks the form. An exception is "chunked"
+	// for a diagonal plus low-rank system whose eigenvectors are too ill-conditioned for a diagonal one: that is an
+	// *OptionError.
 	Kernel string
 	// Precision is the arithmetic of float32 models: Float32 (or 0), Float64, BFloat16 or Int8.
 	//
@@ -50,32 +55,33 @@ type Options struct {
 	// a third of the work of products of float32. Only the cuda backend has it; others return an *OptionError. Precision is
 	// Float32 then. Explain lists the products.
 	TF32 bool
-	// MaxMemory bounds the memory of one session, in bytes: its working memory between runs, and all that a run allocates,
-	// with outputs that the caller gives no tensors for, inputs of other element types, and values whose size shows in
-	// the run. The same holds for a step of streams, with their states, and for all idle working memory of streams. A
-	// run that needs more ends with a *MemoryError before it allocates more. Weights are not counted, nor what the
-	// caller gives. 0: the machine's memory, or that of the process's container, where the backend knows it.
+	// MaxMemory limits the memory of one session, in bytes: its working memory between runs, and everything that a
+	// run allocates, including outputs for which the caller passes no tensors, conversions of inputs, and values
+	// whose size is known only in the run. The same limit applies to a step of streams, with their states, and to
+	// all idle working memory of streams. A run that needs more ends with a *MemoryError before it allocates more.
+	// Weights are not counted, nor is the caller's memory. 0 means the memory of the machine, or of the process's
+	// container, if the backend knows it.
 	MaxMemory int64
 	// Carry is for models that take a sequence in chunks, and their state with each chunk. It maps the inputs for the
 	// state to the outputs with their next values, as {"state": "stateN"}. A stream carries these from chunk to chunk,
 	// from zeros, and derives no step graph. The model defines the lengths of chunks and the meaning of its outputs.
 	// Carry is part of Model.Hash.
 	Carry map[string]string
-	// Outputs names the outputs that runs compute; empty: all. Nothing is computed that only other outputs need, and a
-	// layer may take a faster form if its last state is not wanted. The names may stand in any order; Model.Outputs has
-	// the graph's. An input that only other outputs need is optional. Streams have the same outputs, and all states of the
-	// model, with the inputs that these need. So snapshots do not depend on Outputs, nor does Model.Hash. A model of which
-	// only the states are asked for has no streams.
+	// Outputs names the outputs that runs compute; empty means all. Values that only other outputs need are not
+	// computed, and a layer may take a faster form if its last state is not wanted. The names may be in any order;
+	// Model.Outputs uses the graph's. An input that only other outputs need is optional. Streams have the same
+	// outputs, and all states of the model, with the inputs that these need. So snapshots do not depend on Outputs,
+	// and neither does Model.Hash. If only states are requested, the model has no streams.
 	Outputs []string
-	// Limits bound what the plan that Load and the like read may take; New reads none.
+	// Limits are the limits for plans that Load and the like read; New reads none.
 	Limits plan.Limits
 	// Copy makes Load read the plan into memory in place of mapping it, and open.Load all of an ONNX file. A process
 	// that maps a file is ended by the system, without an error, if someone else truncates the file; a copy is its own.
 	// It costs the time to copy the weights, and memory that processes with the same plan would share. The checksums
 	// are verified either way, once, in Load. LoadFS and LoadReader always copy.
 	Copy bool
-	// Source, if not nil, is closed by Model.Close: what the graph's weights are read from. If New or the like return an error
-	// they do not close it.
+	// Source, if not nil, is what the graph's weights are read from. Model.Close closes it. New and the like do not
+	// close it if they return an error.
 	Source io.Closer
 	// Context, if not nil, ends New, Load and the like with its error when it is done, once a plan has been read. Runs have
 	// contexts of their own, and so has NewStreamContext.
@@ -90,6 +96,9 @@ type Options struct {
 	Observe func(v *ir.Value, d tensor.Datum)
 }
 
+// maxSessions bounds Options.Sessions.
+const maxSessions = 1 << 20
+
 // Kernels lists the values of Options.Kernel.
 func Kernels() []string { return []string{"auto", "scan", "chunked", "fft", "direct"} }
 
@@ -97,10 +106,13 @@ func (o Options) config() (Config, error) {
 	c := Config{Products: tensor.Float32, Threads: o.Threads, Kernel: o.Kernel, MaxMemory: o.MaxMemory,
 		Profile: o.Profile, Ctx: o.Context, Logger: o.Logger, Observe: o.Observe}
 	if o.Backend == nil {
-		return c, &OptionError{"Backend", "is required"}
+		return c, &OptionError{"Backend", "is required: runtime.Options{Backend: cpu.New()}, of package runtime/cpu"}
 	}
 	if o.Threads < 0 {
 		return c, &OptionError{"Threads", fmt.Sprintf("expected 0 or more, found %d", o.Threads)}
+	}
+	if o.Sessions < 0 || o.Sessions > maxSessions {
+		return c, &OptionError{"Sessions", fmt.Sprintf("expected 0 to %d, found %d", maxSessions, o.Sessions)}
 	}
 	if c.Threads == 0 {
 		c.Threads = goruntime.GOMAXPROCS(0)
@@ -136,7 +148,7 @@ func (o Options) config() (Config, error) {
 // Port is one input or output of a model.
 type Port struct {
 	Name string
-	// Type is the type of the data. That of an optional port is the type of its value.
+	// Type is the type of the data. For an optional port it is the type of its value.
 	Type ir.Type
 	// Optional is set if the input may be left out, or the output may be nil.
 	Optional bool
@@ -157,6 +169,7 @@ type Model struct {
 	closeOnce sync.Once
 	closeErr  error
 	steps     steps
+	sessions  sessionPool // of Run
 	hash      func() ([sha256.Size]byte, error)
 }
 
@@ -205,6 +218,7 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	}
 	m := &Model{signature: sg, graph: g, backend: o.Backend, config: c, source: source, weights: o.Source,
 		steps: steps{some: wanted != g, making: make(chan struct{}, 1)}}
+	m.sessions.running = make(chan struct{}, cmp.Or(o.Sessions, goruntime.GOMAXPROCS(0)))
 	m.hash = sync.OnceValues(func() ([sha256.Size]byte, error) { return hashOf(m.graph) })
 	m.config.Constants = &Constants{}
 	m.program, err = o.Backend.Compile(wanted, m.config)
@@ -269,9 +283,9 @@ func (m *Model) Explain(dims map[string]int64, absent ...string) (_ []Choice, er
 	return m.program.Explain(*b)
 }
 
-// Lowered returns what the backend has made of the graph, as text for people: the steps, or, where dims is not nil, the
-// plan for these values of the symbols and with all optional inputs but those that are named as absent. The error is an
-// *OptionError where the backend shows none.
+// Lowered returns the backend's form of the graph, as text for people: the steps, or, if dims is not nil, the plan
+// for these values of the symbols, with all optional inputs except the absent ones. The error is an *OptionError if
+// the backend cannot show it.
 func (m *Model) Lowered(dims map[string]int64, absent ...string) (_ string, err error) {
 	if !m.gate.enter() {
 		return "", ErrClosed
@@ -328,6 +342,7 @@ func hashOf(g *ir.Graph) (sum [sha256.Size]byte, err error) {
 func (m *Model) Close() error {
 	m.gate.close()
 	m.closeOnce.Do(func() {
+		m.sessions.drop()
 		m.closeErr = m.program.Close()
 		if p := m.steps.made; p != nil {
 			p.release(nil)

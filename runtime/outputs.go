@@ -38,19 +38,8 @@ func lacking(what, name string, names []string) string {
 		return fmt.Sprintf("the model has no %ss", what)
 	}
 	msg := fmt.Sprintf("the model has no such %s; it has %s", what, strings.Join(names, ", "))
-	if near := nearest(name, names); near != "" {
+	if near := spell.Close(name, names); near != "" {
 		msg += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return msg
-}
-
-// nearest returns the name that takes the fewest edits to reach, if those are few.
-func nearest(name string, names []string) string {
-	best, cost := "", len(name)/2+2
-	for _, n := range names {
-		if c := spell.Distance(strings.ToLower(name), strings.ToLower(n)); c < cost {
-			best, cost = n, c
-		}
-	}
-	return best
 }

@@ -32,7 +32,7 @@ func TestOutputsErrors(t *testing.T) {
 		want  string
 	}{
 		{[]string{"outptu"}, `option Outputs: "outptu": the model has no such output; it has output, state_out; did you mean "output"?`},
-		{[]string{"output", "input"}, `option Outputs: "input": the model has no such output; it has output, state_out; did you mean "output"?`},
+		{[]string{"output", "input"}, `option Outputs: "input": the model has no such output; it has output, state_out`},
 		{[]string{"output", ""}, `option Outputs: "": the model has no such output; it has output, state_out`},
 		{[]string{"output", "output"}, `option Outputs: names "output" twice`},
 	} {
@@ -101,7 +101,7 @@ func TestOutputsOfCausalModel(t *testing.T) {
 			t.Errorf("%s: streams go on differently", b.Name())
 		}
 		if _, err := last.NewStream(1); !errors.Is(err, runtime.ErrStream) ||
-			!strings.Contains(err.Error(), "the outputs that are asked for, state_out, are its own state") {
+			!strings.Contains(err.Error(), "the requested outputs, state_out, are its own state") {
 			t.Errorf("found %v", err)
 		}
 	}

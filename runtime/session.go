@@ -23,7 +23,7 @@ type Session struct {
 	in     []tensor.Datum
 	out    []tensor.Datum
 	key    []byte
-	calls  charges // its budget is that of the executables, too
+	calls  charges // shares its budget with the executables
 	full   func()  // evict(0)
 }
 
@@ -85,7 +85,7 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 	})
 }
 
-// inputs calls make, which sets s.in. Plans make room for the inputs if need be.
+// inputs calls make, which sets s.in. Plans are dropped to free memory for the inputs if necessary.
 func (s *Session) inputs(make func(c *charges) error) error {
 	if b := s.calls.budget; b != nil {
 		b.WhenFull(s.full)
@@ -118,8 +118,8 @@ func (s *Session) own(f func() error) (err error) {
 	return f()
 }
 
-// BindShape plans for inputs with the given values of the symbols, so that the first Run with them need not. It assumes the
-// required inputs and the named optional ones.
+// BindShape plans for inputs with the given values of the symbols, so that the first Run with them need not. It
+// assumes the required inputs and the named optional ones.
 func (s *Session) BindShape(dims map[string]int64, optional ...string) error {
 	return s.own(func() error {
 		b, err := s.m.bindShape(dims, optional)
@@ -131,8 +131,8 @@ func (s *Session) BindShape(dims map[string]int64, optional ...string) error {
 	})
 }
 
-// Warmup calls BindShape and runs the model once over zeros, so that memory is allocated and caches are warm. It
-// ignores the results. If an operator refuses zeros, that is no error.
+// Warmup calls BindShape and runs the model once on zeros, so that memory is allocated and caches are warm. It
+// ignores the results. It is not an error if an operator refuses zeros.
 func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ...string) error {
 	return s.own(func() error {
 		b, err := s.m.bindShape(dims, optional)

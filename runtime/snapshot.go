@@ -29,6 +29,9 @@ const (
 	snapshotMagic   = "\x89ESSS\r\n\x1a"
 	snapshotVersion = 1
 	snapshotHead    = 8 + 4 + 8
+
+	// mostSteps is far more than any stream sees: 285 years of a million steps a second. Counts behind it do not overflow.
+	mostSteps = 1 << 53
 )
 
 // SnapshotInfo describes a snapshot.
@@ -189,7 +192,7 @@ func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
 		return nil, nil, &SnapshotError{Msg: fmt.Sprintf(format, args...)}
 	}
 	if !bytes.HasPrefix(b, []byte(snapshotMagic)) {
-		return fail("is none: it does not begin as one")
+		return fail("expected the signature of a snapshot, found other data")
 	}
 	if len(b) < snapshotHead+sha256.Size {
 		return fail("is truncated: found %d bytes", len(b))
@@ -199,19 +202,19 @@ func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
 			Msg: fmt.Sprintf("has format %d, this program reads format %d", v, snapshotVersion)}
 	}
 	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(b)) {
-		return fail("is truncated or has bytes behind it: expected %d bytes, found %d", n, len(b))
+		return fail("is truncated or has extra bytes: expected %d bytes, found %d", n, len(b))
 	}
 	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
 	if have := sha256.Sum256(body); !bytes.Equal(have[:], sum) {
-		return fail("is damaged: its checksum does not agree")
+		return fail("is damaged: its checksum does not match")
 	}
 	r := snapshotReader{rest: body[snapshotHead:]}
 	info := &SnapshotInfo{}
 	copy(info.Model[:], r.take(sha256.Size))
 	info.Backend, info.Variant = r.text(), r.text()
 	batch, steps, states := r.number(4), r.number(8), r.number(4)
-	if steps > math.MaxInt64 || batch < 1 || batch > math.MaxInt32 {
-		return fail("says %d samples and %d steps", batch, steps)
+	if steps > mostSteps || batch < 1 || batch > math.MaxInt32 {
+		return fail("expected at least 1 sample and at most %d steps, found %d and %d", int64(mostSteps), batch, steps)
 	}
 	info.Batch, info.Steps = int(batch), int64(steps)
 	var total uint64
@@ -232,7 +235,7 @@ func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
 			break
 		}
 		if _, err := tensor.Size(st.Shape); err != nil || !st.DType.Valid() || uint64(st.bytes()) != length {
-			return fail("state %d says %v and %d bytes, which do not agree", i, st, length)
+			return fail("state %d is %v, which does not have %d bytes", i, st, length)
 		}
 		if total += length; total > uint64(len(r.rest)) {
 			return fail("the states are larger than the snapshot")
@@ -240,7 +243,7 @@ func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
 		info.States = append(info.States, st)
 	}
 	if r.short || total != uint64(len(r.rest)) {
-		return fail("its parts do not add up")
+		return fail("its parts do not match its size")
 	}
 	return info, r.rest, nil
 }

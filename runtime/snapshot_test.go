@@ -97,22 +97,29 @@ func TestRestoreRefuses(t *testing.T) {
 	claims := append([]byte{}, good...)
 	binary.LittleEndian.PutUint64(claims[12:], 1<<60)
 	body := good[:len(good)-sha256.Size]
+	info, err := runtime.InspectSnapshot(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ages := append([]byte{}, body...)
+	binary.LittleEndian.PutUint64(ages[8+4+8+32+2+len(info.Backend)+2+len(info.Variant)+4:], 1<<62)
 	s := stream(t, m, 1)
 	before, err := s.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for want, b := range map[string][]byte{
-		"snapshot: is none":                                                           []byte("no snapshot at all"),
-		"snapshot: is truncated: found 20 bytes":                                      good[:20],
-		"snapshot: is truncated or has bytes behind it":                               good[:len(good)-1],
-		"snapshot: is truncated or has bytes behind it: expec":                        append(append([]byte{}, good...), 0),
-		"snapshot: is truncated or has bytes behind it: expected 1152921504606846976": claims,
-		"snapshot: has format 2, this program reads format 1":                         newer,
-		"snapshot: is of the model with hash ":                                        other,
-		"snapshot: is of a stream of 2 samples, this one has 1":                       taken(t, m, 2),
-		"snapshot: the states are larger than the snapshot":                           mended(body[:len(body)-8]),
-		"snapshot: its parts do not add up":                                           mended(body[:90]),
+		"snapshot: expected the signature":                                                                         []byte("no snapshot at all"),
+		"snapshot: is truncated: found 20 bytes":                                                                   good[:20],
+		"snapshot: is truncated or has extra bytes":                                                                good[:len(good)-1],
+		"snapshot: is truncated or has extra bytes: expec":                                                         append(append([]byte{}, good...), 0),
+		"snapshot: is truncated or has extra bytes: expected 1152921504606846976":                                  claims,
+		"snapshot: has format 2, this program reads format 1":                                                      newer,
+		"snapshot: is of the model with hash ":                                                                     other,
+		"snapshot: is of a stream of 2 samples, this one has 1":                                                    taken(t, m, 2),
+		"snapshot: the states are larger than the snapshot":                                                        mended(body[:len(body)-8]),
+		"snapshot: its parts do not match its size":                                                                mended(body[:90]),
+		"snapshot: expected at least 1 sample and at most 9007199254740992 steps, found 1 and 4611686018427387904": mended(ages),
 	} {
 		err := s.Restore(b)
 		if !errors.Is(err, runtime.ErrSnapshot) || !strings.HasPrefix(err.Error(), want) {
@@ -162,7 +169,7 @@ func TestRestoreElsewhere(t *testing.T) {
 	}
 }
 
-// FuzzRestore holds Restore to its budget and its promise: whatever the bytes are, there is a typed error and the
+// FuzzRestore checks Restore to its budget and its promise: whatever the bytes are, there is a typed error and the
 // stream is as it was, or the snapshot was whole.
 func FuzzRestore(f *testing.F) {
 	m := model(f, network(f, small("pool")), runtime.Options{Backend: cpu.New()})

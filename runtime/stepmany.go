@@ -19,8 +19,8 @@ type StreamStep struct {
 	Err     error                   // its result, set by StepMany
 }
 
-// maxJoined bounds the number of streams that step as one batch. Numbers of streams are split into powers of two up to it,
-// so that few shapes are bound.
+// maxJoined is the maximum number of streams that step as one batch. Numbers of streams are split into powers of two
+// up to it, so that few shapes are bound.
 const maxJoined = 64
 
 // StepMany steps many streams of the model. Streams with chunks of the same shape step as one batch, which is faster than
@@ -228,7 +228,7 @@ func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
 	for i, s := range l.outShape {
 		if s == nil {
 			p.close(l)
-			return nil, errors.New("outputs of unknown shape cannot be taken apart")
+			return nil, errors.New("outputs of unknown shape cannot be divided among streams")
 		}
 		j.shapes[i] = slices.Clone(s)
 		j.shapes[i][p.outAxis[i]] /= len(all)

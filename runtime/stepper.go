@@ -31,7 +31,7 @@ type stepper struct {
 	calls      sync.Pool // of *call
 
 	mu   sync.Mutex
-	idle []*lease // the most recently used is the last
+	idle []*lease // the most recently used comes last
 }
 
 // call holds the arguments of one run of the step program: the source's inputs and outputs, then the states.
@@ -57,7 +57,7 @@ type lease struct {
 // steps makes the stepper of a model, for its first stream.
 type steps struct {
 	some   bool          // Options.Outputs leaves outputs out
-	making chan struct{} // holds an item while a goroutine uses what follows
+	making chan struct{} // has an item while a goroutine uses the fields below
 	made   *stepper
 	err    error // why there is none
 }
@@ -134,8 +134,8 @@ func newStepper(ctx context.Context, m *Model) (_ *stepper, err error) {
 	return p, err
 }
 
-// joinable finds the axes along which the samples of several streams can be joined. Every input and output must have one,
-// and each sample of an output or state must depend on that sample alone.
+// joinable finds the axes along which the samples of several streams can be joined. Every input and output must have
+// one, and each sample of an output or state must depend only on that sample.
 func (p *stepper) joinable(g *ir.Graph) {
 	if p.batch == "" {
 		return
@@ -211,7 +211,7 @@ func (p *stepper) stateBytes(batch int) (int64, error) {
 		}
 		n, err := tensor.Size(shape)
 		if err != nil || t.Elem.Bits() < 8 {
-			return 0, fmt.Errorf("state %q: %v of %d samples cannot be held: %v", p.states[i].Name, t, batch, err)
+			return 0, fmt.Errorf("state %q: %v of %d samples is too large: %v", p.states[i].Name, t, batch, err)
 		}
 		if sum += int64(tensor.ByteSize(t.Elem, n)); sum > math.MaxInt32 {
 			return 0, &MemoryError{Need: sum, Limit: math.MaxInt32, What: fmt.Sprintf("the state of %d samples", batch)}
@@ -304,7 +304,7 @@ func (p *stepper) bind(c *call, key []byte, batch int, budget *ir.Budget) (_ *le
 	return l, nil
 }
 
-// checkBatch compares the number of samples in the inputs with that of the stream.
+// checkBatch compares the number of samples in the inputs with the stream's.
 func (p *stepper) checkBatch(b *Binding, in []tensor.Datum, batch int) error {
 	if p.batch == "" {
 		return nil

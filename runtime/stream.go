@@ -13,10 +13,10 @@ import (
 	"github.com/essmc/essmc/passes/stepgraph"
 )
 
-// Stream runs a model on a sequence that comes in chunks of any length. A state of fixed size holds the past, and the
-// answers are those of the whole sequence. A stream holds little more than its state; Step borrows working memory from the
-// model. Only one goroutine can use a stream at a time; a second one gets ErrBusy. Streams of one model can run at the same
-// time.
+// Stream runs a model on a sequence that arrives in chunks of any length. A state of fixed size represents the past,
+// and the answers equal those for the whole sequence. A stream stores little more than its state; Step borrows
+// working memory from the model. Only one goroutine can use a stream at a time; a second one gets ErrBusy. Streams
+// of one model can run at the same time.
 //
 // A Step that fails does not change the state.
 type Stream struct {
@@ -231,7 +231,7 @@ func (s *Stream) State() (map[string]*tensor.Tensor, error) {
 	return all, nil
 }
 
-// SetState replaces the given states, by name. Element types and shapes are those of State.
+// SetState replaces the given states, by name. Element types and shapes must be as in State.
 func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 	if err := s.enter(); err != nil {
 		return err

@@ -87,7 +87,7 @@ func apart(t testing.TB, want, got *tensor.Tensor) float64 {
 	t.Helper()
 	a, b := tensor.Data[float32](want), tensor.Data[float32](got)
 	if len(a) != len(b) {
-		t.Fatalf("expected %v, found %v", want, got)
+		t.Fatalf("expected %s, found %s", want, got)
 	}
 	size, diff := 0.0, 0.0
 	for i := range a {

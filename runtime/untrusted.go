@@ -2,9 +2,8 @@ package runtime
 
 import "github.com/essmc/essmc/runtime/plan"
 
-// Untrusted returns options for models of people whom the program does not know, and for inputs of others. What a service
-// holds then is, at most, the file and its packed weights for each model, and MaxMemory for each session and each step
-// that runs at the same time:
+// Untrusted returns options for untrusted models and inputs. A service then holds at most the file and its packed
+// weights for each model, and MaxMemory for each session and each step that runs at the same time:
 //
 //	Threads    1                 calls are concurrent, and one does not take the processors of others
 //	MaxMemory  256 MiB           of a session, or of a step of a stream, with its outputs
@@ -12,8 +11,8 @@ import "github.com/essmc/essmc/runtime/plan"
 //	Limits     256 MiB, 16 MiB, 100,000, 16
 //	                             of a plan: file, metadata, nodes, depth
 //
-// These are far above the needs of models for sequences, and a program may set others. It gives each call a context with
-// a deadline, which bounds the work. Compilation from other forms has limits too, see open.Untrusted.
+// These are far above the needs of models for sequences, and a program may set others. It should give each call a
+// context with a deadline, which limits the work. Compilation from other forms has limits too, see open.Untrusted.
 func Untrusted(b Backend) Options {
 	return Options{
 		Backend: b, Threads: 1, MaxMemory: 256 << 20, Copy: true,

@@ -13,16 +13,16 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// torchPython returns a Python with torch. ESSMC_PYTHON may name one.
-func torchPython(t *testing.T) string {
+// pythonWithTorch returns a Python with torch. ESSMC_PYTHON may name one.
+func pythonWithTorch(t *testing.T) string {
 	t.Helper()
 	e := &env{work: t.TempDir()}
 	if p := os.Getenv("ESSMC_PYTHON"); p != "" {
 		e.pythons = []string{p}
 	}
-	python, err := findPython(t.Context(), e, "torch")
+	python, err := findPython(t.Context(), e, "torch; torch.nn.functional.scaled_dot_product_attention") // torch 2
 	if err != nil {
-		t.Skip("no torch (ESSMC_PYTHON names a Python that has it): ", err)
+		t.Skip("no torch 2 (ESSMC_PYTHON names a Python that has it): ", err)
 	}
 	return python
 }
@@ -30,7 +30,7 @@ func torchPython(t *testing.T) string {
 // TestFamilyPeers compares the torch modules of all families with the project's models: whole sequences, and a first step.
 func TestFamilyPeers(t *testing.T) {
 	dir := filepath.Join("..", "peers")
-	p, err := startPeer(t.Context(), "torch", torchEnviron(dir, torchSettings(1)[0]), torchPython(t),
+	p, err := startPeer(t.Context(), "torch", torchEnviron(dir, torchSettings(1)[0]), pythonWithTorch(t),
 		filepath.Join(dir, "torch_families.py"))
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestFamilyPeers(t *testing.T) {
 
 // TestFamilyReferences holds the torch modules to the reference cases.
 func TestFamilyReferences(t *testing.T) {
-	python := torchPython(t)
+	python := pythonWithTorch(t)
 	root := os.Getenv("ESSMC_SHARED")
 	if root == "" {
 		root = filepath.Join("..", "..", "..", "shared")

@@ -249,7 +249,7 @@ func (l *loading) within(ctx context.Context) (*samples, error) {
 				return nil, err
 			}
 			defer j.drop()
-			all = append(all, contender{name: "torch " + form, group: torchGroup(1), run: j.run})
+			all = append(all, contender{name: fmt.Sprintf("torch %s %v", form, t), group: torchGroup(1), run: j.run})
 		}
 	}
 	return measure(ctx, l.e.effort(6*time.Second), all)

@@ -35,6 +35,8 @@ var suites []suite
 
 func init() {
 	suites = []suite{
+		{"headline", "Front page", "What the table above and the README show: batch 1, one thread.",
+			[]string{"ort", "families"}, runHeadline},
 		{"gemm", "Dense products",
 			"Products (rows x K)(K x N) at the shapes of the layers, one thread, GFLOP/s. *kernel*: the kernel in " +
 				"tiles of rows as regions call it; *MatMul*: a graph of that one operator. These two pack the right " +
@@ -156,7 +158,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	root := f.String("root", ".", "the project's `folder`")
-	which := f.String("suite", "all", "suites to measure, separated by commas: "+strings.Join(names, ", "))
+	which := f.String("suite", "all", "suites to measure, separated by commas: "+strings.Join(names, ", ")+
+		"; none only writes the pages anew")
 	quick := f.Bool("quick", false, "few rounds and small sizes: only checks that everything works")
 	get := f.Bool("get", false, "first fetch real models, and ONNX Runtime and torch into a virtual environment")
 	python := f.String("python", "", "Python interpreters that have torch or onnxruntime, separated by commas")
@@ -174,6 +177,7 @@ func run(ctx context.Context, args []string) error {
 				"  go run ./bench                        all suites; about 25 minutes\n  go run ./bench -suite "+
 				"gemm,dft  "+
 				"      these; the other sections stay as they are\n"+
+				"  go run ./bench -suite headline        what the README shows; about 3 minutes\n"+
 				"  go run ./bench -quick -o /tmp/quick   does it all work?\n"+
 				"  go run ./bench -base main             is the working tree slower than a commit? about 8 minutes\n"+
 				"  go run ./bench -base main -only text  the same, of measures with this in their names\n\n")
@@ -230,8 +234,11 @@ func run(ctx context.Context, args []string) error {
 
 // choose parses the list of suites.
 func choose(which string, names []string) ([]suite, error) {
-	if which == "all" {
+	switch which {
+	case "all":
 		return suites, nil
+	case "none":
+		return nil, nil
 	}
 	var out []suite
 	for _, name := range strings.Split(which, ",") {
@@ -244,7 +251,7 @@ func choose(which string, names []string) ([]suite, error) {
 	return out, nil
 }
 
-// measureSuites runs suites and writes the page after each, so that an interruption loses one suite only.
+// measureSuites runs suites and writes the pages after each, so that an interruption loses one suite only.
 func measureSuites(ctx context.Context, e *env, chosen []suite) error {
 	all, err := readResults(filepath.Join(e.dir, "results.json"))
 	if err != nil {
@@ -262,6 +269,9 @@ func measureSuites(ctx context.Context, e *env, chosen []suite) error {
 	for _, why := range e.peers.absent {
 		e.progress("absent: %s", why)
 	}
+	if len(chosen) == 0 {
+		return e.writePages(all)
+	}
 	for _, s := range chosen {
 		e.progress("suite %s", s.name)
 		r := &result{Machine: describe(ctx, e), Quick: e.quick}
@@ -274,12 +284,23 @@ func measureSuites(ctx context.Context, e *env, chosen []suite) error {
 		}
 		r.Notes = append(r.Notes, e.peers.strays()...)
 		all[key{s.name, r.Machine.Kernels}] = r
-		if err := all.write(e.dir); err != nil {
+		if err := e.writePages(all); err != nil {
 			return err
 		}
 	}
 	e.progress("%s", filepath.Join(e.dir, "RESULTS.md"))
 	return nil
+}
+
+// writePages writes the results, and the table in README.md if they are the project's.
+func (e *env) writePages(all results) error {
+	if err := all.write(e.dir); err != nil {
+		return err
+	}
+	if e.dir != filepath.Join(e.root, "bench") {
+		return nil
+	}
+	return all.writeFront(e.root)
 }
 
 // fetch installs peers with pip and npm as far as possible. Others are reported as absent later.

@@ -123,25 +123,29 @@ func (e *env) imported(ctx context.Context, file, dir string) (label string, s *
 	if err != nil {
 		return "", nil, err
 	}
-	opened, err := open.File(file, open.Options{})
+	s, err = e.onOneThread(ctx, m, 6*time.Second)
+	return m.label, s, err
+}
+
+// onOneThread measures a model here and on ONNX Runtime, one thread each.
+func (e *env) onOneThread(ctx context.Context, m *importedModel, limit time.Duration) (*samples, error) {
+	opened, err := open.File(m.file, open.Options{})
 	if err != nil {
-		return m.label, nil, err
+		return nil, err
 	}
 	g, err := opened.Graph()
 	if err != nil {
-		return m.label, nil, err
+		return nil, err
 	}
 	o, err := newOurs(ctx, g, m.in, runtime.Options{Threads: 1})
 	if err != nil {
-		return m.label, nil, err
+		return nil, err
 	}
 	defer o.close()
-	j, err := e.peers.onnx(1, file, m.words...)
+	j, err := e.peers.onnx(1, m.file, m.words...)
 	if err != nil {
-		return m.label, nil, err
+		return nil, err
 	}
 	defer j.drop()
-	s, err = measure(ctx, e.effort(6*time.Second),
-		[]contender{o.contender(ctx, "essmc"), {name: "ONNX Runtime", run: j.run}})
-	return m.label, s, err
+	return measure(ctx, e.effort(limit), []contender{o.contender(ctx, "essmc"), {name: "ONNX Runtime", run: j.run}})
 }

@@ -55,7 +55,11 @@ func runONNX(ctx context.Context, e *env, r *result) error {
 		r.Verdicts = append(r.Verdicts, verdict{what, "", "ONNX Runtime is absent", unmeasured})
 		return nil
 	}
-	if err := e.exportArchitectures(ctx); err != nil {
+	expression := ""
+	if e.quick {
+		expression = `^(ds_cnn|autoencoder|decision_tree)\.`
+	}
+	if err := e.exportArchitectures(ctx, expression); err != nil {
 		r.Notes = append(r.Notes, "Files are those of an earlier run: "+err.Error())
 	}
 	all, err := e.architectures()
@@ -182,16 +186,13 @@ func (e *env) architectureTable(all []*measured) table {
 // architectureDir is the folder of the exported files.
 func (e *env) architectureDir() string { return filepath.Join(e.work, "architectures") }
 
-// exportArchitectures makes the files that are absent.
-func (e *env) exportArchitectures(ctx context.Context) error {
+// exportArchitectures makes the files that are absent, of those whose NAME.FORM matches an expression.
+func (e *env) exportArchitectures(ctx context.Context, expression string) error {
 	python, err := findPython(ctx, e, "torchvision, transformers, onnxscript, onnxruntime")
 	if err != nil {
 		return err
 	}
-	args := []string{filepath.Join(e.root, "bench", "peers", "architectures.py"), e.architectureDir()}
-	if e.quick {
-		args = append(args, `^(ds_cnn|autoencoder|decision_tree)\.`)
-	}
+	args := []string{filepath.Join(e.root, "bench", "peers", "architectures.py"), e.architectureDir(), expression}
 	e.progress("  %s", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, python, args...)
 	out, err := cmd.StdoutPipe()

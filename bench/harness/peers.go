@@ -17,26 +17,32 @@ type peers struct {
 	blas, fftw, gomlx *peer
 	ort, ortGo        *peer // ONNX Runtime called from Python, and from Go
 	torch             []torchPeer
-	families          *peer             // torch's modules of all families, on one thread
+	families          []*peer           // torch's modules of all families, on one thread, for each version of torch
 	python            map[string]string // interpreters by module
 	absent            []string          // absent peers, with reasons and the ways to get them
 }
 
 // torchPeer is torch with certain numbers of threads: those of OpenMP, and those of OpenBLAS, which computes products.
-// Since OpenBLAS's threads spin beside the others, fewer may be faster.
+// Since OpenBLAS's threads spin beside the others, fewer may be faster. There may be several versions of torch, the
+// preferred one first; tables count the fastest.
 type torchPeer struct {
 	threads, products int
+	version           string // "" of the preferred version
 	*peer
 }
 
 func (t torchPeer) String() string {
+	s := threadsName(t.threads)
 	if t.products != t.threads {
-		return threadsName(t.threads) + ", products on " + strconv.Itoa(t.products)
+		s += ", products on " + strconv.Itoa(t.products)
 	}
-	return threadsName(t.threads)
+	if t.version != "" {
+		s += ", torch " + t.version
+	}
+	return s
 }
 
-// onThreads returns the settings of torch with a number of threads, the plain one first.
+// onThreads returns the settings of torch with a number of threads, the plain one of the preferred version first.
 func (p *peers) onThreads(n int) []torchPeer {
 	return slices.DeleteFunc(slices.Clone(p.torch), func(t torchPeer) bool { return t.threads != n })
 }
@@ -59,7 +65,7 @@ func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 				if !need[what] {
 					continue
 				}
-				if *q, err = startPeer(ctx, what, []string{"OPENBLAS_NUM_THREADS=1"}, native, what); err != nil {
+				if *q, err = startPeer(ctx, what, append(openBLAS(), "OPENBLAS_NUM_THREADS=1"), native, what); err != nil {
 					lack(what, err, how)
 				}
 			}
@@ -75,29 +81,40 @@ func startPeers(ctx context.Context, e *env, need map[string]bool) *peers {
 		}
 	}
 	if need["torch"] {
-		python, err := findPython(ctx, e, "torch")
-		if err != nil {
-			lack("torch", err, "Debian's python3-torch, or `go run ./bench -get`; -python names another interpreter.")
-		} else {
-			p.python["torch"] = python
+		found := findTorch(ctx, e)
+		for i, python := range found {
 			for _, t := range torchSettings(e.threads) {
-				if t.peer, err = startPeer(ctx, "torch", torchEnviron(dir, t), python,
+				if i > 0 {
+					t.version = python.version
+				}
+				var err error
+				if t.peer, err = startPeer(ctx, "torch", torchEnviron(dir, t), python.path,
 					filepath.Join(dir, "torch_essm.py")); err != nil {
-					lack("torch", err, "")
+					lack("torch "+python.version, err, "")
 					break
 				}
 				p.torch = append(p.torch, t)
 			}
 		}
+		if len(found) > 0 {
+			p.python["torch"] = found[0].path
+		} else {
+			lack("torch", errAbsent, "Debian's python3-torch, or `go run ./bench -get`; -python names another interpreter.")
+		}
 	}
 	if need["families"] {
-		python, err := findPython(ctx, e, "torch")
-		if err == nil {
-			p.families, err = startPeer(ctx, "torch", torchEnviron(dir, torchSettings(1)[0]), python,
+		found := findTorch(ctx, e)
+		for _, python := range found {
+			q, err := startPeer(ctx, "torch", torchEnviron(dir, torchSettings(1)[0]), python.path,
 				filepath.Join(dir, "torch_families.py"))
+			if err != nil {
+				lack("torch "+python.version, err, "")
+				continue
+			}
+			p.families = append(p.families, q)
 		}
-		if err != nil {
-			lack("torch", err, "`go run ./bench -get`; -python names another interpreter.")
+		if len(found) == 0 {
+			lack("torch", errAbsent, "`go run ./bench -get`; -python names another interpreter.")
 		}
 	}
 	if need["ort"] {
@@ -175,7 +192,7 @@ func pythonEnviron(dir string) []string {
 func torchEnviron(dir string, t torchPeer) []string {
 	n, m := strconv.Itoa(t.threads), strconv.Itoa(t.products)
 	// Without the last two, torch returns large buffers to the system at every step.
-	return append(pythonEnviron(dir), "OMP_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+m, "MKL_NUM_THREADS="+m,
+	return append(append(pythonEnviron(dir), openBLAS()...), "OMP_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+m, "MKL_NUM_THREADS="+m,
 		"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=100000000000")
 }
 
@@ -202,7 +219,7 @@ func buildNative(ctx context.Context, e *env, source string) (string, error) {
 // environment, or the system's.
 func findPython(ctx context.Context, e *env, module string) (string, error) {
 	tried := []string{}
-	for _, python := range append(append([]string{}, e.pythons...), e.venvPython(), "python3", "/usr/bin/python3") {
+	for _, python := range e.interpreters() {
 		if exec.CommandContext(ctx, python, "-c", "import numpy, "+module).Run() == nil {
 			return python, nil
 		}
@@ -211,8 +228,30 @@ func findPython(ctx context.Context, e *env, module string) (string, error) {
 	return "", fmt.Errorf("none of %s has numpy and %s", strings.Join(tried, ", "), module)
 }
 
+// interpreters are the Python interpreters that may have a peer, the preferred ones first.
+func (e *env) interpreters() []string {
+	return append(append([]string{}, e.pythons...), e.venvPython(), "python3", "/usr/bin/python3")
+}
+
+// torchPython is an interpreter with torch.
+type torchPython struct{ path, version string }
+
+// findTorch returns the interpreters with torch and numpy, one for each version of torch: the newest from PyPI may be
+// faster than Debian's, or slower.
+func findTorch(ctx context.Context, e *env) (found []torchPython) {
+	for _, python := range e.interpreters() {
+		out, err := exec.CommandContext(ctx, python, "-c", "import numpy, torch; print(torch.__version__)").Output()
+		version, _, _ := strings.Cut(strings.TrimSpace(string(out)), "+")
+		if err != nil || slices.ContainsFunc(found, func(p torchPython) bool { return p.version == version }) {
+			continue
+		}
+		found = append(found, torchPython{python, version})
+	}
+	return found
+}
+
 func (p *peers) all() []*peer {
-	all := []*peer{p.blas, p.fftw, p.gomlx, p.ort, p.ortGo, p.families}
+	all := append([]*peer{p.blas, p.fftw, p.gomlx, p.ort, p.ortGo}, p.families...)
 	for _, t := range p.torch {
 		all = append(all, t.peer)
 	}
@@ -235,17 +274,19 @@ func (p *peers) strays() (out []string) {
 
 // versions describes the available peers of the named kinds.
 func (p *peers) versions(kinds []string) []string {
-	by := map[string]*peer{"blas": p.blas, "fftw": p.fftw, "gomlx": p.gomlx, "ort": p.ort, "families": p.families}
+	by := map[string][]*peer{"blas": {p.blas}, "fftw": {p.fftw}, "gomlx": {p.gomlx}, "ort": {p.ort}, "families": p.families}
 	if p.ortGo != nil {
-		by["ort"] = p.ortGo
+		by["ort"] = []*peer{p.ortGo}
 	}
-	if len(p.torch) > 0 {
-		by["torch"] = p.torch[0].peer
+	for _, t := range p.torch {
+		by["torch"] = append(by["torch"], t.peer)
 	}
 	var out []string
 	for _, kind := range kinds {
-		if q := by[kind]; q != nil {
-			out = append(out, q.version)
+		for _, q := range by[kind] {
+			if q != nil && !slices.Contains(out, q.version) {
+				out = append(out, q.version)
+			}
 		}
 	}
 	return out

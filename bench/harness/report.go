@@ -130,12 +130,16 @@ func (r results) write(dir string) error {
 // markdown returns the page of all suites, in their order.
 func (r results) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b,
-		"# Measured\n\nWritten by `go run ./bench`; `go run ./bench -suite NAME` measures one suite anew, with the kernels of "+
-			"the machine or of `ESSMC_KERNELS`,\nand keeps what other kernels have measured. All contenders of a table took "+
-			"turns in one run; times are medians, ratios\nare medians over the rounds, with quartiles. Several threads are as "+
-			"many as the line of the suite says, one thread is one\neverywhere. Machines, kernels and commits stand above the "+
-			"tables: figures of different ones are no comparison.\n")
+	b.WriteString(r.preface())
+	for _, s := range suites {
+		measured := r.of(s.name)
+		if len(measured) > 0 {
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.doc)
+		}
+		for _, x := range measured {
+			x.write(&b, len(measured) > 1)
+		}
+	}
 	var rows [][]string
 	for _, s := range suites {
 		for _, x := range r.of(s.name) {
@@ -149,17 +153,8 @@ func (r results) markdown() string {
 		}
 	}
 	if len(rows) > 0 {
-		fmt.Fprintf(&b, "\n## What was to be shown\n\n")
-		writeTable(&b, []string{"what", "kernels", "at least", "found", ""}, rows)
-	}
-	for _, s := range suites {
-		measured := r.of(s.name)
-		if len(measured) > 0 {
-			fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.title, s.doc)
-		}
-		for _, x := range measured {
-			x.write(&b, len(measured) > 1)
-		}
+		fmt.Fprintf(&b, "\n## All goals\n\n")
+		writeTable(&b, []string{"goal", "kernels", "target", "measured", ""}, rows)
 	}
 	return b.String()
 }

@@ -32,11 +32,11 @@ const (
 func newBenchCommand() *cobra.Command {
 	var f runFlags
 	var s shape
-	var inputs []string
+	var inputs inputFlags
 	var repeat whole
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "bench MODEL --shape BxL …",
+		Use:     "bench MODEL [--shape BxL …]",
 		Short:   "Measure the time of a model",
 		GroupID: groupRun,
 		Long: `Bench runs a model on random inputs. It reports the median and percentiles of the time
@@ -74,15 +74,6 @@ timed, without the first run.`,
 			if err != nil {
 				return err
 			}
-			if !s.given() {
-				source, err := m.Source()
-				if err != nil {
-					return err
-				}
-				if len(source.Symbols()) > 0 {
-					return usagef("%s: --shape BxL is missing: samples x steps, as in 8x1024", cmd.CommandPath())
-				}
-			}
 			o, err := f.options(cmd)
 			if err != nil {
 				return err
@@ -97,15 +88,20 @@ timed, without the first run.`,
 				return err
 			}
 			defer model.Close()
-			dims, err := s.dims(model.Graph(), m.Dims)
+			var in map[string]tensor.Datum
+			sizes, err := s.sizes(model.Graph(), m.Dims, func(dims map[string]int64) (err error) {
+				if in, err = inputs.someInputs(cmd, model, dims); err != nil || len(missingSymbols(model.Graph(), m.Dims)) == 0 {
+					return err
+				}
+				return tryRun(cmd, model, in)
+			})
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			in, err := someInputs(model, inputs, dims)
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+			if sizes.made {
+				note(cmd, "measured with %s, since not all sizes are given", sizes.flag)
 			}
-			r, err := bench(cmd, model, in, dims, repeat.value)
+			r, err := bench(cmd, model, in, sizes.dims, repeat.value)
 			if err != nil {
 				return err
 			}
@@ -123,7 +119,7 @@ timed, without the first run.`,
 			if r.Threads == 0 {
 				r.Threads = goruntime.GOMAXPROCS(0)
 			}
-			r.Shape, r.Batch, r.Length = s.String(), s.batch, s.length
+			r.Shape, r.Batch, r.Length = sizes.text, sizes.batch, sizes.length
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), r)
 			}
@@ -132,7 +128,7 @@ timed, without the first run.`,
 	}
 	modelCompletion(cmd)
 	cmd.Flags().Var(&s, "shape", "sizes of the inputs: samples x steps, or by name")
-	inputVar(cmd, &inputs)
+	inputs.register(cmd)
 	outputsVar(cmd, &f.outputs, "outputs that a run computes: `NAMES` with commas (default: all but the state after the last step)")
 	f.register(cmd)
 	f.registerLow(cmd)
@@ -142,6 +138,14 @@ timed, without the first run.`,
 	cmd.Flags().Lookup("repeat").DefValue = ""
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+// tryRun runs the model once.
+func tryRun(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum) error {
+	s := model.NewSession()
+	defer s.Close()
+	_, err := s.Run(cmd.Context(), in)
+	return err
 }
 
 // benchmark is the result of bench. Times are of one run.
@@ -194,6 +198,8 @@ type stepShare struct {
 	Form  string  `json:"form,omitempty"`
 	MS    float64 `json:"ms"`
 	Share float64 `json:"share"`
+	// values are the names of the first outputs of its nodes.
+	values []string
 }
 
 func bench(cmd *cobra.Command, model *runtime.Model, in map[string]tensor.Datum, dims map[string]int64,
@@ -304,7 +310,7 @@ func (r *benchmark) profile(cmd *cobra.Command, model *runtime.Model, in map[str
 		if total > 0 {
 			share = float64(p.Time) / float64(total)
 		}
-		r.Ops = append(r.Ops, stepShare{p.Name, p.Op, p.Form, float64(p.Time) / 1e6 / float64(runs), share})
+		r.Ops = append(r.Ops, stepShare{p.Name, p.Op, p.Form, float64(p.Time) / 1e6 / float64(runs), share, p.Values})
 	}
 	return nil
 }

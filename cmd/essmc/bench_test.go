@@ -14,6 +14,9 @@ func TestBenchJSON(t *testing.T) {
 	help := must(t, "bench", "--help")
 	for _, typ := range []reflect.Type{reflect.TypeFor[benchmark](), reflect.TypeFor[stepShare]()} {
 		for i := range typ.NumField() {
+			if !typ.Field(i).IsExported() {
+				continue
+			}
 			key, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
 			if key == "" || !strings.Contains(help, key) {
 				t.Errorf("the help does not tell of %q", key)

@@ -146,7 +146,7 @@ func (c *chunked) all(ctx context.Context, in map[string]tensor.Datum, size int,
 			continue
 		}
 		if t.Rank() <= axis {
-			return nil, &runtime.InputError{Name: p.Name, Msg: fmt.Sprintf("expected %v, found %v", p.Type, t)}
+			return nil, &runtime.InputError{Name: p.Name, Msg: fmt.Sprintf("expected %v, found %s", p.Type, t)}
 		}
 		if length >= 0 && t.Dim(axis) != length {
 			return nil, &runtime.InputError{Name: p.Name,

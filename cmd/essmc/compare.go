@@ -37,15 +37,25 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
   essmc compare model --shape 2x1024 --device-a ref
   essmc compare model --shape 1x4096 --kernel-a scan --kernel-b fft --tol 1e-6
   essmc compare model --shape 1x4096 --precision-a int8 --tol 0.05
-  essmc compare model.essm --shape 2x1024 --device-b cuda
+  essmc compare model.essm --shape 2x1024 --device cuda
+  essmc compare old.essm new.essm --shape 2x1024 --device ref
   essmc compare old.onnx new.onnx --shape input=1,512 --device-a ref --device-b ref --values`,
 		Args: args("A", "[B]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.a.path, c.b.path = args[0], args[len(args)-1]
+			for _, d := range []struct {
+				flag string
+				side *side
+			}{{"device-a", &c.a}, {"device-b", &c.b}} {
+				alone := len(args) == 1 && d.side == &c.a && !changed(cmd, "device-b") // a model is compared with itself on the processor
+				if changed(cmd, "device") && !changed(cmd, d.flag) && !alone {
+					d.side.device = c.device
+				}
+			}
 			return c.run(cmd)
 		},
 	}
-	inputVar(cmd, &c.inputs)
+	c.inputs.register(cmd)
 	cmd.Flags().Var(&c.shape, "shape", "sizes of random inputs: samples x steps, or by name")
 	c.tol = positive{1e-5, "TOL"}
 	cmd.Flags().Var(&c.tol, "tol", "largest allowed error")
@@ -60,6 +70,8 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
 		choiceVar(cmd, &s.side.precision, "precision-"+s.of, "of "+strings.ToUpper(s.of)+"'s dense products", "float32",
 			"bf16", "int8", "tf32")
 	}
+	deviceVar(cmd, &c.device, "device", "device for two models; one model is compared with itself on the cpu")
+	jsonVar(cmd, &c.asJSON, "write the differences as one JSON object")
 	c.threads = whole{0, 0}
 	cmd.Flags().Var(&c.threads, "threads", "number of threads; 0: all processors")
 	fallbackVar(cmd, &c.fallback)
@@ -69,13 +81,15 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
 // comparison is the content of the command line.
 type comparison struct {
 	a, b    side
-	inputs  []string
+	inputs  inputFlags
 	shape   shape
 	tol     positive
 	values  bool
 	threads whole
 
 	fallback choice
+	device   device // of sides without their own
+	asJSON   bool
 }
 
 // side is one of the two runs.
@@ -117,7 +131,7 @@ func (c *comparison) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if len(c.inputs) == 0 && !c.shape.given() {
+	if len(c.inputs.specs) == 0 && !c.shape.given() {
 		return usagef("%s: --input FILE is missing, or --shape BxL for random inputs", cmd.CommandPath())
 	}
 	for _, s := range []*side{&c.a, &c.b} {
@@ -181,7 +195,7 @@ func (c *comparison) compute(cmd *cobra.Command, s *side,
 	}
 	var in *feed.Inputs
 	if first == nil {
-		if in, err = c.firstInputs(model, s); err != nil {
+		if in, err = c.firstInputs(cmd, model, s); err != nil {
 			return nil, err
 		}
 	} else {
@@ -194,11 +208,11 @@ func (c *comparison) compute(cmd *cobra.Command, s *side,
 }
 
 // firstInputs reads the inputs. If sizes are given, the missing ones are random.
-func (c *comparison) firstInputs(model *runtime.Model, s *side) (*feed.Inputs, error) {
+func (c *comparison) firstInputs(cmd *cobra.Command, model *runtime.Model, s *side) (*feed.Inputs, error) {
 	if !c.shape.given() {
-		return feed.Read(c.inputs, model.Inputs(), false, feed.SamplingRate(model.Meta()))
+		return c.inputs.read(cmd, model, model.Inputs(), false)
 	}
-	in, err := feed.ReadSome(c.inputs, model.Inputs(), false, feed.SamplingRate(model.Meta()))
+	in, err := c.inputs.readSome(cmd, model, model.Inputs())
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +330,13 @@ func names(values []*ir.Value) string {
 
 // report prints a line per output, and the first value that differs by more than the tolerance.
 func (c *comparison) report(cmd *cobra.Command, pairs [][2]string) error {
-	cmd.Printf("A  %v\nB  %v\n", &c.a, &c.b)
+	say := func(format string, args ...any) {
+		if !c.asJSON {
+			cmd.Printf(format, args...)
+		}
+	}
+	say("A  %v\nB  %v\n", &c.a, &c.b)
+	r := compareReport{A: c.a.report(), B: c.b.report(), Tolerance: c.tol.value, Values: []compared{}}
 	isOutput := func(name string) bool {
 		g, err := c.a.model.Source()
 		return err == nil && slices.ContainsFunc(g.Outputs, func(v *ir.Value) bool { return v.Name == name })
@@ -328,19 +348,20 @@ func (c *comparison) report(cmd *cobra.Command, pairs [][2]string) error {
 		if isOutput(p[0]) {
 			what = "output"
 		}
-		text, ok, err := c.difference(p)
+		d, text, ok, err := c.difference(p)
 		if err != nil {
 			return fmt.Errorf("%s %q: %w", what, p[0], err)
 		}
 		if what == "value" {
 			values++
 		}
+		r.Values = append(r.Values, compared{Name: p[0], Other: p[1], Kind: what, OK: ok, Text: text, Difference: d})
 		if !ok {
 			beyond++
 			if first == nil {
 				first = fmt.Errorf("%s %q is the first that differs: %s", what, p[0], text)
 				if what == "value" {
-					cmd.Printf("%s %q differs: %s\n", what, p[0], text)
+					say("%s %q differs: %s\n", what, p[0], text)
 				}
 			}
 		}
@@ -349,39 +370,75 @@ func (c *comparison) report(cmd *cobra.Command, pairs [][2]string) error {
 			if p[1] != name {
 				name += " and " + p[1]
 			}
-			cmd.Printf("%s %s: %s\n", what, name, text)
+			say("%s %s: %s\n", what, name, text)
 		}
 	}
 	if c.values {
-		cmd.Printf("%s compared; %d of all values and outputs differ by more than %v\n",
+		say("%s compared; %d of all values and outputs differ by more than %v\n",
 			plural(values, "intermediate value"), beyond, &c.tol)
+	}
+	if r.OK = beyond == 0; c.asJSON {
+		if err := writeLine(cmd.OutOrStdout(), r); err != nil {
+			return err
+		}
 	}
 	return first
 }
 
+// compareReport is what compare --json writes: the values in the order in which A computes them.
+type compareReport struct {
+	A         sideReport `json:"a"`
+	B         sideReport `json:"b"`
+	OK        bool       `json:"ok"`
+	Tolerance float64    `json:"tolerance"`
+	Values    []compared `json:"values"`
+}
+
+type sideReport struct {
+	Model     string `json:"model"`
+	Device    string `json:"device"`
+	Kernel    string `json:"kernel"`
+	Precision string `json:"precision"`
+}
+
+func (s *side) report() sideReport {
+	return sideReport{s.path, s.device.value, s.kernel.value, s.precision.value}
+}
+
+// compared is one value of both. In Difference, found is A's and expected is B's.
+type compared struct {
+	Name       string            `json:"name"`
+	Other      string            `json:"name_b"`
+	Kind       string            `json:"kind"` // output or value
+	OK         bool              `json:"ok"`
+	Text       string            `json:"text"`
+	Difference *differenceReport `json:"difference,omitempty"`
+}
+
 // difference describes the difference of two outputs, and reports whether it is within the tolerance.
-func (c *comparison) difference(p [2]string) (text string, ok bool, err error) {
+func (c *comparison) difference(p [2]string) (diff *differenceReport, text string, ok bool, err error) {
 	x, y := c.a.out[p[0]], c.b.out[p[1]]
 	if x == nil && y == nil {
-		return "empty in both", true, nil
+		return nil, "empty in both", true, nil
 	}
 	want, isTensor := y.(*tensor.Tensor)
 	if !isTensor {
-		return fmt.Sprintf("%T cannot be compared", y), true, nil
+		return nil, fmt.Sprintf("%T cannot be compared", y), true, nil
 	}
 	if want.DType() == tensor.String || want.DType().IsComplex() {
 		if got, isTensor := x.(*tensor.Tensor); isTensor && tensor.Equal(got, want) {
-			return "equal", true, nil
+			return nil, "equal", true, nil
 		}
-		return "not equal", false, nil
+		return nil, "not equal", false, nil
 	}
 	d, err := compare(x, want)
 	if err != nil {
-		return "", false, err
+		return nil, "", false, err
 	}
+	report := d.report()
 	if d.relative == 0 {
-		return "equal", true, nil
+		return &report, "equal", true, nil
 	}
-	return fmt.Sprintf("error %.3g of %.6g, at %s (A %.9g, B %.9g), tolerance %v", d.relative, d.scale, d.at, d.found,
+	return &report, fmt.Sprintf("error %.3g of %.6g, at %s (A %.9g, B %.9g), tolerance %v", d.relative, d.scale, d.at, d.found,
 		d.want, &c.tol), d.relative <= c.tol.value, nil
 }

@@ -36,11 +36,21 @@ func (d *device) Set(s string) error {
 	case numbered && name == deviceCUDA:
 		return fmt.Errorf("expected cuda:N, where N is the number of a card from 0 on; essmc devices lists them")
 	case s != deviceCPU && s != deviceRef && s != deviceCUDA:
-		return fmt.Errorf("expected one of cpu, ref, cuda, cuda:N%s", didYouMean(s, devices))
+		meant := didYouMean(s, devices)
+		if other, ok := otherDevices[strings.ToLower(name)]; ok {
+			if meant = fmt.Sprintf(", did you mean %s?", other); other == deviceCUDA && numbered {
+				meant = fmt.Sprintf(", did you mean %s:%s?", other, number)
+			}
+		}
+		return fmt.Errorf("expected one of cpu, ref, cuda, cuda:N%s", meant)
 	}
 	d.value = s
 	return nil
 }
+
+// otherDevices are the names that other programs have for devices.
+var otherDevices = map[string]string{"gpu": deviceCUDA, "nvidia": deviceCUDA, "cudnn": deviceCUDA, "processor": deviceCPU,
+	"reference": deviceRef, "interpreter": deviceRef}
 
 // kind returns the device without its number.
 func (d *device) kind() string {

@@ -68,7 +68,7 @@ func (d *dumper) write(name, node string, datum tensor.Datum) {
 			d.err = fmt.Errorf("value %s: %w", name, d.rename(err))
 			return
 		}
-		fmt.Fprintf(&d.index, "%s\t%s\t%v\t%s\n", file, strconv.Quote(name), x, node)
+		fmt.Fprintf(&d.index, "%s\t%s\t%s\t%s\n", file, strconv.Quote(name), x, node)
 		d.count++
 	case *tensor.Sequence:
 		for i, item := range x.Items {

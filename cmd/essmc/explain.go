@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,9 +13,7 @@ import (
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/cmd/essmc/internal/tune"
 	"github.com/essmc/essmc/frontend/open"
-	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/irview"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/runtime"
@@ -27,7 +24,8 @@ func newExplainCommand() *cobra.Command {
 	var s shape
 	var page string
 	var out target
-	var why, lowered bool
+	var asJSON bool
+	var why, lowered, timed bool
 	var outputs []string
 	var threads whole
 	var precision, fallback choice
@@ -41,7 +39,10 @@ func newExplainCommand() *cobra.Command {
 of each state-space layer on the cpu backend for a given shape, with the cost estimates
 of all forms. For a plan it shows the stored history of the passes. With --precision it
 shows which dense products run in that precision, and why the others stay in float32.
---html writes a page with the graph before and after each pass, side by side.
+--html writes a page that draws the graph before the passes and after each of them: what
+a pass has added, removed and changed, and the attributes, inputs and outputs of a node.
+The page is one file that loads nothing. With --bench it also shows the time and form of
+each step of a run with random inputs.
 
 Sequences begin without a state (state_in). --outputs explains runs that compute only
 some outputs: if it need not give its state after the last step, a layer may take
@@ -61,11 +62,15 @@ places of values in memory.`,
   essmc explain model.onnx --why
   essmc explain model --lowered --shape 1x16000
   essmc explain model.onnx --device cuda --fallback cpu
-  essmc explain model --html passes.html`,
+  essmc explain model --html passes.html
+  essmc explain model --html passes.html --bench --shape 1x4096`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(page, pageFile, args[0]); err != nil {
 				return err
+			}
+			if timed && page == "" {
+				return usagef("%s: --bench is for the page of --html; essmc bench prints the times", cmd.CommandPath())
 			}
 			if on.value == deviceRef {
 				return usagef("%s: --device ref has no forms; expected cpu or cuda", cmd.CommandPath())
@@ -74,11 +79,11 @@ places of values in memory.`,
 				return err
 			}
 			var seen []passes.Snapshot
-			var columns []irview.Column
+			var drawn pageMaker
 			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named, Skip: source.skip,
 				Observe: func(p passes.Snapshot) {
 					if page != "" {
-						columns = append(columns, column(p))
+						drawn.observe(p)
 					}
 					p.Graph = nil // valid during the call only
 					seen = append(seen, p)
@@ -87,17 +92,10 @@ places of values in memory.`,
 				return wrongSkip(args[0], err)
 			}
 			g, err := busy(cmd, "compiling", m.Graph)
-			if page != "" {
-				if m.Kind == open.Plan && err == nil {
-					columns = []irview.Column{{Name: "plan", Notes: historyLines(g.History), Graph: g}}
-				}
-				// Even if a pass has failed: the page shows its result.
-				title := filepath.Base(filepath.Clean(args[0]))
-				fill := func(w io.Writer) error { return irview.HTML(w, title, columns) }
-				if len(columns) > 0 {
-					if err := atomicfile.Write(page, fill); err != nil {
-						return err
-					}
+			drawn.plan(m, g)
+			if page != "" { // even if a pass has failed: the page shows its result
+				if err := drawn.write(page, args[0]); err != nil {
+					return err
 				}
 			}
 			if err != nil {
@@ -118,8 +116,19 @@ places of values in memory.`,
 			if err := wrongOutputs(cmd, failed); err != failed || failed != nil && lowered {
 				return err
 			}
+			if timed && failed == nil {
+				if err := drawn.measure(cmd, m, s, o); err != nil {
+					return err
+				}
+				if err := drawn.write(page, args[0]); err != nil {
+					return err
+				}
+			}
 			if lowered {
 				return printLowered(w, m, model, s)
+			}
+			if asJSON {
+				return explainJSON(w, m, model, failed, s, on.value, passesJSON(seen, g.History))
 			}
 			if m.Kind == open.Plan {
 				fmt.Fprintf(w, "Passes, from the plan's history\n")
@@ -148,25 +157,13 @@ places of values in memory.`,
 	cmd.Flags().Var(&threads, "threads", "number of threads; 0: all processors")
 	cmd.Flags().BoolVar(&lowered, "lowered", false, "print the steps that run, and with --shape their plan")
 	cmd.Flags().BoolVar(&why, "why", false, "list near misses, with the conditions that failed")
-	cmd.Flags().StringVar(&page, "html", "", "write a page with a column per pass to `FILE`")
+	cmd.Flags().StringVar(&page, "html", "", "write a page that draws the graph after each pass to `FILE`")
+	cmd.Flags().BoolVar(&timed, "bench", false, "with --html: run the model, and show the time and form of each step")
+	jsonVar(cmd, &asJSON, "write passes, near misses and forms as one JSON object")
 	complete(cmd, "html", filesOf("html"))
 	source.registerSkip(cmd)
 	out.register(cmd)
 	return cmd
-}
-
-func column(p passes.Snapshot) irview.Column {
-	c := irview.Column{Name: "as written"}
-	if p.Pass != nil {
-		c.Name, c.Notes, c.Changes = p.Pass.Name, p.Event.Notes, p.Event.Changes
-	}
-	if p.Failure != nil {
-		c.Err = p.Failure.Error()
-	}
-	if p.Graph != nil {
-		c.Graph = p.Graph.Clone()
-	}
-	return c
 }
 
 func historyLines(history []ir.Event) []string {
@@ -204,7 +201,7 @@ func printPasses(w io.Writer, seen []passes.Snapshot) {
 
 // isMiss reports whether a note of a pass is about a near miss.
 func isMiss(note string) bool {
-	return strings.Contains(note, " left as it is: ") || strings.Contains(note, " is no essm.SSM: ")
+	return strings.Contains(note, " left as it is: ") || strings.Contains(note, " is not an essm.SSM: ")
 }
 
 func withoutMisses(history []ir.Event) []ir.Event {
@@ -311,27 +308,49 @@ func explainForms(w io.Writer, m *open.Model, model *runtime.Model, s shape, kin
 	if kind != deviceCPU {
 		constants = ""
 	}
-	given := s.given()
-	s = s.orDefault(model.Graph(), m.Dims)
-	dims, err := s.dims(model.Graph(), m.Dims)
+	sizes, err := s.sizes(model.Graph(), m.Dims, takes(model))
 	if err == nil {
 		var choices []runtime.Choice
-		if choices, err = model.Explain(dims, noState(model)...); err == nil {
-			return printForms(w, choices, s, given, kind, constants)
+		if choices, err = model.Explain(sizes.dims, noState(model)...); err == nil {
+			return printForms(w, choices, sizes, kind, constants)
 		}
 	}
-	if !given {
-		return nil // no shape was given
+	if !s.given() {
+		_, err = fmt.Fprintf(w, "\nForms: unknown: %s\n", oneLine(err.Error()))
+		return err
 	}
 	return fmt.Errorf("%s: %w", m.Name, err)
 }
 
-func printForms(w io.Writer, choices []runtime.Choice, s shape, given bool, kind, constants string) error {
-	what := ""
-	if text := s.String(); text != "" {
-		what = " for " + text
+// explainJSON writes passes and forms as an object. failed is why there is no model.
+func explainJSON(w io.Writer, m *open.Model, model *runtime.Model, failed error, s shape, device string,
+	passes []passReport) error {
+	r := &explainReport{Model: m.Name, Kind: kindName(m.Kind), Device: device, Passes: passes, Forms: []choiceReport{}}
+	if failed != nil {
+		return failed
 	}
-	if !given && what != "" {
+	sizes, err := s.sizes(model.Graph(), m.Dims, takes(model))
+	var choices []runtime.Choice
+	if err == nil {
+		r.Shape = sizes.text
+		choices, err = model.Explain(sizes.dims, noState(model)...)
+	}
+	if err != nil && s.given() {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	if err != nil {
+		r.Error = oneLine(err.Error())
+	}
+	r.Forms = formsJSON(choices)
+	return writeJSON(w, r)
+}
+
+func printForms(w io.Writer, choices []runtime.Choice, s *sizesOf, kind, constants string) error {
+	what := ""
+	if s.text != "" {
+		what = " for " + s.text
+	}
+	if s.made && what != "" {
 		what += " (--shape BxL for another)"
 	}
 	fmt.Fprintf(w, "\nForms on %s%s\n", map[string]string{deviceCPU: "the cpu", deviceCUDA: "the card"}[kind], what)

@@ -26,13 +26,18 @@ import (
 type choice struct {
 	value string
 	of    []string
+	meant map[string]string // what may be typed in place of a value, with the end of the error for it
 }
 
 func (c *choice) String() string { return c.value }
 func (c *choice) Type() string   { return strings.Join(c.of, "|") }
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.of, s) {
-		return fmt.Errorf("expected one of %s%s", strings.Join(c.of, ", "), didYouMean(s, c.of))
+		meant := didYouMean(s, c.of)
+		if other, ok := c.meant[strings.ToLower(s)]; ok && slices.Contains(c.of, strings.TrimSuffix(strings.Fields(other)[0], "?")) {
+			meant = ", did you mean " + other
+		}
+		return fmt.Errorf("expected one of %s%s", strings.Join(c.of, ", "), meant)
 	}
 	c.value = s
 	return nil
@@ -115,6 +120,9 @@ func (s *shape) Set(text string) error {
 	b, l, ok := strings.Cut(strings.ToLower(strings.ReplaceAll(text, "×", "x")), "x")
 	batch, errB := strconv.ParseInt(b, 10, 32)
 	length, errL := strconv.ParseInt(l, 10, 32)
+	if ok && (errors.Is(errB, strconv.ErrRange) || errors.Is(errL, strconv.ErrRange)) {
+		return fmt.Errorf("expected at most %d samples and %d steps", math.MaxInt32, math.MaxInt32)
+	}
 	if !ok || errB != nil || errL != nil || batch < 1 || length < 1 {
 		return fmt.Errorf("expected samples x steps, as in 8x1024, or NAME=DIM,…, as in input=8,1024,3")
 	}
@@ -126,19 +134,6 @@ func (s *shape) Set(text string) error {
 }
 
 func (s *shape) given() bool { return s.batch > 0 || len(s.named) > 0 }
-
-// orDefault adds samples and steps to a shape without them, if the graph needs them: one sample (a pair for models of
-// pairs) of 1024 steps. It adds no steps if the model has no time dimension.
-func (s shape) orDefault(g *ir.Graph, bound map[string]int64) shape {
-	if s.batch > 0 || len(missingSymbols(g, bound)) == 0 {
-		return s
-	}
-	s.batch = samplesPer(g, g.Meta[ir.MetaBatch])
-	if _, time := roles(g, missingSymbols(g, bound)); time != "" {
-		s.length = 1024
-	}
-	return s
-}
 
 // missingSymbols returns the symbols of the graph's inputs that dims lacks, sorted.
 func missingSymbols(g *ir.Graph, dims map[string]int64) []string {
@@ -355,15 +350,28 @@ func wrongOutputs(cmd *cobra.Command, err error) error {
 const lowUsage = "bf16, int8 and tf32 round the operands of dense products; bf16 is faster only on cards and on " +
 	"processors with AVX512_BF16; tf32 needs --device cuda"
 
+// otherPrecisions are the names that other programs have for values of --precision.
+var otherPrecisions = map[string]string{
+	"fp16": halfMeant, "float16": halfMeant, "half": halfMeant, "f16": halfMeant, "16": halfMeant,
+	"bfloat16": "bf16?", "bfp16": "bf16?", "fp32": "float32?", "f32": "float32?", "single": "float32?", "32": "float32?",
+	"float": "float32?", "fp64": "float64?", "f64": "float64?", "double": "float64?", "64": "float64?", "i8": "int8?", "q8": "int8?",
+	"quantized": "int8?", "tfloat32": "tf32?", "tf": "tf32?",
+}
+
+// halfMeant has the reason why there is no float16: its largest number is 65504.
+const halfMeant = "bf16? It has the size of float16 and the range of float32, so that large values stay finite"
+
 // registerLow adds the flag for the precision of products.
 func (f *runFlags) registerLow(cmd *cobra.Command) {
 	choiceVar(cmd, &f.precision, "precision", lowUsage, "float32", "bf16", "int8", "tf32")
+	f.precision.meant = otherPrecisions
 }
 
 // registerExact adds the flags that change the model, and the precision of everything.
 func (f *runFlags) registerExact(cmd *cobra.Command) {
 	choiceVar(cmd, &f.precision, "precision", "float64 computes in double precision with --device ref; "+lowUsage,
 		"float32", "float64", "bf16", "int8", "tf32")
+	f.precision.meant = otherPrecisions
 	f.registerResample(cmd)
 	f.registerShapes(cmd)
 	f.registerSkip(cmd)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,9 +39,8 @@ The model takes tokens and gives logits at every step, such as Mamba. It runs as
 stream: a token takes the same time and memory at any length of the text.
 
 --prompt needs the tokenizer.json of the model, which is expected in the model's
-directory; --tokenizer names another file. It must be of byte-level byte pair encoding,
-as those of GPT-2, GPT-NeoX and Mamba are. --prompt-ids gives tokens as numbers, and
-new tokens are written as numbers, too.
+directory, or beside its file; --tokenizer names another one. --prompt-ids gives tokens
+as numbers, and new tokens are written as numbers, too.
 
 Without --temperature, each token is the most probable one. With it, tokens are drawn:
 logits are divided by it; --top-k leaves the given number of most probable tokens, and
@@ -94,10 +92,14 @@ func (f *generateFlags) run(cmd *cobra.Command, path string) error {
 	var err error
 	source := f.tokenizer
 	if changed(cmd, "prompt") {
-		if k, source, err = f.readTokenizer(path); err != nil {
+		if k, source, err = modelTokenizer(f.tokenizer, path, ", or give tokens with --prompt-ids"); err != nil {
 			return err
 		}
-		if tokens = k.Encode(f.prompt); len(tokens) == 0 {
+		e, err := k.EncodeText(cmd.Context(), f.prompt, tokenizer.Options{})
+		if err != nil {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+		if tokens = e.IDs; len(tokens) == 0 {
 			return usagef("%s: --prompt: expected a text, found none", cmd.CommandPath())
 		}
 	} else if tokens, err = tokenList(f.ids); err != nil {
@@ -117,7 +119,7 @@ func (f *generateFlags) run(cmd *cobra.Command, path string) error {
 		return fmt.Errorf("%s: does not fit the model: it has tokens up to %d, and the model %d logits", source, k.Tokens()-1,
 			g.Vocabulary())
 	}
-	out := &tokenWriter{w: cmd.OutOrStdout(), k: k}
+	out := newTokenWriter(cmd.OutOrStdout(), k, tokens)
 	if k != nil {
 		if err := out.text(f.prompt); err != nil {
 			return err
@@ -136,26 +138,6 @@ func (f *generateFlags) run(cmd *cobra.Command, path string) error {
 		}
 	}
 	return out.end()
-}
-
-// readTokenizer reads the tokenizer, and returns its file.
-func (f *generateFlags) readTokenizer(model string) (*tokenizer.Tokenizer, string, error) {
-	file := f.tokenizer
-	if file == "" {
-		if st, err := files.Stat(model); err == nil && !st.IsDir() {
-			return nil, "", fmt.Errorf("%s: is no directory with a %s; give one by --tokenizer, or tokens by --prompt-ids", model,
-				tokenizer.FileName)
-		}
-		file = filepath.Join(model, tokenizer.FileName)
-	}
-	k, err := tokenizer.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) && f.tokenizer == "" {
-		if _, missing := files.Stat(model); missing != nil {
-			return nil, "", missing
-		}
-		return nil, "", fmt.Errorf("%s: holds no %s; give one by --tokenizer, or tokens by --prompt-ids", model, tokenizer.FileName)
-	}
-	return k, file, err
 }
 
 // endTokens returns the tokens that end a text of the model in a directory; none for other models.
@@ -226,8 +208,20 @@ func tokenList(s string) ([]int64, error) {
 type tokenWriter struct {
 	w    io.Writer
 	k    *tokenizer.Tokenizer
-	rest string // the beginning of a character
+	d    *tokenizer.Decoder
 	some bool
+}
+
+// newTokenWriter writes tokens that continue a prompt. Their text may depend on it, but the prompt is not written.
+func newTokenWriter(w io.Writer, k *tokenizer.Tokenizer, prompt []int64) *tokenWriter {
+	t := &tokenWriter{w: w, k: k}
+	if k != nil {
+		t.d = k.NewDecoder(false)
+		for _, token := range prompt {
+			t.d.Next(token)
+		}
+	}
+	return t
 }
 
 func (t *tokenWriter) text(s string) error {
@@ -244,24 +238,16 @@ func (t *tokenWriter) put(token int64) error {
 		t.some = true
 		return t.text(sep + strconv.FormatInt(token, 10))
 	}
-	s, err := t.k.Decode([]int64{token})
-	if err != nil {
-		s = string(utf8.RuneError) // the model has more logits than the tokenizer tokens
+	if _, ok := t.k.Token(token); !ok {
+		return t.text(string(utf8.RuneError)) // the model has more logits than the tokenizer tokens
 	}
-	t.rest += s
-	n := len(t.rest)
-	for back := 1; back < utf8.UTFMax && back <= n; back++ {
-		if b := t.rest[n-back]; utf8.RuneStart(b) {
-			if !utf8.FullRuneInString(t.rest[n-back:]) {
-				n -= back
-			}
-			break
-		}
-	}
-	s, t.rest = t.rest[:n], t.rest[n:]
-	return t.text(strings.ToValidUTF8(s, string(utf8.RuneError)))
+	return t.text(t.d.Next(token))
 }
 
 func (t *tokenWriter) end() error {
-	return t.text(strings.ToValidUTF8(t.rest, string(utf8.RuneError)) + "\n")
+	rest := ""
+	if t.d != nil {
+		rest = t.d.Flush()
+	}
+	return t.text(rest + "\n")
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/essmc/essmc/frontend/tokenizer"
 )
 
 // language makes a small language model with a tokenizer in directory lm.
@@ -63,21 +65,21 @@ func TestGenerateRefused(t *testing.T) {
 	language(t, "300")
 	must(t, "init", "image", "-o", "image")
 	must(t, "compile", "lm", "-o", "lm.essm")
-	if err := os.WriteFile("bad.json", []byte(`{"model": {"type": "Unigram"}, "pre_tokenizer": {"type": "ByteLevel"}}`), 0o666); err != nil {
+	if err := os.WriteFile("bad.json", []byte(`{"model": {"type": "Unigram"}}`), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{
 		"generate lm":                                          "expected one of --prompt and --prompt-ids",
 		"generate lm --prompt a --prompt-ids 1":                "expected one of --prompt and --prompt-ids",
 		"generate lm --prompt a":                               "lm/tokenizer.json: does not fit the model: it has tokens up to 421, and the model 300 logits",
-		"generate lm.essm --prompt a":                          "lm.essm: is no directory with a tokenizer.json; give one by --tokenizer, or tokens by --prompt-ids",
-		"generate image --prompt a":                            "image: holds no tokenizer.json; give one by --tokenizer",
+		"generate lm.essm --prompt a":                          "lm.essm: expected a language model with its tokenizer.json, found no tokenizer.json; name it with --tokenizer FILE, or give tokens with --prompt-ids",
+		"generate image --prompt a":                            "image: expected a language model with its tokenizer.json, found no image/tokenizer.json; name it with --tokenizer",
 		"generate image --prompt-ids 1":                        "image: model: expected a language model: an input of tokens",
-		"generate lm --prompt a --tokenizer bad.json":          "bad.json: model.type: expected BPE, found Unigram",
+		"generate lm --prompt a --tokenizer bad.json":          "bad.json: model: vocab: expected pairs of a text and a score, found none",
 		"generate lm --prompt a --tokenizer none.json":         "none.json",
 		"generate lm --prompt-ids 1 --tokenizer bad.json":      "--tokenizer needs --prompt",
 		"generate lm --prompt-ids 1,x":                         "--prompt-ids: expected tokens separated by commas",
-		"generate lm --prompt-ids 1 --stop x":                  "flag: expected tokens separated by commas, as in 12,7,3, found \"x\"",
+		"generate lm --prompt-ids 1 --stop x":                  "--stop x: expected tokens separated by commas, as in 12,7,3, found \"x\"",
 		"generate lm --prompt-ids 1,300":                       "--prompt-ids: token 1 is 300, which is outside of the vocabulary, 0 to 299",
 		"generate lm --prompt-ids 1 --temperature -1":          "temperature: expected a number of at least 0, found -1",
 		"generate lm --prompt-ids 1 --top-p 0.5":               "--temperature: expected a number above 0",
@@ -103,14 +105,20 @@ func TestGenerateCharacters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := generateFlags{tokenizer: "../../frontend/tokenizer/testdata/tokenizer.json"}
-	k, _, err := f.readTokenizer("")
+	k, err := openTokenizer("../../frontend/tokenizer/testdata/tokenizer.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var w strings.Builder
-	out := &tokenWriter{w: &w, k: k}
-	for _, token := range k.Encode("a😀b") {
+	encode := func(text string) []int64 {
+		e, err := k.EncodeText(t.Context(), text, tokenizer.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.IDs
+	}
+	out := newTokenWriter(&w, k, nil)
+	for _, token := range encode("a😀b") {
 		if err := out.put(token); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +126,7 @@ func TestGenerateCharacters(t *testing.T) {
 			t.Fatalf("part of a character: %q", s)
 		}
 	}
-	for _, token := range k.Encode("😀")[:2] { // an end within a character, and a token without text
+	for _, token := range encode("😀")[:2] { // an end within a character, and a token without text
 		if err := out.put(token); err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,9 @@ import (
 )
 
 func newInspectCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, withStates bool
+	var file string
+	var out target
 	var s shape
 	cmd := &cobra.Command{
 		Use:     "inspect MODEL",
@@ -32,16 +34,31 @@ func newInspectCommand() *cobra.Command {
 		Long: `Inspect shows a model's inputs and outputs, its parameters by part, its operators before
 and after the passes, how it moves data along time, and the memory that it needs. It
 tells whether the model can run as a stream, and if not, what prevents it, and names
-nodes that will be slow on the cpu backend, since it has no kernel for them.`,
+nodes that will be slow on the cpu backend, since it has no kernel for them.
+
+--states shows the state-space systems instead: continuous and discrete eigenvalues (λ
+and λ̄), step sizes Δ, memory lengths and gains, by layer and head. With -o it writes a
+page with figures, a table with a row for each state, or a picture. Memory is the number
+of steps in which an impulse decays to 1/e. Gains are those of a head: of constant
+inputs, and the largest over all frequencies. Models that were compiled, and ONNX files,
+have discrete systems only, so λ is then λΔ.`,
 		Example: `  essmc inspect model
   essmc inspect model.essm --shape 16x4096
   essmc inspect model.onnx --shape input=1,16000
-  essmc inspect model --json`,
+  essmc inspect model --json
+  essmc inspect model --states
+  essmc inspect model --states -o states.html`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkStates(cmd, withStates, file, args[0], &out, asJSON); err != nil {
+				return err
+			}
 			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named})
 			if err != nil {
 				return err
+			}
+			if withStates {
+				return inspectStates(cmd, m, file)
 			}
 			r, err := busy(cmd, "compiling", func() (*inspection, error) { return inspect(m, s, tunedOptions(cmd)) })
 			if err != nil {
@@ -55,10 +72,22 @@ nodes that will be slow on the cpu backend, since it has no kernel for them.`,
 	}
 	modelCompletion(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().BoolVar(&withStates, "states", false, "show eigenvalues, step sizes, memory lengths and gains")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "with --states: write to `FILE`.html, .csv or .png")
+	complete(cmd, "output", filesOf("html", "csv", "png"))
+	out.register(cmd)
 	cmd.Flags().Var(&s, "shape", "sizes for the working memory: samples x steps, or by name (default 1x1024)")
 	return cmd
 }
 
+// writeLine writes an object on one line.
+func writeLine(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// writeJSON writes an object on several lines, for people.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -129,6 +158,8 @@ type memoryReport struct {
 	Shape   string `json:"shape"`
 	Weights int64  `json:"weights"` // of the graph after the passes
 	Working int64  `json:"working"` // on the cpu backend, for the shape; 0: unknown
+	// Error says why the model cannot run, or why no shape was found.
+	Error string `json:"error,omitempty"`
 }
 
 func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) {
@@ -140,7 +171,7 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &inspection{Model: m.Name, Kind: strings.TrimPrefix(strings.TrimPrefix(m.Kind.String(), "a "), "an "),
+	r := &inspection{Model: m.Name, Kind: kindName(m.Kind),
 		Meta:   source.Meta,
 		Inputs: ports(source, source.Inputs), Outputs: ports(source, source.Outputs), Labels: classNames(source.Meta),
 		plan: m.Kind == open.Plan}
@@ -165,20 +196,27 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 	for _, v := range g.Constants() {
 		r.Memory.Weights += byteSize(v.Const)
 	}
-	given := s.given()
-	s = s.orDefault(g, m.Dims)
-	dims, err := s.dims(g, m.Dims)
+	sizes, err := s.sizes(g, m.Dims, func(dims map[string]int64) error {
+		r.Slow = nil
+		_, err := planned(g, dims, 0, options, onWarning(func(message string) { r.Slow = append(r.Slow, message) }))
+		return err
+	})
 	if err == nil {
-		r.Memory.Shape = s.String()
-		r.Memory.Working, err = workingMemory(g, dims, options)
+		r.Memory.Shape = sizes.text
+		r.Memory.Working, err = workingMemory(g, sizes.dims, options)
 	}
-	if err == nil {
-		r.Slow = slowNodes(g, dims, options)
-	}
-	if err != nil && given { // without a given shape, a model that the cpu backend cannot run has no working memory
+	if err != nil && s.given() {
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
+	if err != nil { // without a given shape, the rest is of use
+		r.Memory.Error, r.Slow = oneLine(err.Error()), nil
+	}
 	return r, nil
+}
+
+// kindName returns the name of a kind without its article.
+func kindName(k open.Kind) string {
+	return strings.TrimPrefix(strings.TrimPrefix(k.String(), "a "), "an ")
 }
 
 func ports(g *ir.Graph, values []*ir.Value) []portReport {
@@ -456,6 +494,9 @@ func (r *inspection) print(w io.Writer) error {
 			what = " for " + r.Memory.Shape
 		}
 		fmt.Fprintf(w, "  working  %s%s on the cpu\n", byteCount(r.Memory.Working), what)
+	}
+	if r.Memory.Error != "" {
+		fmt.Fprintf(w, "  working  unknown: %s\n", r.Memory.Error)
 	}
 	if len(r.Slow) > 0 {
 		fmt.Fprintf(w, "\nSlow\n")

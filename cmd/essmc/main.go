@@ -51,7 +51,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := checkDashes(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("standard output: %w", out.err)
 	}
@@ -107,7 +110,10 @@ func report(w io.Writer, err error) int {
 	if errors.As(err, &fault) {
 		msg = fmt.Sprintf("%s (a bug in essmc, please report it; %s=1 shows the stack)", msg, debugVariable)
 	}
-	fmt.Fprintln(w, "essmc: "+oneLine(msg))
+	if msg = oneLine(msg); !strings.HasPrefix(msg, "essmc ") { // errors in the command line begin with the command
+		msg = "essmc: " + msg
+	}
+	fmt.Fprintln(w, msg)
 	if fault != nil && os.Getenv(debugVariable) != "" {
 		fmt.Fprintf(w, "%s\n", fault.Stack)
 	}
@@ -133,6 +139,11 @@ func oneLine(s string) string {
 // warn writes a warning.
 func warn(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintln(cmd.ErrOrStderr(), "essmc: warning: "+oneLine(fmt.Sprintf(format, args...)))
+}
+
+// note writes what a user may want to know, and need not act on.
+func note(cmd *cobra.Command, format string, args ...any) {
+	fmt.Fprintln(cmd.ErrOrStderr(), "essmc: note: "+oneLine(fmt.Sprintf(format, args...)))
 }
 
 // onWarning is a handler of log records that takes the messages of warnings.

@@ -38,8 +38,28 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if want := strings.ReplaceAll(string(want), "\r\n", "\n"); got != want {
-		t.Errorf("%s (renew with -update):\n%s\nexpected:\n%s", name, got, want)
+		t.Errorf("%s (renew with -update):\n%s", name, lineDifference(want, got))
 	}
+}
+
+// lineDifference returns the lines that only one of two texts has.
+func lineDifference(want, got string) string {
+	var b strings.Builder
+	x, y := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for _, l := range x {
+		if !slices.Contains(y, l) {
+			b.WriteString("- " + l + "\n")
+		}
+	}
+	for _, l := range y {
+		if !slices.Contains(x, l) {
+			b.WriteString("+ " + l + "\n")
+		}
+	}
+	if b.Len() == 0 {
+		return "the same lines in another order\n"
+	}
+	return b.String()
 }
 
 // essmc runs the command.
@@ -215,6 +235,15 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// words divides a line as a shell does, with quotes of both kinds.
+func words(line string) []string {
+	var all []string
+	for _, w := range regexp.MustCompile(`(?:[^\s"']|"[^"]*"|'[^']*')+`).FindAllString(line, -1) {
+		all = append(all, regexp.MustCompile(`"([^"]*)"|'([^']*)'`).ReplaceAllString(w, "$1$2"))
+	}
+	return all
+}
+
 // TestExamples checks that every example in the help is a valid command line.
 func TestExamples(t *testing.T) {
 	for _, c := range commands(newRootCommand()) {
@@ -227,7 +256,7 @@ func TestExamples(t *testing.T) {
 			}
 			line, _, _ = strings.Cut(line, " <")
 			root := newRootCommand()
-			found, rest, err := root.Find(strings.Fields(line)[1:])
+			found, rest, err := root.Find(words(line)[1:])
 			if err == nil {
 				err = found.ParseFlags(rest)
 			}

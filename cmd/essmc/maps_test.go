@@ -32,11 +32,11 @@ func TestMapInput(t *testing.T) {
 	for _, spec := range []string{"rows.json", "x=rows.json"} {
 		got := probability("--input", spec)
 		if d := largest(t, got, tensor.FromSlice(want, 4, 2)); !(d <= 1e-6) {
-			t.Errorf("%s: found %v, %v apart from ONNX Runtime", spec, got, d)
+			t.Errorf("%s: found %s, %v apart from ONNX Runtime", spec, got, d)
 		}
 	}
 	if got := read(t, "l.npy"); strings.Join(got.Strings(), " ") != "yes no no no" {
-		t.Errorf("labels %v", got)
+		t.Errorf("labels %s", got)
 	}
 	got := probability("--input", `{"weight": 0.02842224131579679, "height": 0.36457239618607573}`)
 	if v := tensor.Data[float32](got); math.Abs(float64(v[0]-want[2])) > 1e-6 {

@@ -30,16 +30,6 @@ func plannedMemory(g *ir.Graph, dims map[string]int64, limit int64, options []cp
 	return planned(g, dims, limit, options, slog.DiscardHandler)
 }
 
-// slowNodes returns the warnings of the cpu backend of nodes that it has no kernel for.
-func slowNodes(g *ir.Graph, dims map[string]int64, options []cpu.Option) []string {
-	var list []string
-	_, err := planned(g, dims, 0, options, onWarning(func(message string) { list = append(list, message) }))
-	if err != nil {
-		return nil // it does not run
-	}
-	return list
-}
-
 // planned is plannedMemory with a handler of warnings.
 func planned(g *ir.Graph, dims map[string]int64, limit int64, options []cpu.Option, to slog.Handler) (int64, error) {
 	p, err := cpu.New(options...).Compile(g, runtime.Config{Threads: goruntime.GOMAXPROCS(0), MaxMemory: limit,
@@ -70,5 +60,8 @@ func planned(g *ir.Graph, dims map[string]int64, limit int64, options []cpu.Opti
 		return 0, err
 	}
 	defer e.Close()
+	if r, ok := e.(runtime.Refusing); ok && r.Refusal() != nil {
+		return 0, r.Refusal()
+	}
 	return e.ArenaBytes(), nil
 }

@@ -18,18 +18,11 @@ func warnUnchanged(cmd *cobra.Command, m *open.Model, model *runtime.Model, prec
 		return
 	}
 	g := model.Graph()
-	s := (&shape{}).orDefault(g, m.Dims)
-	dims, err := s.dims(g, m.Dims)
-	if err != nil { // any sizes do: those of weights decide
-		dims = maps.Clone(m.Dims)
-		for _, name := range missingSymbols(g, m.Dims) {
-			if dims == nil {
-				dims = map[string]int64{}
-			}
-			dims[name] = 64
-		}
+	sizes, err := shape{}.sizes(g, m.Dims, takes(model))
+	if err != nil {
+		return // the run says why
 	}
-	choices, err := model.Explain(dims)
+	choices, err := model.Explain(sizes.dims)
 	if err != nil {
 		return // the run says why
 	}

@@ -1,25 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/feed"
 	"github.com/essmc/essmc/internal/ram"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 )
-
-// someInputs reads the inputs with files. Other required inputs are random.
-func someInputs(model *runtime.Model, files []string, dims map[string]int64) (map[string]tensor.Datum, error) {
-	given, err := feed.ReadSome(files, model.Inputs(), false, feed.SamplingRate(model.Meta()))
-	if err != nil {
-		return nil, err
-	}
-	return randomInputs(model, given.Data, dims)
-}
 
 // randomInputs adds random inputs for the other required ones: normal numbers, integers in the vocabulary of their
 // table, short words. Equal models get equal inputs.
@@ -36,6 +28,9 @@ func randomInputs(model *runtime.Model, given map[string]tensor.Datum,
 			continue
 		}
 		d, err := randomDatum(rng, p.Type, dims, vocabulary(model.Graph(), model.Graph().Inputs[i]))
+		if errors.Is(err, errUnknownSize) {
+			return nil, fmt.Errorf("input %q: %w; give it by --shape %s=%s", p.Name, err, p.Name, template(p.Type))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", p.Name, err)
 		}
@@ -69,17 +64,38 @@ func randomDatum(rng *rand.Rand, t ir.Type, dims map[string]int64, vocabulary in
 	return nil, fmt.Errorf("there are no random values of type %v", t)
 }
 
+// errUnknownSize is the error for a dimension that nothing states.
+var errUnknownSize = errors.New("unknown size")
+
+// template returns the dimensions of a type for --shape, with 1 for unknown ones.
+func template(t ir.Type) string {
+	tt, ok := ir.AsTensor(t)
+	if !ok || tt.NoRank {
+		return "DIM,…"
+	}
+	dims := make([]string, len(tt.Shape))
+	for i, d := range tt.Shape {
+		dims[i] = d.String()
+		if d.IsUnknown() {
+			dims[i] = "1"
+		} else if _, known := d.Known(); !known {
+			dims[i] = "_"
+		}
+	}
+	return strings.Join(dims, ",")
+}
+
 // sizes returns a shape as numbers. It returns an error if a dimension is unknown, or if the machine has too little
 // memory.
 func sizes(t *ir.TensorType, dims map[string]int64) ([]int, error) {
 	if t.NoRank {
-		return nil, fmt.Errorf("the shape of %v is unknown; give it by --shape NAME=DIM,…", t)
+		return nil, fmt.Errorf("%w: %v", errUnknownSize, t)
 	}
 	shape, elements := make([]int, len(t.Shape)), 1.0
 	for k, d := range t.Shape {
 		n, err := d.Eval(dims)
 		if err != nil {
-			return nil, fmt.Errorf("dimension %d, %v, is unknown; give it by --shape NAME=DIM,…", k, d)
+			return nil, fmt.Errorf("%w: dimension %d of %v", errUnknownSize, k, t)
 		}
 		shape[k] = int(n)
 		elements *= float64(n)

@@ -22,7 +22,7 @@ func TestRandomDatum(t *testing.T) {
 		typ := ir.Tensor(elem, "L", 3)
 		x := made(typ).(*tensor.Tensor)
 		if x.DType() != elem || x.Dim(0) != 5 || x.Dim(1) != 3 || !tensor.Equal(x, made(typ).(*tensor.Tensor)) {
-			t.Errorf("%v: found %v", typ, x)
+			t.Errorf("%v: found %s", typ, x)
 		}
 		if equal := tensor.Equal(x, tensor.New(elem, 5, 3)); equal {
 			t.Errorf("%v: all are 0", typ)
@@ -32,10 +32,10 @@ func TestRandomDatum(t *testing.T) {
 		t.Errorf("a sequence of %d", len(s.Items))
 	}
 	for want, typ := range map[string]ir.Type{
-		"shape of float[] is unknown": &ir.TensorType{Elem: tensor.Float32, NoRank: true},
-		"dimension 0, ?":              ir.Tensor(tensor.Float32, ir.Unknown),
-		"dimension 0, M":              ir.Tensor(tensor.Float32, "M"),
-		"does not fit":                ir.Tensor(tensor.Float32, int64(1<<40), int64(1<<40)),
+		"unknown size: float[]":   &ir.TensorType{Elem: tensor.Float32, NoRank: true},
+		"dimension 0 of float[?]": ir.Tensor(tensor.Float32, ir.Unknown),
+		"dimension 0 of float[M]": ir.Tensor(tensor.Float32, "M"),
+		"does not fit":            ir.Tensor(tensor.Float32, int64(1<<40), int64(1<<40)),
 	} {
 		if _, err := randomDatum(rand.New(rand.NewPCG(1, 2)), typ, nil, 1); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -58,6 +58,6 @@ func TestFeedONNX(t *testing.T) {
 	writeWav(t, "word.wav", 1, 4)
 	must(t, "run", "vad.onnx", "-i", "wave=word.wav", "-i", "gain=half.csv", "-o", "y.npy")
 	if got := read(t, "y.npy"); got.Dim(0) != 1 || got.Dim(1) != 4 {
-		t.Errorf("found %v", got)
+		t.Errorf("found %s", got)
 	}
 }

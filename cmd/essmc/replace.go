@@ -29,9 +29,12 @@ func (t *target) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&t.force, "force", "f", false, "replace an existing file whatever it is")
 }
 
-// check refuses to replace an existing file of another kind than the command writes, or the model that it reads ("" for
-// none). Empty files, pipes and devices may be replaced. An input array may be replaced by an output, as for states.
-func (t *target) check(file string, kind fileKind, model string) error {
+// source is a file that a command reads.
+type source struct{ path, what string }
+
+// check refuses to replace an existing file of another kind than the command writes, or a file that it reads, under any of
+// its names: the model ("" for none) and the others. Empty files, pipes and devices may be replaced.
+func (t *target) check(file string, kind fileKind, model string, others ...source) error {
 	if t.force {
 		return nil
 	}
@@ -39,8 +42,10 @@ func (t *target) check(file string, kind fileKind, model string) error {
 	if err != nil || !st.Mode().IsRegular() || st.Size() == 0 {
 		return nil // the error when writing is clearer
 	}
-	if read, err := files.Stat(model); err == nil && os.SameFile(st, read) {
-		return fmt.Errorf("%s: expected another file to write to than the model itself; %s", file, instead)
+	for _, s := range append([]source{{model, "the model"}}, others...) {
+		if read, err := files.Stat(s.path); s.path != "" && err == nil && os.SameFile(st, read) {
+			return fmt.Errorf("%s: refusing to replace %s; choose another name, or --force", file, s.what)
+		}
 	}
 	e, err := readExisting(file, st.Size())
 	if err != nil || kind.is(e) {
@@ -49,7 +54,7 @@ func (t *target) check(file string, kind fileKind, model string) error {
 	return fmt.Errorf("%s: expected %s to replace, or no file, found %s; %s", file, kind.name, e.kind(), instead)
 }
 
-const instead = "choose another name, or --force replaces it"
+const instead = "choose another name, or --force"
 
 // existing is a file to be replaced.
 type existing struct {

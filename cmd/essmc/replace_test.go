@@ -33,14 +33,14 @@ func TestReplace(t *testing.T) {
 		args  []string // the last argument is the file
 		found string
 	}{
-		{[]string{"compile", "waves.onnx", "-o", "waves.onnx"}, "than the model itself"},
-		{[]string{"compile", "waves.txt", "-o", "waves.txt"}, "than the model itself"},
+		{[]string{"compile", "waves.onnx", "-o", "waves.onnx"}, "refusing to replace the model"},
+		{[]string{"compile", "waves.txt", "-o", "waves.txt"}, "refusing to replace the model"},
 		{[]string{"compile", "waves", "-o", "voice.npy"}, "expected a plan to replace, or no file, found a .npy file"},
 		{[]string{"compile", "waves", "-o", "waves.onnx"}, "found an ONNX model"},
 		{[]string{"compile", "waves", "-o", "waves/config.json"}, "found another kind of file"},
-		{[]string{"export", "waves.onnx", "-o", "waves.onnx"}, "than the model itself"},
+		{[]string{"export", "waves.onnx", "-o", "waves.onnx"}, "refusing to replace the model"},
 		{[]string{"export", "waves", "-o", "waves.essm"}, "replace, or no file, found a plan"},
-		{[]string{"import", "waves.onnx", "-o", "waves.onnx"}, "than the model itself"},
+		{[]string{"import", "waves.onnx", "-o", "waves.onnx"}, "refusing to replace the model"},
 		{[]string{"import", "waves.onnx", "-o", "notes.txt"}, "expected IR text"},
 		{[]string{"import", "waves.onnx", "-o", "script.txt"}, "expected IR text"},
 		{[]string{"run", "waves", "-i", "waves.csv", "-o", "not.npy"}, "expected a .npy file to replace"},
@@ -84,5 +84,25 @@ func TestReplace(t *testing.T) {
 	must(t, "compile", "waves.onnx", "-o", "waves.onnx", "--force")
 	must(t, "inspect", "waves.onnx")
 	must(t, "run", "waves", "-i", "waves.npy", "-o", "not.npy", "--force")
-	must(t, "run", "waves", "-i", "waves.npy", "-o", "waves.npy") // as for states
+
+	// An input may be replaced with --force only, under any of its names, except for a state by its next value.
+	must(t, "run", "waves", "-i", "waves.npy", "-o", "state_out=state.npy")
+	for name, link := range map[string]func(from, to string) error{"hard.npy": os.Link, "soft.npy": os.Symlink} {
+		if err := link("waves.npy", name); err != nil {
+			t.Logf("%s: %v", name, err)
+			continue
+		}
+		refused(t, 1, []string{"run", "waves", "-i", "waves.npy", "-o", name}, name, `refusing to replace input "input"`)
+	}
+	run := []string{"run", "waves", "-i", "input=waves.npy", "-i", "state_in=state.npy"}
+	refused(t, 1, append(run, "-o", "waves.npy"), `waves.npy: refusing to replace input "input"`, "--force")
+	refused(t, 1, append(run, "-o", "state.npy"), `state.npy: refusing to replace input "state_in"`, "--force")
+	refused(t, 1, append(run, "-o", "output=y.npy", "-o", "state_out=waves.npy"), `refusing to replace input "input"`)
+	must(t, append(run, "-o", "output=y.npy", "-o", "state_out=state.npy")...)
+	must(t, "run", "waves", "-i", "waves.npy", "-o", "state.npz")
+	refused(t, 1, []string{"run", "waves", "-i", "waves.npy", "-o", "output=state.npz", "-i", "state_in=state.npz:state"}, "state.npz")
+	must(t, "run", "waves", "-i", "waves.npy", "-o", "waves.npy", "--force")
+	if shape := read(t, "waves.npy").Shape(); len(shape) != 3 || shape[2] != 2 {
+		t.Errorf("--force has not replaced the input: %v", shape)
+	}
 }

@@ -2,21 +2,28 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/cmd/essmc/internal/feed"
 	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 )
 
 func newRunCommand() *cobra.Command {
 	var f runFlags
-	var inputs, outputs []string
+	var inputs inputFlags
+	var outputs []string
 	var dump string
 	var replace target
 	top, chunk := whole{3, 1}, whole{0, 1}
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "run MODEL --input [NAME=]FILE … [--output [NAME=]FILE …]",
 		Short:   "Compute a model's outputs",
@@ -38,6 +45,10 @@ file, or the fields of a .csv file; or, for models that take maps, {"age":41} or
 of such maps, a row for each. A .json file holds one of these, or {"NAME":value,…} for
 several inputs.
 
+--text gives the texts of a language model: they become the inputs input_ids,
+attention_mask and token_type_ids, by the tokenizer.json beside the model. @FILE has one
+text per line. See also essmc tokenize.
+
 Outputs are .npy, .npz or .csv. Without --output, run prints a summary of each output,
 with class names if the model has them. --outputs y,z computes only the outputs y and
 z, in less time if the model need not give its state; an input that only others need
@@ -58,6 +69,7 @@ DIR/values.tsv lists values and files.`,
   essmc run model --input input=x.npy --input lengths=n.npy --output y.npy
   essmc run speech.essm --input word.wav --top 5
   essmc run clinic.onnx --input '{"age":41,"height":1.7}'
+  essmc run bert/model.onnx --text "State spaces are small." --text "So are states."
   essmc run model.essm --input x.npy --outputs output --output y.npy
   essmc run vad.onnx --input input=speech.wav --input state=zeros.npy --input sr=16000
   essmc run vad.onnx --input input=speech.wav --input sr=16000 --state state=stateN --stream 512
@@ -80,15 +92,17 @@ DIR/values.tsv lists values and files.`,
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			m, err := f.openFor(cmd, args[0], inputs)
+			inputs.model = args[0]
+			m, err := f.openFor(cmd, args[0], inputs.specs)
 			if err != nil {
 				return err
 			}
-			return runModel(cmd, &f, m, inputs, outputs, dump, top.value, chunk.value, &replace)
+			return runModel(cmd, &f, m, &inputs, outputs, dump, top.value, chunk.value, &replace, asJSON)
 		},
 	}
 	modelCompletion(cmd)
-	inputVar(cmd, &inputs)
+	inputs.register(cmd)
+	inputs.text.register(cmd)
 	cmd.Flags().StringArrayVarP(&outputs, "output", "o", nil, "write an output: `[NAME=]FILE`; can be repeated")
 	outputsVar(cmd, &f.outputs, "compute only these outputs: `NAMES` with commas (default: all)")
 	f.register(cmd)
@@ -98,19 +112,14 @@ DIR/values.tsv lists values and files.`,
 	f.registerCarry(cmd)
 	cmd.Flags().Var(&top, "top", "number of classes to show per sample")
 	cmd.Flags().StringVar(&dump, "dump", "", "write all intermediate values to the new directory `DIR`")
+	jsonVar(cmd, &asJSON, "write the outputs as one JSON object")
 	complete(cmd, "output", filesOf("npy", "npz", "csv"))
 	complete(cmd, "dump", directories)
 	return cmd
 }
 
-func inputVar(cmd *cobra.Command, v *[]string) {
-	cmd.Flags().StringArrayVarP(v, "input", "i", nil,
-		"read an input: `[NAME=]FILE`, or a number or list; can be repeated")
-	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav"))
-}
-
-func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []string, dump string, top, chunk int,
-	replace *target) (err error) {
+func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs *inputFlags, outputs []string, dump string, top, chunk int,
+	replace *target, asJSON bool) (err error) {
 	o, err := f.options(cmd)
 	if err != nil {
 		return err
@@ -124,7 +133,7 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []
 		o.Observe = d.value
 	}
 	if chunk > 0 {
-		if err := keepGiven(m, inputs); err != nil {
+		if err := keepGiven(m, inputs.specs); err != nil {
 			return err
 		}
 	}
@@ -141,12 +150,12 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []
 	if chunk > 0 {
 		ports = withoutStates(model)
 	}
-	in, err := feed.Read(inputs, ports, f.precision.value == "float64", feed.SamplingRate(model.Meta()))
+	in, err := inputs.read(cmd, model, ports, f.precision.value == "float64")
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		if err := replace.check(file.File, arrayFile(file.File), m.Name); err != nil {
+		if err := replace.check(file.File, arrayFile(file.File), m.Name, inputsExcept(in, model, file.Name)...); err != nil {
 			return err
 		}
 	}
@@ -167,9 +176,11 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []
 		if err != nil {
 			return err
 		}
-		cmd.Printf("%d values in %s\n", n, dump)
+		if !asJSON {
+			cmd.Printf("%d values in %s\n", n, dump)
+		}
 	}
-	if len(files) == 0 {
+	if len(files) == 0 && !asJSON {
 		return summary(cmd.OutOrStdout(), model, out, top)
 	}
 	for _, o := range files {
@@ -180,9 +191,55 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs, outputs []
 		if err := o.Write(out[o.Name]); err != nil {
 			return err
 		}
-		cmd.Printf("%s  %s  %s\n", o.File, o.Name, out[o.Name])
+		if !asJSON {
+			cmd.Printf("%s  %s  %s\n", o.File, o.Name, tensor.Describe(out[o.Name]))
+		}
+	}
+	if asJSON {
+		return writeLine(cmd.OutOrStdout(), runJSON(m.Name, f.device.value, model, out, files, top))
 	}
 	return nil
+}
+
+// runJSON describes the outputs of a run: those in files, or all.
+func runJSON(name, device string, model *runtime.Model, out map[string]tensor.Datum, files []feed.Output, top int) *runReport {
+	r := &runReport{Model: name, Device: device, Outputs: []outputReport{}}
+	for _, p := range model.Outputs() {
+		d, ok := out[p.Name]
+		i := slices.IndexFunc(files, func(o feed.Output) bool { return o.Name == p.Name })
+		if !ok || len(files) > 0 && i < 0 {
+			continue
+		}
+		o := outputJSON(p.Name, d)
+		o.Top = topClasses(model, p.Name, d, top)
+		if i >= 0 {
+			o.File, o.Data = files[i].File, nil
+		}
+		r.Outputs = append(r.Outputs, o)
+	}
+	return r
+}
+
+// inputsExcept lists the files of the inputs, but for the state whose next value is the output.
+func inputsExcept(in *feed.Inputs, model *runtime.Model, output string) []source {
+	own := map[string]bool{models.StateIn: output == models.StateOut}
+	for _, key := range []string{ir.MetaState, ir.MetaCarry} {
+		pairs, err := stepgraph.Pairs(model.Graph(), key)
+		if err != nil {
+			continue // only streams need them
+		}
+		for _, p := range pairs {
+			own[p.In] = own[p.In] || p.Out == output
+		}
+	}
+	var list []source
+	files := in.Files()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !own[name] {
+			list = append(list, source{files[name], fmt.Sprintf("input %q", name)})
+		}
+	}
+	return list
 }
 
 // compute runs the model once.

@@ -48,7 +48,7 @@ func TestSameAnswer(t *testing.T) {
 	must(t, append([]string{"run", "tokens", "--device", "ref", "--precision", "float64"}, in...)...)
 	want := read(t, "y.npy")
 	if want.DType() != tensor.Float64 {
-		t.Errorf("float64 writes %v", want)
+		t.Errorf("float64 writes %s", want)
 	}
 	for _, model := range []string{"tokens", "tokens.essm", "tokens.onnxtxt"} {
 		for _, more := range []string{"--device=ref", "--device=ref --precision=float64", "--kernel=auto",
@@ -62,7 +62,7 @@ func TestSameAnswer(t *testing.T) {
 				limit, dtype = 1e-12, tensor.Float64
 			}
 			if e := largest(t, got, want); !(e <= limit) || got.DType() != dtype {
-				t.Errorf("%s %s: error %.3g, %v", model, more, e, got)
+				t.Errorf("%s %s: error %.3g, %s", model, more, e, got)
 			}
 		}
 	}
@@ -202,13 +202,13 @@ func TestDump(t *testing.T) {
 	for _, name := range []string{"input", "encoder.Embedding", "layers.0.StateSpace", "layers.1.LeakyRelu",
 		"decoder.Pick", "output"} {
 		if x := read(t, filepath.Join("values", name+".npy")); !strings.Contains(string(index),
-			fmt.Sprintf("%s.npy\t%q\t%v\t", name, name, x)) {
+			fmt.Sprintf("%s.npy\t%q\t%s\t", name, name, x)) {
 			t.Errorf("%s is not listed: %s", name, index)
 		}
 	}
 	must(t, "run", "tokens", "-i", "tokens.npy", "--dump", "values64", "--precision", "float64", "--device", "ref")
 	if x := read(t, filepath.Join("values64", "layers.0.StateSpace.npy")); x.DType() != tensor.Float64 {
-		t.Errorf("float64 dumps %v", x)
+		t.Errorf("float64 dumps %s", x)
 	}
 }
 

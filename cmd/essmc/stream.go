@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/feed"
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
@@ -29,10 +29,11 @@ type streamFlags struct {
 	runFlags
 	format            choice
 	chunk             whole
-	inputs            []string
+	inputs            inputFlags
 	output            string
 	snapshot, restore string
 	out               target
+	asJSON            bool
 }
 
 func newStreamCommand() *cobra.Command {
@@ -68,7 +69,10 @@ that are the same for all chunks.`,
   essmc stream vad.onnx --state state=stateN --input sr=16000 --chunk 512 --format f32 < speech.f32`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.out.check(f.snapshot, snapshotFile, args[0]); err != nil {
+			if f.asJSON && f.format.value != "csv" {
+				return usagef("%s: --json writes text: expected --format csv, found %s", cmd.CommandPath(), f.format.value)
+			}
+			if err := f.out.check(f.snapshot, snapshotFile, args[0], f.inputs.files()...); err != nil {
 				return err
 			}
 			model, err := f.compiled(cmd, args[0], nil)
@@ -89,7 +93,8 @@ that are the same for all chunks.`,
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "write the final state to `FILE`")
 	cmd.Flags().StringVar(&f.restore, "restore", "", "start from the state in `FILE`")
 	f.out.register(cmd)
-	inputVar(cmd, &f.inputs)
+	jsonVar(cmd, &f.asJSON, "write a JSON object on a line for each step of the output")
+	f.inputs.register(cmd)
 	f.registerCarry(cmd)
 	f.registerShapes(cmd)
 	f.register(cmd)
@@ -100,11 +105,14 @@ that are the same for all chunks.`,
 // stream reads steps, computes and writes until the input ends.
 func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
 	c, err := newChunked(cmd.Context(), model, 1, f.chunk.value)
+	if errors.Is(err, runtime.ErrStream) && model.Meta()[ir.MetaTime] == "" {
+		return noTime(model)
+	}
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	p, err := f.pipe(cmd, c, feed.SamplingRate(model.Meta()))
+	p, err := f.pipe(cmd, c, model)
 	if err != nil {
 		return err
 	}
@@ -164,6 +172,22 @@ func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
 	return atomicfile.Write(f.snapshot, func(w io.Writer) error { _, err := w.Write(b); return err })
 }
 
+// noTime is the error for a model of whole inputs.
+func noTime(model *runtime.Model) error {
+	example := "NAME=1,L,64"
+	if ports := model.Inputs(); len(ports) > 0 {
+		if t, ok := ir.AsTensor(ports[0].Type); ok && !t.NoRank {
+			dims := slices.Repeat([]string{"_"}, len(t.Shape))
+			if len(dims) > 1 {
+				dims[1] = "L"
+			}
+			example = ports[0].Name + "=" + strings.Join(dims, ",")
+		}
+	}
+	return fmt.Errorf("cannot run as a stream: none of its dimensions is time; essmc run computes whole inputs; if a dimension "+
+		"is time, --shape %s names it L; if the model takes chunks and its own state, see --state", example)
+}
+
 // maxSnapshot bounds the size of a file with the state of one sequence.
 const maxSnapshot = 1 << 30
 
@@ -173,7 +197,11 @@ func restore(s *runtime.Stream, file string) error {
 		return err
 	}
 	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, maxSnapshot+1))
+	var head [8]byte
+	if n, _ := io.ReadFull(r, head[:]); !runtime.IsSnapshot(head[:n]) { // before a large file is read
+		return fmt.Errorf("%s: not a snapshot: expected a file that --snapshot has written", file)
+	}
+	b, err := io.ReadAll(io.MultiReader(bytes.NewReader(head[:]), io.LimitReader(r, maxSnapshot+1-int64(len(head)))))
 	if err == nil && len(b) > maxSnapshot {
 		err = fmt.Errorf("is larger than %d bytes", maxSnapshot)
 	}
@@ -195,6 +223,8 @@ func restore(s *runtime.Stream, file string) error {
 type pipe struct {
 	c      *chunked
 	raw    bool
+	asJSON bool
+	rows   int64 // written as JSON
 	in     runtime.Port
 	shape  []int                   // shape of a chunk, except for the number of steps
 	axis   int                     // axis of time; -1: each chunk is a step
@@ -205,14 +235,13 @@ type pipe struct {
 	w      io.Writer
 }
 
-// pipe finds the input for the steps, and the output to write. rate is the model's sampling rate in
-// Hz; 0: not stated.
-func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked, rate float64) (*pipe, error) {
-	given, err := feed.ReadSome(f.inputs, c.Inputs(), false, rate)
+// pipe finds the input for the steps, and the output to write.
+func (f *streamFlags) pipe(cmd *cobra.Command, c *chunked, model *runtime.Model) (*pipe, error) {
+	given, err := f.inputs.readSome(cmd, model, c.Inputs())
 	if err != nil {
 		return nil, err
 	}
-	p := &pipe{c: c, raw: f.format.value == "f32", w: cmd.OutOrStdout(), axis: -1, fixed: given.Data}
+	p := &pipe{c: c, raw: f.format.value == "f32", asJSON: f.asJSON, w: cmd.OutOrStdout(), axis: -1, fixed: given.Data}
 	var open []runtime.Port // inputs that may take the steps
 	for _, q := range c.Inputs() {
 		if _, varies := c.axes[q.Name]; given.Data[q.Name] == nil && (varies || !q.Optional) {
@@ -334,6 +363,10 @@ func (p *pipe) readLines(r io.Reader, send func([]float64, error) bool) {
 			continue
 		}
 		fields := strings.Split(text, ",")
+		if err := otherFormat(lines.Bytes()); n == 1 && err != nil {
+			send(nil, err)
+			return
+		}
 		if len(fields) != p.width {
 			send(nil, fmt.Errorf("line %d: expected %s, found %d", n, plural(p.width, "number"), len(fields)))
 			return
@@ -358,9 +391,13 @@ func (p *pipe) readLines(r io.Reader, send func([]float64, error) bool) {
 
 func (p *pipe) readRaw(r io.Reader, send func([]float64, error) bool) {
 	in, b := bufio.NewReaderSize(r, 64<<10), make([]byte, 4*p.width)
-	for {
+	for first := true; ; first = false {
 		n, err := io.ReadFull(in, b)
+		other := otherFormat(b[:min(n, 4)])
 		switch {
+		case first && n >= 4 && other != nil:
+			send(nil, other)
+			return
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			send(nil, fmt.Errorf("ends within a step: expected %d bytes, found %d", len(b), n))
 			return
@@ -423,7 +460,7 @@ func (p *pipe) run(ctx context.Context, values []float64, n int, length int64, e
 		return p.write(t, 1)
 	}
 	if slices.ContainsFunc(t.Shape()[:p.output.Axis], func(n int) bool { return n != 1 }) {
-		return fmt.Errorf("output %q: features come before steps in %v, which stream does not support", p.output.Name,
+		return fmt.Errorf("output %q: features come before steps in %s, which stream does not support", p.output.Name,
 			t)
 	}
 	// The steps of the output that belong to the sequence: those before Delay have no meaning, and those after the
@@ -455,6 +492,9 @@ func (p *pipe) write(t *tensor.Tensor, rows int) error {
 	if len(v) == 0 {
 		return nil
 	}
+	if p.asJSON {
+		return p.writeObjects(t, v, rows)
+	}
 	var b []byte
 	for i, x := range v {
 		switch {
@@ -474,4 +514,38 @@ func (p *pipe) write(t *tensor.Tensor, rows int) error {
 	}
 	_, err = p.w.Write(b)
 	return err
+}
+
+// stepReport is what stream --json writes for a step of the output, counted from 0 since the command began.
+type stepReport struct {
+	Output string `json:"output"`
+	Step   int64  `json:"step"`
+	Values any    `json:"values"`
+}
+
+// writeObjects writes an object for each row of an output.
+func (p *pipe) writeObjects(t *tensor.Tensor, v []float64, rows int) error {
+	width := len(v) / rows
+	for i := range rows {
+		row := v[i*width : (i+1)*width]
+		r := stepReport{Output: p.output.Name, Step: p.rows}
+		if t.DType() == tensor.Float64 {
+			list := make([]number, width)
+			for k, x := range row {
+				list[k] = number(x)
+			}
+			r.Values = list
+		} else {
+			list := make([]single, width)
+			for k, x := range row {
+				list[k] = single(x)
+			}
+			r.Values = list
+		}
+		if err := writeLine(p.w, r); err != nil {
+			return err
+		}
+		p.rows++
+	}
+	return nil
 }

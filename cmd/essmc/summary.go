@@ -41,16 +41,16 @@ func summary(w io.Writer, model *runtime.Model, out map[string]tensor.Datum, top
 			if t.Len() > shown {
 				texts = append(texts, "…")
 			}
-			fmt.Fprintf(w, "%s  %v  %s\n", p.Name, t, strings.Join(texts, " "))
+			fmt.Fprintf(w, "%s  %s  %s\n", p.Name, t, strings.Join(texts, " "))
 			continue
 		}
 		v, err := t.Float64s()
 		if err != nil {
-			fmt.Fprintf(w, "%s  %v\n", p.Name, t)
+			fmt.Fprintf(w, "%s  %s\n", p.Name, t)
 			continue
 		}
-		fmt.Fprintf(w, "%s  %v%s\n", p.Name, t, statistics(v))
-		if t.Rank() == 2 && t.Dim(1) > 1 && p.Name != models.StateOut {
+		fmt.Fprintf(w, "%s  %s%s\n", p.Name, t, statistics(v))
+		if isClasses(p.Name, t) {
 			probable := isProbability(model.Graph(), p.Name) || sumToOne(v, t.Dim(1))
 			if err := classes(w, v, t.Dim(0), t.Dim(1), labels, top, probable); err != nil {
 				return err
@@ -58,6 +58,59 @@ func summary(w io.Writer, model *runtime.Model, out map[string]tensor.Datum, top
 		}
 	}
 	return nil
+}
+
+// isClasses reports whether an output may have a value for each class.
+func isClasses(name string, t *tensor.Tensor) bool {
+	return t.Rank() == 2 && t.Dim(1) > 1 && name != models.StateOut
+}
+
+// topClasses returns the highest classes of each sample of an output with a value for each class, and nil for others.
+func topClasses(model *runtime.Model, name string, d tensor.Datum, top int) [][]classReport {
+	t, ok := d.(*tensor.Tensor)
+	if !ok || t.DType() == tensor.String || !isClasses(name, t) {
+		return nil
+	}
+	v, err := t.Float64s()
+	if err != nil {
+		return nil
+	}
+	n, labels := t.Dim(1), classNames(model.Meta())
+	probable := isProbability(model.Graph(), name) || sumToOne(v, n)
+	var all [][]classReport
+	for i := range t.Dim(0) {
+		var sample []classReport
+		for _, c := range highest(v[i*n:(i+1)*n], top, probable) {
+			if c.Class < len(labels) {
+				c.Name = labels[c.Class]
+			}
+			sample = append(sample, c)
+		}
+		all = append(all, sample)
+	}
+	return all
+}
+
+// highest returns the highest values of a row, in order, with their softmax unless they are probabilities.
+func highest(row []float64, top int, probable bool) []classReport {
+	order := make([]int, len(row))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(row[b], row[a]) })
+	sum := 0.0
+	for _, x := range row {
+		sum += math.Exp(x - row[order[0]])
+	}
+	var list []classReport
+	for _, k := range order[:min(top, len(row))] {
+		share := math.Exp(row[k]-row[order[0]]) / sum
+		if probable {
+			share = max(row[k], 0)
+		}
+		list = append(list, classReport{Class: k, Value: number(row[k]), Probability: number(share)})
+	}
+	return list
 }
 
 // classNames returns the names of the model's classes, or nil.
@@ -142,17 +195,8 @@ func classes(w io.Writer, v []float64, samples, n int, labels []string, top int,
 	var rows [][]string
 	for i := range min(samples, shown) {
 		row := v[i*n : (i+1)*n]
-		order := make([]int, n)
-		for k := range order {
-			order[k] = k
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(row[b], row[a]) })
-		sum := 0.0
-		for _, x := range row {
-			sum += math.Exp(x - row[order[0]])
-		}
-		for rank, k := range order[:min(top, n)] {
-			name := ""
+		for rank, c := range highest(row, top, probable) {
+			name, k := "", c.Class
 			if k < len(labels) {
 				name = oneLine(labels[k])
 			}
@@ -160,12 +204,8 @@ func classes(w io.Writer, v []float64, samples, n int, labels []string, top int,
 			if rank == 0 {
 				sample = strconv.Itoa(i)
 			}
-			share := math.Exp(row[k]-row[order[0]]) / sum
-			if probable {
-				share = max(row[k], 0)
-			}
 			rows = append(rows, []string{sample, strconv.Itoa(rank + 1), strconv.Itoa(k), name,
-				strconv.FormatFloat(row[k], 'g', 5, 64), fmt.Sprintf("%.1f%%", 100*share)})
+				strconv.FormatFloat(row[k], 'g', 5, 64), fmt.Sprintf("%.1f%%", 100*float64(c.Probability))})
 		}
 	}
 	if err := table.Print(w, columns, rows); err != nil {

@@ -14,7 +14,10 @@ import (
 
 func newVerifyCommand() *cobra.Command {
 	var f runFlags
-	var inputs, expect []string
+	var inputs inputFlags
+	var expect []string
+	var other string
+	var asJSON bool
 	tol := positive{1e-5, "TOL"}
 	cmd := &cobra.Command{
 		Use:     "verify MODEL --input [NAME=]FILE … --expect [NAME=]FILE",
@@ -22,17 +25,29 @@ func newVerifyCommand() *cobra.Command {
 		GroupID: groupRun,
 		Long: `Verify runs the model and compares its outputs with arrays in files. The error is the
 largest difference between two elements, relative to the largest absolute value that
-is expected. If it is above the tolerance, the exit code is 1.`,
+is expected. If it is above the tolerance, the exit code is 1.
+
+--against ort compares an ONNX file with ONNX Runtime instead, which Python runs:
+python3, or the one that the variable ESSMC_PYTHON names. The outputs are compared, and
+then every value of the graph in its order, to name the first one that differs. Inputs
+without --input are random.`,
 		Example: `  essmc verify model.essm --input x.npy --expect y.npy
   essmc verify model.essm --input x.npy --expect y.npy --precision int8 --tol 0.05
   essmc verify model.essm --input x.npy --expect y.npy --device cuda
+  essmc verify model.onnx --against ort
   essmc verify model --input x.npy --expect y64.npy --tol 1e-9 --device ref --precision float64`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(expect) == 0 {
-				return usagef("%s: --expect FILE is missing", cmd.CommandPath())
+			if err := checkAgainst(cmd, other, expect); err != nil {
+				return err
 			}
-			model, err := f.compiled(cmd, args[0], inputs)
+			if other != "" {
+				if err := f.check(cmd); err != nil {
+					return err
+				}
+				return (&against{&f, &inputs, tol.value, asJSON}).run(cmd, args[0])
+			}
+			model, err := f.compiled(cmd, args[0], inputs.specs)
 			if err != nil {
 				return err
 			}
@@ -49,8 +64,7 @@ is expected. If it is above the tolerance, the exit code is 1.`,
 				}
 				want[i] = a.Tensor
 			}
-			in, err := feed.Read(inputs, model.Inputs(), f.precision.value == "float64",
-				feed.SamplingRate(model.Meta()))
+			in, err := inputs.read(cmd, model, model.Inputs(), f.precision.value == "float64")
 			if err != nil {
 				return err
 			}
@@ -59,33 +73,63 @@ is expected. If it is above the tolerance, the exit code is 1.`,
 				return err
 			}
 			var beyond error
+			report := verifyReport{Model: args[0], OK: true, Tolerance: tol.value, Outputs: []verified{}}
 			for i, o := range files {
 				d, err := compare(out[o.Name], want[i])
 				if err != nil {
 					return fmt.Errorf("%s: output %q: %w", o.File, o.Name, err)
 				}
-				verdict := "ok"
-				if !(d.relative <= tol.value) {
+				verdict, ok := "ok", d.relative <= tol.value
+				report.OK = report.OK && ok
+				report.Outputs = append(report.Outputs, verified{o.Name, o.File, ok, d.report()})
+				if !ok {
 					verdict = "beyond the tolerance"
 					if beyond == nil {
 						beyond = fmt.Errorf("%s: output %q differs by %.3g, the tolerance is %v", o.File, o.Name,
 							d.relative, &tol)
 					}
 				}
+				if asJSON {
+					continue
+				}
 				cmd.Printf("%s  %s: error %.3g of %.6g, at %s (expected %.9g, found %.9g), tolerance %v\n",
 					o.Name, verdict, d.relative, d.scale, d.at, d.want, d.found, &tol)
+			}
+			if asJSON {
+				if err := writeLine(cmd.OutOrStdout(), report); err != nil {
+					return err
+				}
 			}
 			return beyond
 		},
 	}
 	modelCompletion(cmd)
-	inputVar(cmd, &inputs)
+	inputs.register(cmd)
 	cmd.Flags().StringArrayVarP(&expect, "expect", "e", nil, "compare an output: `[NAME=]FILE`; can be repeated")
 	complete(cmd, "expect", filesOf("npy", "npz", "csv"))
+	cmd.Flags().StringVar(&other, "against", "", "compare an ONNX file with another engine: `ort`, ONNX Runtime in Python")
+	complete(cmd, "against", cobra.FixedCompletions([]string{"ort"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().Var(&tol, "tol", "largest allowed error")
+	jsonVar(cmd, &asJSON, "write the differences as one JSON object")
 	f.register(cmd)
 	f.registerExact(cmd)
 	return cmd
+}
+
+// verifyReport is what verify --json writes.
+type verifyReport struct {
+	Model     string     `json:"model"`
+	OK        bool       `json:"ok"`
+	Tolerance float64    `json:"tolerance"`
+	Outputs   []verified `json:"outputs"`
+	First     *differs   `json:"first_difference,omitempty"` // with --against
+}
+
+type verified struct {
+	Name string `json:"name"`
+	File string `json:"file,omitempty"`
+	OK   bool   `json:"ok"`
+	differenceReport
 }
 
 // difference describes the difference of an output from the expected one.
@@ -109,7 +153,7 @@ func compare(d tensor.Datum, want *tensor.Tensor) (difference, error) {
 	if got.DType() == tensor.String && want.DType() == tensor.String {
 		for i, w := range want.Strings() {
 			if s := got.Strings()[i]; s != w {
-				return difference{}, fmt.Errorf("text %d of %v: expected %q, found %q", i, want, w, s)
+				return difference{}, fmt.Errorf("text %d of %s: expected %q, found %q", i, want, w, s)
 			}
 		}
 		return difference{at: "[]"}, nil

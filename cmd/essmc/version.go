@@ -22,6 +22,9 @@ func newVersionCommand() *cobra.Command {
 			cmd.Printf("essmc     %s\n", version())
 			cmd.Printf("plans     format %d.%d and older\n", plan.Major, plan.Minor)
 			cmd.Printf("go        %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			if t := buildTags(); t != "" {
+				cmd.Printf("tags      %s\n", t)
+			}
 			cmd.Printf("processor %d threads", runtime.GOMAXPROCS(0))
 			if f := features(); len(f) > 0 {
 				cmd.Printf(", %s", strings.Join(f, " "))
@@ -34,8 +37,14 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// version returns the module's version, with the commit if the binary was built from a checkout.
+// release and commit are set by .ci/release, which builds without the data of a checkout.
+var release, commit string
+
+// version returns the version of the release or of the module, with the commit where it is known.
 func version() string {
+	if release != "" {
+		return strings.TrimSpace(release + " " + commit[:min(12, len(commit))])
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(unknown version)"
@@ -47,6 +56,18 @@ func version() string {
 		}
 	}
 	return v
+}
+
+// buildTags returns the build tags of the binary, separated by commas.
+func buildTags() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-tags" {
+				return s.Value
+			}
+		}
+	}
+	return ""
 }
 
 // features lists the processor's vector extensions that kernels use.

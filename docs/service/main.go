@@ -1,8 +1,9 @@
-// Command service is the service of docs/embedding.md: it answers whole sequences and streams of one model over HTTP.
+// Command service is the service of docs/embedding.md: it answers whole sequences and streams of one model over
+// HTTP.
 //
-// It imports runtime and the CPU backend, as any program that embeds them. The model is loaded once and shared. Sessions
-// are pooled. Each connection to /stream has its own stream, which ends with the connection. Neither the model nor the
-// clients need be trusted: memory, work, time and the number of everything are bounded.
+// It imports runtime and the CPU backend, as any program that embeds them. The model is loaded once and shared.
+// Sessions are pooled. Each connection to /stream has its own stream, which ends with the connection. The service
+// bounds memory, work, time, requests and streams, so it can run untrusted models for untrusted clients.
 package main
 
 import (

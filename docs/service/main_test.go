@@ -2,15 +2,12 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -312,21 +309,5 @@ func TestLimits(t *testing.T) {
 	}
 	if _, msg := post(t, server.URL+"/stream", strings.Repeat("[[1,2]]\n", 5000)); strings.Count(msg, "\n") != 5000 {
 		t.Errorf("many chunks: %d answers", strings.Count(msg, "\n"))
-	}
-}
-
-// The page shows this program, to the letter.
-func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "embedding.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```go\n(package main\n.*?|// Command .*?)```").FindAllSubmatch(page, -1)
-	if len(blocks) != 1 || !bytes.Equal(blocks[0][1], source) {
-		t.Errorf("docs/embedding.md does not hold docs/service/main.go as it is")
 	}
 }

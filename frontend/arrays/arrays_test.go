@@ -52,7 +52,7 @@ func TestNpyFromNumpy(t *testing.T) {
 		for _, prefix := range []string{"le_", "be_fortran_"} {
 			name := prefix + code + ".npy"
 			if got, want := read(t, name), counting(t, d); !tensor.Equal(got, want) {
-				t.Errorf("%s: %v %v, expected %v %v", name, got, got.Bytes(), want, want.Bytes())
+				t.Errorf("%s: %s %v, expected %s %v", name, got, got.Bytes(), want, want.Bytes())
 			}
 		}
 		// Written files equal numpy's, byte for byte.
@@ -86,7 +86,7 @@ func TestNpyFromNumpy(t *testing.T) {
 		"one.npz:x":    tensor.New(tensor.Float32, 10, 10),
 	} {
 		if got := read(t, name); !tensor.Equal(got, want) {
-			t.Errorf("%s: %v, expected %v", name, got, want)
+			t.Errorf("%s: %s, expected %s", name, got, want)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestNpyFromNumpy(t *testing.T) {
 func TestRefusedByName(t *testing.T) {
 	for name, want := range map[string]string{
 		"object.npy": "Python objects", "record.npy": "records",
-		"two.npz":   `FILE.npz:KEY, it holds ["a" "b"]`,
+		"two.npz":   `FILE.npz:KEY; it has ["a" "b"]`,
 		"two.npz:c": `no array "c", it holds ["a" "b"]`, "make.py": "unknown kind of file", "gone.npy": "no such file",
 	} {
 		if _, err := Read(data(name)); err == nil || !strings.Contains(err.Error(), want) ||
@@ -136,14 +136,14 @@ func TestText(t *testing.T) {
 			continue
 		}
 		if err != nil || !tensor.Equal(got, c.want) {
-			t.Errorf("%q: %v, %v, expected %v", c.file, got, err, c.want)
+			t.Errorf("%q: %s, %v, expected %s", c.file, got, err, c.want)
 			continue
 		}
 		var b bytes.Buffer
 		if err := WriteNpy(&b, got); err != nil {
 			t.Error(err)
 		} else if back, err := ReadNpy(&b, int64(b.Len())); err != nil || !tensor.Equal(back, got) {
-			t.Errorf("%v is read back as %v, %v", got, back, err)
+			t.Errorf("%s is read back as %s, %v", got, back, err)
 		}
 	}
 	for _, s := range []string{"\xff", "a\x00"} {
@@ -158,7 +158,7 @@ func TestText(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := ReadTextCSV(file); err != nil || !tensor.Equal(got, table) {
-			t.Errorf("%q is read back as %v, %v", table.Strings(), got, err)
+			t.Errorf("%q is read back as %s, %v", table.Strings(), got, err)
 		}
 	}
 	for text, want := range map[string]string{"": "no rows", "a,b\nc\n": "wrong number of fields", "a\n\xff\n": "row 2, column 1"} {
@@ -206,7 +206,7 @@ func TestNpyRefused(t *testing.T) {
 		{"needs 1000000000000 elements", npy(dict("(1000000000000,)"), 1)},
 		{"needs 2 elements of 1 bytes, found 1", npy(dict("(2,)"), 1)},
 		{"needs 2 elements of 1 bytes, found 3", npy(dict("(2,)"), 1, 2, 3)},
-		{"is not numeric", npy("{'descr': '<<f4', 'fortran_order': False, 'shape': ()}")},
+		{"is neither numeric nor text", npy("{'descr': '<<f4', 'fortran_order': False, 'shape': ()}")},
 		{"a bool is 0 or 1", npy("{'descr': '|b1', 'fortran_order': False, 'shape': (1,)}", 2)},
 	} {
 		_, err := ReadNpy(bytes.NewReader(c.b), int64(len(c.b)))
@@ -249,7 +249,7 @@ func TestWriteThenRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !tensor.Equal(a.Tensor, want) {
-			t.Errorf("%s: %v, expected %v", name, a.Tensor, want)
+			t.Errorf("%s: %s, expected %s", name, a.Tensor, want)
 		}
 	}
 	for name, x := range map[string]*tensor.Tensor{
@@ -301,7 +301,7 @@ func TestCSV(t *testing.T) {
 		x, err := ReadCSV(strings.NewReader(c.in), int64(len(c.in)))
 		if c.want == "" && (err != nil || !slices.Equal(x.Shape(), c.shape)) || c.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%q: %v, %v, expected %v %q", c.in, x, err, c.shape, c.want)
+			t.Errorf("%q: %s, %v, expected %v %q", c.in, x, err, c.shape, c.want)
 		}
 	}
 	if _, err := ReadCSV(strings.NewReader("1"), maxCSV+1); err == nil {
@@ -348,7 +348,7 @@ func FuzzCSV(f *testing.F) {
 			all = all[1:]
 		}
 		if len(all) != x.Dim(0) || len(all[0]) != x.Dim(1) {
-			t.Fatalf("%v, expected %d×%d", x, len(all), len(all[0]))
+			t.Fatalf("%s, expected %d×%d", x, len(all), len(all[0]))
 		}
 		for i, v := range tensor.Data[float64](x) {
 			text := strings.TrimSpace(all[i/x.Dim(1)][i%x.Dim(1)])
@@ -471,7 +471,7 @@ func FuzzNpy(f *testing.F) {
 		}
 		y, err := ReadNpy(bytes.NewReader(out.Bytes()), int64(out.Len()))
 		if err != nil || !tensor.Equal(x, y) {
-			t.Fatalf("%v became %v, %v", x, y, err)
+			t.Fatalf("%s became %s, %v", x, y, err)
 		}
 	})
 }
@@ -498,7 +498,7 @@ func FuzzWav(f *testing.F) {
 	f.Add(wav(3, 1, 8000, 32, 1, 2, 3, 4))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if a, err := readWav(b); err == nil && (a.Tensor.Rank() != 2 || a.Tensor.Dim(1) < 1 || a.Rate < 1) {
-			t.Fatalf("%v at %d Hz", a.Tensor, a.Rate)
+			t.Fatalf("%s at %d Hz", a.Tensor, a.Rate)
 		}
 	})
 }

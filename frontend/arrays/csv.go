@@ -33,7 +33,7 @@ func ReadCSV(r io.Reader, size int64) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if len(v) == 0 {
-		return nil, errors.New("holds no numbers")
+		return nil, errors.New("has no numbers")
 	}
 	return tensor.FromSlice(v, len(v)/columns, columns), nil
 }
@@ -50,7 +50,7 @@ func (c *csvReader) numbers() (v []float64, columns int, err error) {
 	v = make([]float64, 0, c.fields())
 	for c.skipEmpty(); c.at < len(c.text); c.skipEmpty() {
 		line, count, last, before := c.line, 0, false, len(v)
-		var bad error // about the first field that is no number
+		var bad error // about the first field that is not a number
 		for ; !last; count++ {
 			at := c.line
 			var cell []byte
@@ -134,7 +134,7 @@ func (c *csvReader) field() (cell []byte, last bool, err error) {
 	return bytes.TrimSpace(rest[:end]), last, nil
 }
 
-// quoted returns a field from behind its first quote. Two quotes in it stand for one, and make it no number.
+// quoted returns a field, starting after its first quote. Two quotes in it mean one, and then it is not a number.
 func (c *csvReader) quoted(rest []byte) (cell []byte, last bool, err error) {
 	start := c.line
 	for i := 0; i < len(rest); i++ {
@@ -172,7 +172,7 @@ func WriteCSV(w io.Writer, t *tensor.Tensor) error {
 	}
 	s, err := t.Convert(tensor.String, false)
 	if err != nil {
-		return fmt.Errorf(".csv has no form for %v: %w", t.DType(), err)
+		return fmt.Errorf(".csv cannot store %v: %w", t.DType(), err)
 	}
 	columns := 1
 	if t.Rank() > 1 {

@@ -245,7 +245,7 @@ func (p *literal) descr() (d tensor.DType, width int, bigEndian, wide bool) {
 	case strings.HasPrefix(code, "O"):
 		p.fail(errors.New("arrays of Python objects are not read: they would have to be unpickled"))
 	case len(s)-len(code) > 1:
-		p.fail(fmt.Errorf("element type %.20q is not numeric and no text", s))
+		p.fail(fmt.Errorf("element type %.20q is neither numeric nor text", s))
 	case ok:
 		return d, d.Bits() / 8, bigEndian, false
 	case strings.HasPrefix(code, "U") || strings.HasPrefix(code, "S"):
@@ -259,7 +259,7 @@ func (p *literal) descr() (d tensor.DType, width int, bigEndian, wide bool) {
 		}
 		return tensor.String, int(n), bigEndian, wide
 	default:
-		p.fail(fmt.Errorf("element type %.20q is not numeric and no text", s))
+		p.fail(fmt.Errorf("element type %.20q is neither numeric nor text", s))
 	}
 	return
 }
@@ -304,7 +304,7 @@ func WriteNpy(w io.Writer, t *tensor.Tensor) error {
 		}
 	}
 	if code == "" {
-		return fmt.Errorf(".npy has no element type for %v", t.DType())
+		return fmt.Errorf(".npy cannot store %v", t.DType())
 	}
 	order := "<"
 	if t.DType().Bits() == 8 {
@@ -332,7 +332,7 @@ func writeNpyHeader(w io.Writer, descr string, t *tensor.Tensor) error {
 	h := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, dims)
 	h += strings.Repeat(" ", 63-(10+len(h))%64) + "\n"
 	if len(h) > maxNpyHeader-1 {
-		return fmt.Errorf("%v has too many dimensions for .npy", t)
+		return fmt.Errorf("%s has too many dimensions for .npy", t)
 	}
 	b := append(slices.Clone(npyMagic), 1, 0)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(h)))

@@ -21,7 +21,7 @@ const (
 	npzSlack      = 256 << 20
 )
 
-// ReadNpz reads one array of a .npz archive of size bytes. An empty key stands for the only one.
+// ReadNpz reads one array of a .npz archive of size bytes. An empty key selects the only one.
 func ReadNpz(r io.ReaderAt, size int64, key string) (*tensor.Tensor, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -48,7 +48,7 @@ func ReadNpz(r io.ReaderAt, size int64, key string) (*tensor.Tensor, error) {
 	f := files[key]
 	switch {
 	case f == nil && key == "":
-		return nil, fmt.Errorf("name one array as FILE.npz:KEY, it holds %s", list(files))
+		return nil, fmt.Errorf("choose one array as FILE.npz:KEY; it has %s", list(files))
 	case f == nil:
 		return nil, fmt.Errorf("no array %q, it holds %s", key, list(files))
 	}

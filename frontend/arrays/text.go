@@ -70,7 +70,7 @@ func writeNpyText(w io.Writer, t *tensor.Tensor) error {
 	longest := 1
 	for i, s := range t.Strings() {
 		if !utf8.ValidString(s) || strings.HasSuffix(s, "\x00") {
-			return fmt.Errorf("string %d is not in UTF-8, or ends with a zero, which .npy has no form for", i)
+			return fmt.Errorf("string %d is not in UTF-8, or ends with a zero, which .npy cannot store", i)
 		}
 		longest = max(longest, utf8.RuneCountInString(s))
 	}
@@ -112,7 +112,7 @@ func ReadTextCSV(path string) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("%s: holds no rows", path)
+		return nil, fmt.Errorf("%s: has no rows", path)
 	}
 	rows[0][0] = strings.TrimPrefix(rows[0][0], "\ufeff")
 	for i, row := range rows {

@@ -152,7 +152,7 @@ func readFormat(r io.Reader, n int64) (*wavFormat, error) {
 // samples reads n bytes of data.
 func (f *wavFormat) samples(r io.Reader, n int64) (*Array, error) {
 	if n%int64(f.align) != 0 {
-		return nil, fmt.Errorf("data of %d bytes is no whole number of frames of %d bytes", n, f.align)
+		return nil, fmt.Errorf("data of %d bytes is not a whole number of frames of %d bytes", n, f.align)
 	}
 	frames := int(n / int64(f.align))
 	t := tensor.New(tensor.Float32, frames, f.channels)

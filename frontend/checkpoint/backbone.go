@@ -152,7 +152,7 @@ func encoderOf(s *section, tensors map[string]*tensor.Tensor) any {
 	switch {
 	case w == nil:
 	case w.Rank() != 2:
-		s.log.fail("tensor %s.weight: expected a matrix, found %v", prefix, w)
+		s.log.fail("tensor %s.weight: expected a matrix, found %s", prefix, w)
 	case bias != nil:
 		want, first = "linear", map[string]any{"_name_": "linear", "d_input": w.Dim(1)}
 	default:
@@ -275,7 +275,7 @@ func olderTensors(tensors map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
 				t = reshaped(t, t.Dim(0), 1)
 			case param == "A_imag":
 				if t.DType() != tensor.Float32 {
-					return nil, fmt.Errorf("tensor %s: expected float32, found %v", name, t)
+					return nil, fmt.Errorf("tensor %s: expected float32, found %s", name, t)
 				}
 				t = t.Clone()
 				for i, v := range tensor.Data[float32](t) {

@@ -54,15 +54,32 @@ func readDir(dir string, limit *int64) (models.Config, models.Weights, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := weights(c, tensors)
+	w, err := weights(c, withoutModule(tensors))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return c, w, nil
 }
 
+// withoutModule cuts the prefix module. of torch's DataParallel, if all names have it.
+func withoutModule(tensors map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+	out := make(map[string]*tensor.Tensor, len(tensors))
+	for name, t := range tensors {
+		short, ok := strings.CutPrefix(name, "module.")
+		if !ok {
+			return tensors
+		}
+		out[short] = t
+	}
+	return out
+}
+
 // weights converts a checkpoint's tensors to a model's weights, and checks them.
 func weights(c models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
+	tensors, err := foldWeightNorm(tensors)
+	if err != nil {
+		return nil, err
+	}
 	specs, err := c.Specs(tensors)
 	if err != nil {
 		return nil, err

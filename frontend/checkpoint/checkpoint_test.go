@@ -49,7 +49,7 @@ func sameWeights(t *testing.T, what string, got, want models.Weights) {
 	}
 	for name, w := range want {
 		if !tensor.Equal(got[name], w) {
-			t.Errorf("%s: tensor %s is %v, expected %v with its elements", what, name, got[name], w)
+			t.Errorf("%s: tensor %s is %s, expected %s with its elements", what, name, got[name], w)
 		}
 	}
 }

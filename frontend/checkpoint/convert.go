@@ -89,13 +89,13 @@ func sizesOf(tensors map[string]*tensor.Tensor) (*sizes, error) {
 	const prefix = "model.layers.0.layer."
 	b, dt := tensors[anchor], tensors[prefix+"log_dt"]
 	if b == nil || b.Rank() != 4 {
-		return nil, fmt.Errorf("tensor %s: expected the shape (channels, heads, states, inputs), found %v", anchor, b)
+		return nil, fmt.Errorf("tensor %s: expected the shape (channels, heads, states, inputs), found %s", anchor, b)
 	}
 	if dt == nil || dt.Rank() != 3 {
-		return nil, fmt.Errorf("tensor %slog_dt: expected the shape (channels, heads, states or 1), found %v", prefix, dt)
+		return nil, fmt.Errorf("tensor %slog_dt: expected the shape (channels, heads, states or 1), found %s", prefix, dt)
 	}
 	if b.Len() == 0 {
-		return nil, fmt.Errorf("tensor %s: expected elements, found %v", anchor, b)
+		return nil, fmt.Errorf("tensor %s: expected elements, found %s", anchor, b)
 	}
 	s := &sizes{channels: b.Dim(0), heads: b.Dim(1), states: b.Dim(2), dModel: b.Dim(1) * b.Dim(3), d: "none"}
 	s.full = tensors[prefix+"A"] != nil
@@ -275,7 +275,7 @@ func convertEncoder(c *family.Config, top *section, tensors map[string]*tensor.T
 	switch {
 	case w == nil:
 	case w.Rank() != 2:
-		top.log.fail("tensor encoder.weight: expected a matrix, found %v", w)
+		top.log.fail("tensor encoder.weight: expected a matrix, found %s", w)
 	case bias != nil:
 		c.Encoder.Type, c.Encoder.DInput, names = "linear", w.Dim(1), []string{"linear"}
 	default:

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/frontend/checkpoint/flaxfile"
+	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -35,6 +36,11 @@ func Convert(path, configPath string) (c models.Config, w models.Weights, notes 
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if dir := modelOf(path); dir != "" && configPath == "" {
+		f.Close()
+		return nil, nil, nil, fmt.Errorf("%s: is part of the model directory %s, which needs no conversion; try essmc inspect %s",
+			path, dir, dir)
+	}
 	head := make([]byte, 1)
 	n, err := io.ReadFull(f, head)
 	f.Close()
@@ -42,6 +48,18 @@ func Convert(path, configPath string) (c models.Config, w models.Weights, notes 
 		return ReadFlax(path, configPath)
 	}
 	return ReadTorch(path, configPath)
+}
+
+// modelOf returns the model directory of which the file is the weights; "": of none.
+func modelOf(path string) string {
+	dir, name := filepath.Split(filepath.Clean(path))
+	if dir = filepath.Clean(dir); name != torchName && name != safetensors.SingleName {
+		return ""
+	}
+	if _, err := files.Stat(filepath.Join(dir, ConfigName)); err != nil {
+		return ""
+	}
+	return dir
 }
 
 // ReadFlax converts a checkpoint of S5 or LRU that flax wrote in msgpack, or the latest one in a folder (checkpoint_N). The
@@ -120,7 +138,8 @@ func flaxPath(path string) (string, error) {
 		if _, err := files.Stat(filepath.Join(path, ConfigName)); err == nil {
 			return "", fmt.Errorf("%s: holds a %s, so it is a model directory, which needs no conversion", path, ConfigName)
 		}
-		return "", fmt.Errorf("%s: holds no checkpoint of flax (checkpoint_N)", path)
+		return "", fmt.Errorf("%s: holds no checkpoint: expected a file .ckpt or .pt of torch, or a folder with checkpoint_N of flax",
+			path)
 	}
 	return flaxPath(filepath.Join(path, latest))
 }
@@ -192,7 +211,7 @@ func flaxOptions(options *config.Value, tensors map[string]*tensor.Tensor) (note
 	size := func(name string, axis, rank int) (int, error) {
 		t := tensors[name]
 		if t == nil || t.Rank() != rank {
-			return 0, fmt.Errorf("tensor %s: expected %d axes, found %v", name, rank, t)
+			return 0, fmt.Errorf("tensor %s: expected %d axes, found %s", name, rank, t)
 		}
 		return t.Dim(axis), nil
 	}

@@ -101,7 +101,7 @@ func writeFlax(t *testing.T, dir, name string, state []byte, options map[string]
 	}
 }
 
-// TestFlaxCheckpoints holds that a state and the options give the configuration and tensors that they were made of.
+// TestFlaxCheckpoints checks that a state and the options give the configuration and tensors that they were made of.
 func TestFlaxCheckpoints(t *testing.T) {
 	for _, c := range []struct{ preset, changes, dataset string }{
 		{"s5-smnist", "d_model=6 n_layers=2 ssm_size_base=8", "mnist-classification"},
@@ -173,7 +173,7 @@ func TestFlaxRefused(t *testing.T) {
 	if _, _, _, err := Convert(dir, ""); err == nil || !strings.Contains(err.Error(), "has no args.json beside it; give the options") {
 		t.Errorf("found %v", err)
 	}
-	if _, _, _, err := Convert(t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "holds no checkpoint of flax (checkpoint_N)") {
+	if _, _, _, err := Convert(t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "holds no checkpoint") {
 		t.Errorf("found %v", err)
 	}
 	// A folder of orbax, as checkpoint of its own or below checkpoint_N.

@@ -210,8 +210,11 @@ func (s *section) sub(key string) *section {
 func (s *section) done() {
 	for _, key := range slices.Sorted(maps.Keys(s.m)) {
 		if !slices.Contains(s.known, key) {
-			s.log.fail("%s: unknown key, which may matter; did you mean %s?", s.key(fmt.Sprintf("%.60s", key)),
-				spell.Nearest(key, s.known))
+			hint := "; remove it if it does not change the model's outputs"
+			if near := spell.Close(key, s.known); near != "" {
+				hint = fmt.Sprintf("; did you mean %s?", near)
+			}
+			s.log.fail("%s: unknown key, which may matter%s", s.key(fmt.Sprintf("%.60s", key)), hint)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func (r *reader) constant(s *scope, p *nodeProto, n *ir.Node) error {
 		"value_strings": ir.AttrStrings,
 	}
 	if t == nil || want[a.Name] != a.Kind() {
-		return fmt.Errorf("attribute %s of kind %s holds no constant", quote(a.Name), a.Kind())
+		return fmt.Errorf("attribute %s of kind %s has no constant", quote(a.Name), a.Kind())
 	}
 	out := p.outputs[0]
 	declared, err := r.stated(s.declared[out])

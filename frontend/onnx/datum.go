@@ -8,9 +8,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// ParseDatum reads a file that holds one datum of type t: a TensorProto, a SequenceProto or an OptionalProto, as in
-// ONNX's tests. The kind of t selects the message, which the file does not tell. Element types and shapes are those of
-// the file. Errors begin with name.
+// ParseDatum reads a file with one datum of type t: a TensorProto, a SequenceProto or an OptionalProto, as in ONNX's
+// tests. The kind of t selects the message, because the file does not contain it. Element types and shapes are the
+// file's. Errors start with name.
 func ParseDatum(b []byte, name string, t ir.Type) (tensor.Datum, error) {
 	s := memory(b)
 	r := &reader{source: s, budget: Budget{}.withDefaults(s.size), known: map[*tensorProto]*decoded{},

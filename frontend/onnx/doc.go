@@ -65,16 +65,16 @@ type Options struct {
 	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
 	Dir *os.Root
 	// Lazy, if not nil, lets ReadFile leave large tensors of numbers in the file until their elements are needed
-	// (tensor.Tensor.Lazy), and is called with each file that stays open for such tensors, if there is no error: that of the
-	// model, and those of external tensors. The caller closes them, or leaves that to the garbage collector. They must not
-	// change until then: a tensor that is read after that fails. Lazy has no effect where systems hinder others from replacing
-	// open files.
+	// (tensor.Tensor.Lazy). It is called with each file that stays open for such tensors, if there is no error: the
+	// model's, and the files of external tensors. The caller closes them, or leaves that to the garbage collector.
+	// They must not change until then: reading a tensor after a change fails. Lazy has no effect on systems that
+	// prevent the replacement of open files.
 	Lazy   func(io.Closer)
-	folder *files.Root // Dir, or that of the file
+	folder *files.Root // Dir, or the file's folder
 	file   *openFile   // the model's, for lazy tensors, or nil
 }
 
-// Budget bounds the resources for reading a model. Fields that are 0 stand for the defaults.
+// Budget limits the resources for reading a model. Fields that are 0 mean the defaults.
 type Budget struct {
 	Bytes      int64 // size of the model file; default 64 GiB
 	Nodes      int   // nodes after inlining; default 262144
@@ -250,7 +250,8 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 	return g, info, nil
 }
 
-// readError adds the file's name to an error, and prints control characters in names such that the message is one line.
+// readError adds the file's name to an error, and escapes control characters in names, so that the message is one
+// line.
 type readError struct {
 	file string
 	err  error

@@ -115,11 +115,11 @@ func extent(keys map[string]string, key string, def int64) (int64, error) {
 // second name (hard links), which may belong to someone else.
 func (r *reader) open(location string) (*files.File, *externalFile, error) {
 	if r.dir == nil {
-		return nil, nil, errors.New("the model is not read from a folder, so there is none to look into")
+		return nil, nil, errors.New("the model was not read from a folder, so its external files cannot be found")
 	}
 	if location == "" || strings.ContainsAny(location, "\\\x00") || path.IsAbs(location) ||
 		!filepath.IsLocal(filepath.FromSlash(location)) {
-		return nil, nil, errors.New("leads out of the model's folder")
+		return nil, nil, errors.New("is outside the model's folder")
 	}
 	name := filepath.FromSlash(path.Clean(location))
 	// Check every part of the path before opening: links are refused, and opening a pipe would wait for its writer.

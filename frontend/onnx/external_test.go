@@ -72,7 +72,7 @@ func TestExternalData(t *testing.T) {
 	} {
 		x, err := read(entries...)
 		if err != nil || string(x.Bytes()) != string(data[8:24]) {
-			t.Errorf("%q: %v, %v", entries, x, err)
+			t.Errorf("%q: %s, %v", entries, x, err)
 		}
 	}
 	abs := filepath.ToSlash(filepath.Join(dir, "secret.bin"))
@@ -81,13 +81,13 @@ func TestExternalData(t *testing.T) {
 		links   bool
 		entries []string
 	}{
-		{"leads out of the model's folder", false, []string{"location", "../secret.bin"}},
-		{"leads out of the model's folder", false, []string{"location", "sub/../../secret.bin"}},
-		{"leads out of the model's folder", false, []string{"location", abs}},
-		{"leads out of the model's folder", false, []string{"location", `..\secret.bin`}},
-		{"leads out of the model's folder", false, []string{"location", ""}},
-		{"leads out of the model's folder", false, nil},
-		{"leads out of the model's folder", false, []string{"location", "w.bin\x00"}},
+		{"is outside the model's folder", false, []string{"location", "../secret.bin"}},
+		{"is outside the model's folder", false, []string{"location", "sub/../../secret.bin"}},
+		{"is outside the model's folder", false, []string{"location", abs}},
+		{"is outside the model's folder", false, []string{"location", `..\secret.bin`}},
+		{"is outside the model's folder", false, []string{"location", ""}},
+		{"is outside the model's folder", false, nil},
+		{"is outside the model's folder", false, []string{"location", "w.bin\x00"}},
 		{`"link.bin" is a symbolic link`, true, []string{"location", "link.bin"}},
 		{`"linked" is a symbolic link`, true, []string{"location", "linked/w.bin"}},
 		{"is a hard link", true, []string{"location", "hard.bin"}},
@@ -111,7 +111,7 @@ func TestExternalData(t *testing.T) {
 		}
 		x, err := read(c.entries...)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), `tensor "w"`) {
-			t.Errorf("%q: %v, %v, expected %q", c.entries, x, err, c.want)
+			t.Errorf("%q: %s, %v, expected %q", c.entries, x, err, c.want)
 		}
 	}
 }

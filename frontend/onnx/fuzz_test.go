@@ -80,7 +80,7 @@ func FuzzParseDatum(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, kind uint8) {
 		d, err := ParseDatum(b, "x.pb", types[int(kind)%len(types)])
 		if (d == nil) == (err == nil) {
-			t.Fatalf("%v, %v", d, err)
+			t.Fatalf("%s, %v", d, err)
 		}
 	})
 }

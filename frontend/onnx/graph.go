@@ -234,7 +234,7 @@ func (r *reader) output(g *ir.Graph, s *scope, out valueProto) error {
 		return fmt.Errorf("output %s is not defined", quote(out.name))
 	}
 	if r.maps[v] != nil {
-		return fmt.Errorf("output %s is a map that is an input, too", quote(out.name))
+		return fmt.Errorf("output %s is a map that is also an input", quote(out.name))
 	}
 	var t ir.Type
 	if keys, ok := r.keys[v]; ok { // stated as maps

@@ -126,7 +126,7 @@ func TestConstants(t *testing.T) {
 	} {
 		g, _ := parse(t, model(graph(n, msg(12, str(1, "y")))))
 		if v := g.Outputs[0]; v.Const == nil || v.Type.String() != want || v.Name != "y" {
-			t.Errorf("constant %v %v, expected %s", v.Const, v.Type, want)
+			t.Errorf("constant %s %v, expected %s", v.Const, v.Type, want)
 		}
 	}
 	refused(t, model(graph(attr("value_int", 1, f32(2, 2)), msg(12, str(1, "y")))), Options{},
@@ -235,7 +235,7 @@ func TestFunctions(t *testing.T) {
 	refused(t, model(inner, graph(floats(11, "x", 2), node("local:inner", "n", "x,x", "y"), floats(12, "y", 2))),
 		Options{}, "called with 2 inputs")
 	refused(t, model(graph(floats(11, "x", 2), node("LeakyRelu", "n", "x", "y", refAttr("alpha", "a", 1)),
-		floats(12, "y", 2))), Options{}, "is in none")
+		floats(12, "y", 2))), Options{}, "is not in one")
 }
 
 func TestFunctionOverloads(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 type mapInput struct {
 	key     tensor.DType
 	columns map[string]int64 // by key, as text
-	words   []string         // the keys of the columns; those of int64 are in numbers
+	words   []string         // the keys of the columns; int64 keys are in numbers
 	numbers []int64
 	dense   bool // the columns are the values of a map in the order of its keys
 }
@@ -175,8 +175,8 @@ func (m *mapInput) keysOf(n *ir.Node) (words []string, numbers []int64, dense bo
 	return nil, numbers, false, nil
 }
 
-// unmap replaces a node that reads a map by operators on the tensor of the map's values, the last of which n becomes. It
-// leaves nodes that read no map alone.
+// unmap replaces a node that reads a map by operators on the tensor of the map's values; n becomes the last of them.
+// It does not change nodes that read no map.
 func (r *reader) unmap(g *ir.Graph, n *ir.Node) error {
 	var m *mapInput
 	for i, v := range n.Inputs {

@@ -75,7 +75,7 @@ func TestMapInputs(t *testing.T) {
 			nodeIn(1, vectorizer, "", "x", "z", intsAttr("int64_vocabulary", 7)), y, z),
 		"cast_to TO_STRING is not supported": mapModel(mapOf("x", 7, 1), nodeIn(1, castMap, "", "x", "y",
 			textAttr("cast_to", "TO_STRING")), y),
-		"is a map that is an input, too": mapModel(mapOf("x", 8, 1), nodeIn(1, vectorizer, "", "x", "y", words("a")), y,
+		"is a map that is also an input": mapModel(mapOf("x", 8, 1), nodeIn(1, vectorizer, "", "x", "y", words("a")), y,
 			value(12, "x", tensorType(1))),
 		"expected a map from int64 or string": mapModel(mapOf("x", 1, 1), nodeIn(1, vectorizer, "", "x", "y",
 			words("a")), y),

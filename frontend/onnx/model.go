@@ -165,7 +165,7 @@ func (s *slab[T]) add(list []T, v T) []T {
 	return append(list, v)
 }
 
-// words caches names, since those of operators and attributes, and recent names of values, recur.
+// words caches names, since operators' and attributes' names, and recent names of values, recur.
 type words [256]string
 
 // get returns b as a string.
@@ -248,10 +248,13 @@ func (p *parser) model(c cursor) (*modelProto, error) {
 		return nil
 	})
 	if err != nil {
+		if m.ir == 0 && graph == nil { // exporters write the version first
+			err = fmt.Errorf("not an ONNX model: %w", err)
+		}
 		return nil, err
 	}
 	if graph == nil {
-		return nil, fmt.Errorf("no graph: this is not an ONNX model")
+		return nil, fmt.Errorf("not an ONNX model: no graph")
 	}
 	m.graph, err = p.graph(*graph, 0)
 	return m, err

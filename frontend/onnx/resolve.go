@@ -100,8 +100,8 @@ type resolving struct {
 	more    int // number of nodes with missing operators that are not listed
 }
 
-// section is a list of nodes with its own versions of operator sets: those of the model, or of a function. found caches
-// the results for its nodes.
+// section is a list of nodes with its own versions of operator sets: the model's, or a function's. found caches the
+// results for its nodes.
 type section struct {
 	opsets map[string]int
 	depth  int // depth of function calls
@@ -249,7 +249,7 @@ func (v *resolving) same(n *nodeProto, op *ir.Op, version int) error {
 	}
 	if own := v.resolver.Resolve(n.domain, n.op, have); own == nil || ops.Current(own) != ops.Current(op) {
 		return fmt.Errorf(
-			"node %s: a function uses version %d of domain %s, the model version %d, in which the operator is another",
+			"node %s: a function uses version %d of domain %s, the model version %d, in which the operator differs",
 			n.label(), version, quote(n.domain), have)
 	}
 	return nil

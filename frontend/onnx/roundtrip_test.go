@@ -100,7 +100,7 @@ func apart(t testing.TB, got, want map[string]*tensor.Tensor) float64 {
 	for name, w := range want {
 		g := got[name]
 		if g == nil || g.String() != w.String() {
-			t.Errorf("output %s is %v, expected %v", name, g, w)
+			t.Errorf("output %s is %s, expected %s", name, g, w)
 			continue
 		}
 		x, _ := g.Float64s()

@@ -40,8 +40,8 @@ var modelFields = map[protowire.Number]protowire.Type{
 	25: protowire.BytesType, 26: protowire.BytesType,
 }
 
-// Begins reports whether a file that begins with head may be a truncated or damaged ONNX model. Such a file begins as
-// exporters write it: with the version of the format, a small number, and another of the model's fields.
+// Begins reports whether a file that starts with head may be a truncated or damaged ONNX model. Such a file starts
+// like those of exporters: with the version of the format, a small number, and another of the model's fields.
 func Begins(head []byte) bool {
 	if len(head) < 3 || head[0] != 1<<3 || head[1] == 0 || head[1] > 0x7f {
 		return false

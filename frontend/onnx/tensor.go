@@ -331,7 +331,7 @@ func (r *reader) densify(t *tensorProto, shape []int, n int) (*tensor.Tensor, er
 	if values.Rank() != 1 || indices.DType() != tensor.Int64 || indices.Rank() < 1 || indices.Rank() > 2 ||
 		indices.Dim(0) != count ||
 		indices.Rank() == 2 && indices.Dim(1) != len(shape) {
-		return nil, fmt.Errorf("a sparse tensor of shape %s with values %v and indices %v, which do not match",
+		return nil, fmt.Errorf("a sparse tensor of shape %s with values %s and indices %s, which do not match",
 			tensor.ShapeString(shape), values, indices)
 	}
 	size := int64(16 * n)

@@ -78,7 +78,7 @@ func TestTensorForms(t *testing.T) {
 			"not packed": typedBytes(x, false)} {
 			got, err := constOf(t, head, data)
 			if err != nil || !tensor.Equal(got, x) {
-				t.Errorf("%v, %s: %v, %v", d, form, got, err)
+				t.Errorf("%v, %s: %s, %v", d, form, got, err)
 			}
 		}
 		for want, parts := range map[string][][]byte{
@@ -98,7 +98,7 @@ func TestTensorForms(t *testing.T) {
 func TestStringTensors(t *testing.T) {
 	x, err := constOf(t, packed(1, 3), num(2, 8), strs(6, "a,,\xff"))
 	if err != nil || !slices.Equal(x.Strings(), []string{"a", "", "\xff"}) {
-		t.Errorf("%v %v", x, err)
+		t.Errorf("%s %v", x, err)
 	}
 	if _, err := constOf(t, packed(1, 3), num(2, 8), strs(6, "a,b")); err == nil {
 		t.Error("two strings for three")
@@ -128,9 +128,9 @@ func TestRefusedTensors(t *testing.T) {
 			msg(13, str(1, "location"), str(2, "f"))},
 		"field 9 occurs twice":                      {packed(1, 1), num(2, 1), str(9, "abcd"), str(9, "abcd")},
 		"data in the model file and in an external": {packed(1, 1), num(2, 1), num(14, 1), str(9, "abcd")},
-		"the model is not read from a folder": {packed(1, 1), num(2, 1), num(14, 1),
+		"the model was not read from a folder": {packed(1, 1), num(2, 1), num(14, 1),
 			msg(13, str(1, "location"), str(2, "f"))},
-		"no whole number of 4-byte values":              {packed(1, 1), num(2, 1), str(4, "abcde")},
+		"not a whole number of 4-byte values":           {packed(1, 1), num(2, 1), str(4, "abcde")},
 		"field 2 has wire type 2, expected 0":           {packed(1, 1), str(2, "x")},
 		`needs 1 values in float_data, found 0`:         {num(2, 1)},
 		"field 4 has wire type 0, expected 5":           {num(2, 1), num(4, 1)},
@@ -251,6 +251,6 @@ func TestParseDatum(t *testing.T) {
 	}
 	if x, err := constOf(t, packed(1, 1), num(2, 1), f32(4, float32(math.Inf(1)))); err != nil ||
 		tensor.Data[float32](x)[0] != float32(math.Inf(1)) {
-		t.Errorf("%v %v", x, err)
+		t.Errorf("%s %v", x, err)
 	}
 }

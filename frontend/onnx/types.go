@@ -245,8 +245,8 @@ func refine(have, declared ir.Type, fixed bool) ir.Type {
 	return t
 }
 
-// loosen removes the shapes of elements of sequences and optionals. For the bodies of loops, exporters declare those of
-// the first iteration.
+// loosen removes the shapes of elements of sequences and optionals. For the bodies of loops, exporters declare the
+// shapes of the first iteration.
 func loosen(t ir.Type) ir.Type {
 	switch t := t.(type) {
 	case *ir.SequenceType:
@@ -271,8 +271,8 @@ var (
 		"length", "len", "time_steps", "timesteps", "steps", "frames", "num_frames", "samples", "num_samples"}
 )
 
-// MarkDims records which symbols of the first input with symbols are time and batch, if their names are evident and the
-// graph does not say it. Read calls it. Other callers need it only after they have named dimensions.
+// MarkDims records which symbols of the first input with symbols are time and batch, if their names are evident and
+// the graph does not state it. Read calls it. Other callers need it only after they have named dimensions.
 func MarkDims(g *ir.Graph) {
 	for _, v := range g.Inputs {
 		var batch, time []string

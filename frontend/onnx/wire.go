@@ -109,7 +109,7 @@ func (c *cursor) next() (f field, ok bool, err error) {
 		}
 		c.pos += int64(n)
 		if size > uint64(c.len()) {
-			return f, false, fmt.Errorf("at byte %d: field %d has %d bytes, only %d are left", at, num, size, c.len())
+			return f, false, fmt.Errorf("at byte %d: field %d has %d bytes, only %d are left; the file is probably truncated", at, num, size, c.len())
 		}
 		f.body = cursor{c.src, c.pos, c.pos + int64(size)}
 		c.pos = f.body.end
@@ -167,7 +167,7 @@ func (f field) raw(to *string) error {
 	return err
 }
 
-// recurring is raw for bytes of which there may be many of the same, as the kinds of the nodes of trees.
+// recurring is raw for bytes that may occur many times, such as the kinds of the nodes of trees.
 func (f field) recurring(to *string, w *words) error {
 	if n := f.body.len(); f.typ == protowire.BytesType && n > 0 && n <= 32 {
 		b, err := f.body.src.peek(f.body.pos, f.body.end, int(n))
@@ -179,8 +179,8 @@ func (f field) recurring(to *string, w *words) error {
 	return f.raw(to)
 }
 
-// maxName bounds the bytes of a name in a file, and mostName those of a name that is made of several: of a value in a
-// function, with the names of the calls. IR text takes names of 64 KiB, so passes may lengthen these.
+// maxName is the maximum size of a name in a file in bytes, and mostName of a name that is composed of several: of a
+// value in a function, with the names of the calls. IR text accepts names of 64 KiB, so passes may lengthen these.
 const maxName, mostName = 32 << 10, 48 << 10
 
 // name reads a name, which must be UTF-8 of at most maxName bytes.
@@ -277,7 +277,7 @@ func (f field) numbers(width int, visit func(v uint64) error) error {
 func (f field) count(width int) (n int64, err error) {
 	if f.typ == protowire.BytesType && width > 0 {
 		if f.body.len()%int64(width) != 0 {
-			return 0, fmt.Errorf("field %d: %d bytes are no whole number of %d-byte values", f.num, f.body.len(), width)
+			return 0, fmt.Errorf("field %d: %d bytes are not a whole number of %d-byte values", f.num, f.body.len(), width)
 		}
 		return f.body.len() / int64(width), nil
 	}

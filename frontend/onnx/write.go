@@ -22,7 +22,7 @@ type WriteOptions struct {
 	// before its extension. If it is empty, all tensors are in the model file. Only WriteFile and WriteFiles support
 	// it.
 	External string
-	// ExternalFrom is the size in bytes from which a tensor is large. 0 stands for 64 KiB.
+	// ExternalFrom is the minimum size in bytes of a large tensor. 0 means 64 KiB.
 	ExternalFrom int
 	// Version is written as producer_version.
 	Version string
@@ -48,7 +48,8 @@ const maxMessage = 1<<31 - 1
 const alignExternal = 4096
 
 // Write writes g as an ONNX model. Equal graphs give equal bytes. Operators are written as they are in the graph;
-// package passes/lower returns graphs of standard operators. An error names the node or value that has no form in ONNX.
+// package passes/lower returns graphs of standard operators. An error names the node or value that ONNX cannot
+// represent.
 func Write(w io.Writer, g *ir.Graph, o WriteOptions) error {
 	if o.External != "" {
 		return fmt.Errorf("tensors in a file of their own need the folder of the model")

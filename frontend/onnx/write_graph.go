@@ -267,7 +267,7 @@ func (w *writer) typ(t ir.Type) (*message, error) {
 		w.ir = max(w.ir, 8)
 		return m, w.holder(m, 9, t.Elem)
 	}
-	return nil, fmt.Errorf("no form in ONNX for type %v", t)
+	return nil, fmt.Errorf("ONNX cannot represent type %v", t)
 }
 
 func (w *writer) holder(m *message, f protowire.Number, elem ir.Type) error {

@@ -45,9 +45,9 @@ type read struct {
 	node     *Node
 }
 
-// New returns an empty graph that runs on o.Backend, or on the CPU backend if that is nil. onnx-go drops the opset of a
-// model. So each operator is taken in the newest version up to opset in which the node's inputs and attributes are
-// valid, or the oldest after it. 0 stands for DefaultOpset. Callers that know the model's opset should pass it.
+// New returns an empty graph that runs on o.Backend, or on the CPU backend if that is nil. onnx-go drops the opset
+// of a model. So each operator is taken in the newest version up to opset in which the node's inputs and attributes
+// are valid, or the oldest after it. 0 means DefaultOpset. Callers that know the model's opset should pass it.
 func New(o runtime.Options, opset int) *Graph {
 	if opset == 0 {
 		opset = DefaultOpset
@@ -171,8 +171,8 @@ func (g *Graph) RunContext(ctx context.Context) error {
 	return nil
 }
 
-// leaves lists the values that no operator computes, in the order of their IDs. A node without a name stands for absent
-// inputs.
+// leaves lists the values that no operator computes, in the order of their IDs. A node without a name represents
+// absent inputs.
 func (g *Graph) leaves() []*Node {
 	computed := map[*Node]bool{}
 	for _, op := range g.ops {

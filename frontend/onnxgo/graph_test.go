@@ -300,7 +300,7 @@ func TestErrors(t *testing.T) {
 func TestConvert(t *testing.T) {
 	wide, err := FromGorgonia(gorgonia.New(gorgonia.WithShape(2, 2), gorgonia.WithBacking([]int{1, 2, 3, 4})))
 	if err != nil || wide.DType() != tensor.Int64 || tensor.Data[int64](wide)[3] != 4 {
-		t.Errorf("int: %v, %v", wide, err)
+		t.Errorf("int: %s, %v", wide, err)
 	}
 	turned := gorgonia.New(gorgonia.WithShape(2, 3), gorgonia.WithBacking([]float32{1, 2, 3, 4, 5, 6}))
 	if err := turned.T(); err != nil {
@@ -311,7 +311,7 @@ func TestConvert(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := tensor.Data[float32](x); x.Dim(0) != 3 || got[1] != 4 || got[2] != 2 {
-		t.Errorf("transposed: %v %v", x, got)
+		t.Errorf("transposed: %s %v", x, got)
 	}
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int8, tensor.Uint16, tensor.Int64,
 		tensor.Bool, tensor.Complex64, tensor.Float16} {
@@ -323,7 +323,7 @@ func TestConvert(t *testing.T) {
 		}
 		back, err := FromGorgonia(g)
 		if err != nil || back.Len() != 6 {
-			t.Errorf("%v and back: %v, %v", d, back, err)
+			t.Errorf("%v and back: %s, %v", d, back, err)
 		}
 	}
 	s, err := ToGorgonia(tensor.Scalar(float32(3)))

@@ -97,6 +97,9 @@ func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 	case onnx.Begins(head):
 		return ONNX, nil
 	}
+	if base == "pytorch_model.bin" && bytes.HasPrefix(head, []byte("PK\x03\x04")) {
+		return 0, fmt.Errorf("%s: is part of a model directory; give the directory: essmc inspect %s", name, filepath.Dir(name))
+	}
 	for _, o := range others {
 		if len(head) > o.at && bytes.HasPrefix(head[o.at:], []byte(o.magic)) {
 			return 0, fmt.Errorf("%s: %s", name, strings.ReplaceAll(o.say, "FILE", base))
@@ -110,8 +113,11 @@ func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 			name)
 	case strings.EqualFold(filepath.Ext(name), ".onnx"):
 		return ONNX, nil
-	case isText(head):
+	case isText(head) && bytes.Contains(head, []byte("=>")): // a graph with an error near its beginning
 		return Text, nil
+	case isText(head):
+		return 0, fmt.Errorf("%s: is a text file, but not a graph (NAME (INPUTS) => (OUTPUTS) { … }): %s",
+			name, expected)
 	}
 	return 0, fmt.Errorf("%s: is not a model that essmc knows: %s", name, expected)
 }

@@ -71,13 +71,14 @@ func TestKinds(t *testing.T) {
 		{"model", "\ufeff" + negText, Text},             // refused by its reader, which names the place
 		// a comment longer than the head, truncated within a character
 		{"model", long, Text},
-		{"words", "this is no model\n", Text},                 //
+		{"words", "this is no model => x\n", Text},            // refused by its reader
 		{"model.onnx", "\x89ESSM\r\n\x1a and more", Plan},     //
 		{"model", "\x89ESS", Plan},                            // truncated
 		{"model", "", "model: the file is empty: expected a"}, //
 		{"dir/old.ckpt", "PK\x03\x04 and more",
 			"dir/old.ckpt: is a zip archive or a file of torch; make a model directory of it: essmc convert old.ckpt " +
 				"-o DIR"},
+		{"hub/pytorch_model.bin", "PK\x03\x04 and more", "give the directory: essmc inspect hub"},
 		{"x.npy", "\x93NUMPY\x01\x00", "x.npy: is an array"},
 		{"model.onnx.gz", "\x1f\x8b\x08\x00", "is compressed"},
 		{"model.h5", "\x89HDF\r\n\x1a\n", "HDF5"},
@@ -90,6 +91,7 @@ func TestKinds(t *testing.T) {
 			"model: is JSON; where it is the configuration of a model, give the directory"},
 		{"weights", "\x08\x00\x00\x00\x00\x00\x00\x00{\"a\": 1}\x00", "weights: is part of a model directory"},
 		{"a.safetensors", "\x08\x00", "a.safetensors: is part of a model directory"},
+		{"words", "this is no model\n", "words: is a text file, but not a graph"},
 		{"noise", "\x00\x01\x02\xff\xfe", message},
 		{"picture.png", "\x89PNG\r\n\x1a\n\x00\x00", message},
 	} {

@@ -143,7 +143,7 @@ func sameData(t *testing.T, what string, got, want data) {
 	}
 }
 
-// TestLazyWeights holds Load, which leaves weights in the file until they are packed, against a model that reads them
+// TestLazyWeights checks Load, which leaves weights in the file until they are packed, against a model that reads them
 // at once: the same answers at several sizes in turn, whose forms want weights that were released, and the same graph.
 func TestLazyWeights(t *testing.T) {
 	for _, c := range lazyGraphs {
@@ -254,7 +254,7 @@ func TestLazyShared(t *testing.T) {
 	}
 	for k, is := range lazy {
 		if !is && goruntime.GOOS != "windows" {
-			t.Errorf("%v is not lazy", k)
+			t.Errorf("%s is not lazy", k)
 		}
 	}
 	whole, err := file(t, path, open.Options{}).Compile(runtime.Options{})

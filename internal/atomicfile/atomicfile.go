@@ -19,12 +19,12 @@ import (
 	"github.com/essmc/essmc/internal/files"
 )
 
-// Write calls fill with a buffered writer and puts what it wrote at path, by way of a temporary file beside it that is
-// synced and renamed. A symbolic link is followed; an existing file's permissions are kept. Where path is no regular
-// file (a pipe, a device) there is nothing to replace, and the bytes go straight to it.
+// Write calls fill with a buffered writer and replaces the file at path with the result, by a temporary file beside
+// it that is synced and renamed. A symbolic link is followed; an existing file's permissions are kept. If path is
+// not a regular file (a pipe, a device), the bytes are written directly to it.
 //
-// A process that is killed meanwhile may leave the temporary file behind: .NAME.HHHHHHHH.tmp, with 8 hexadecimal digits.
-// Nothing reads it, and it can be removed when nothing writes NAME.
+// A process that is killed meanwhile may leave the temporary file behind: .NAME.HHHHHHHH.tmp, with 8 hexadecimal
+// digits. Nothing reads it, and it can be removed when nothing writes NAME.
 func Write(path string, fill func(io.Writer) error) error {
 	s, err := newTarget(path)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 // Data is the content of a file of data beside another file, which names it.
 type Data struct {
-	// Name is the file's name without folders. It holds the first digits of the content's hash, so that files with the
-	// same name have the same content.
+	// Name is the file's name without folders. It contains the first digits of the content's hash, so that files
+	// with the same name have the same content.
 	Name string
 	// Sum is the hash of the content, in hexadecimal.
 	Sum string
@@ -30,9 +30,9 @@ type Data struct {
 // sumDigits is how many digits of the hash a name holds.
 const sumDigits = 16
 
-// NewData returns the data that fill writes, which must be the same in each call. Its name is name with the hash before
-// the extension, as in weights-0123456789abcdef.bin. The caller gives the hash function, h, so that programs that write no
-// data link none.
+// NewData returns the data that fill writes, which must be the same in each call. Its name is name with the hash
+// before the extension, as in weights-0123456789abcdef.bin. The caller passes the hash function, h, so that programs
+// that write no data link none.
 func NewData(name string, h hash.Hash, fill func(io.Writer) error) (*Data, error) {
 	n := counter(0)
 	if err := fill(io.MultiWriter(h, &n)); err != nil {
@@ -54,7 +54,7 @@ func (c *counter) Write(b []byte) (int, error) {
 
 // WritePair writes the data into the folder of path, unless it is empty, and then path, which must name it. A reader
 // sees the old pair or the new one at any time, since the old file names the old data, and the new file the new one.
-// After an error the old pair is there alone.
+// After an error only the old pair exists.
 //
 // Then it removes data of the same name with other hashes, if the old file at path named it and no other file of the
 // folder with the extension of path does.
@@ -132,7 +132,7 @@ func (d *Data) removeOld(path string, old []byte) {
 	}
 }
 
-// alike reports whether name is that of the data with another hash.
+// alike reports whether name is the name of the data with another hash.
 func (d *Data) alike(name string) bool {
 	sum, ok := strings.CutPrefix(name, d.stem+"-")
 	if !ok {

@@ -16,9 +16,9 @@ type Part struct {
 	Fill func(io.Writer) error
 }
 
-// WriteSet writes files that belong together, of which readers look for the last one first: without it, there are none.
-// After an error, the old files are there. A reader sees all old files, or all new ones, or, for the time of some
-// renames, none; so it is for a process that is killed then. The files are written and synced before that.
+// WriteSet writes files that belong together. Readers look for the last one first: without it, there are none. After
+// an error, the old files exist. A reader sees all old files, all new ones, or, during a few renames, none; the same
+// is true after the process is killed at that time. The files are written and synced before the renames.
 func WriteSet(parts ...Part) (err error) {
 	var targets []*target
 	for _, p := range parts {

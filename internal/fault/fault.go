@@ -1,12 +1,12 @@
-// Package fault lets tests fail what a program asks of its system: each access to a file (package internal/files), and
-// each byte that a budget grants (ir.Budget). Without a test, a call of At costs the load of a pointer.
+// Package fault lets tests fail the operations for which a program needs its system: each access to a file (package
+// internal/files), and each byte that a budget grants (ir.Budget). Outside tests, At costs one load of a pointer.
 //
-// It imports nothing but the standard library, and holds no state but the hook.
+// It imports the standard library only. Its only state is the hook.
 package fault
 
 import "sync/atomic"
 
-// Op is what is asked.
+// Op is the operation that may fail.
 type Op string
 
 // The operations. Those that change nothing come first.
@@ -33,13 +33,13 @@ type Hook func(op Op, path string, n int64) (int64, error)
 
 var hook atomic.Pointer[Hook]
 
-// Set sets the hook of the process, and returns what takes it away again.
+// Set sets the hook of the process, and returns a function that removes it.
 func Set(h Hook) (restore func()) {
 	old := hook.Swap(&h)
 	return func() { hook.Store(old) }
 }
 
-// At asks the hook.
+// At calls the hook.
 func At(op Op, path string, n int64) (int64, error) {
 	if h := hook.Load(); h != nil {
 		return (*h)(op, path, n)

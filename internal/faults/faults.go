@@ -1,8 +1,9 @@
-// Package faults is for tests: it lets each operation of a call fail in turn. Its own tests are the table of everything
-// that the project reads, writes and computes within a budget; those of cmd/essmc add what only the command does.
+// Package faults is for tests. It makes each operation of a call fail in turn. Its own tests are the table of
+// everything that the project reads, writes and computes within a budget; the tests of cmd/essmc add what only the
+// command does.
 //
-// It imports internal/fault and the standard library. Operations are counted in the whole process, so that tests that
-// use it do not run in parallel with others.
+// It imports internal/fault and the standard library. Operations are counted per process, so tests that use it must
+// not run in parallel with others.
 package faults
 
 import (
@@ -33,7 +34,7 @@ type Mode struct {
 func none(int64) (int64, error)   { return 0, Error }
 func half(n int64) (int64, error) { return n / 2, Error }
 
-// Changing are the operations that change what is stored.
+// Changing are the operations that change stored files.
 var Changing = []fault.Op{fault.Create, fault.Write, fault.Sync, fault.Written, fault.Rename, fault.Remove, fault.Mkdir}
 
 // Reading are the ways in which a call fails that reads.
@@ -115,8 +116,8 @@ func Before(k int, act, f func()) bool {
 	return n > k
 }
 
-// EndAt ends the process at its operation k that changes what is stored, counted from 0: before the operation, or, with
-// torn, after a part of it where it writes. Nothing of the process runs after that.
+// EndAt ends the process at its operation k that changes stored files, counted from 0: before the operation, or,
+// with torn, after a part of it if it writes. The process runs nothing after that.
 func EndAt(k int, torn bool) {
 	n, ending := 0, false
 	fault.Set(func(op fault.Op, _ string, size int64) (int64, error) {

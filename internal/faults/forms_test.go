@@ -208,7 +208,7 @@ func tensors(all map[string]*tensor.Tensor, err error) (string, error) {
 	}
 	var b bytes.Buffer
 	for _, name := range sorted(all) {
-		fmt.Fprintf(&b, "%s %v %x\n", name, all[name], all[name].Bytes())
+		fmt.Fprintf(&b, "%s %s %x\n", name, all[name], all[name].Bytes())
 	}
 	return b.String(), nil
 }
@@ -220,7 +220,7 @@ func array(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%v %x", a.Tensor, a.Tensor.Bytes()), nil
+	return fmt.Sprintf("%s %x", a.Tensor, a.Tensor.Bytes()), nil
 }
 
 // numbers are those of a version's array, of one row, in float64.
@@ -350,7 +350,7 @@ var forms = []form{
 				return "", err
 			}
 			x := v.(*tensor.Tensor)
-			return fmt.Sprintf("%v %x", x, x.Bytes()), nil
+			return fmt.Sprintf("%s %x", x, x.Bytes()), nil
 		}},
 	{name: "checkpoint with a configuration in YAML", file: "m", several: true, read: converted("w.yaml"),
 		make: func(t testing.TB, path string, version int) { makeCheckpoint(t, path, "w.yaml", version) }},
@@ -363,7 +363,7 @@ var forms = []form{
 				return "", err
 			}
 			x, err := v.(map[string]any)["x"].(flaxfile.Array).Tensor()
-			return fmt.Sprintf("%v %x", x, x.Bytes()), err
+			return fmt.Sprintf("%s %x", x, x.Bytes()), err
 		}},
 	{name: "npy", file: "x.npy", write: writeArray, read: array},
 	{name: "npz", file: "x.npz", write: writeArray, read: array},

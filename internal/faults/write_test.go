@@ -41,9 +41,9 @@ func (all folder) from(old, dir string) folder {
 	return moved
 }
 
-// Whichever operation fails while a file is written: with an error, the folder is as it was, without temporary files,
-// unless they cannot be removed; without one, the content is the new one. The error is that of the operation, and names
-// the file that was asked for. After that, the file can be written.
+// Any operation may fail while a file is written. With an error, the folder is unchanged, without temporary files,
+// unless they cannot be removed; without one, the content is the new one. The error is the operation's, and names
+// the requested file. After that, the file can be written.
 func TestWrite(t *testing.T) {
 	for _, f := range forms {
 		if f.write == nil {

@@ -1,7 +1,8 @@
-// Package files opens, reads and writes files. Its functions are those of package os, with a place at which tests let
-// each call fail (internal/fault). All files of the project go through it; a test of internal/house holds that.
+// Package files opens, reads and writes files. Its functions are the functions of package os, with a place at which tests
+// let each call fail (internal/fault). All files of the project go through it; a test of internal/house checks this.
 //
-// It imports internal/fault and the standard library. Without a test, each call is that of package os.
+// It imports internal/fault and the standard library. Opening a file for reading never waits: pipes, sockets and devices
+// are refused at once, since reading them may wait for another program, or never end.
 package files
 
 import (
@@ -20,13 +21,44 @@ type File struct {
 	written bool
 }
 
-// Open opens a file for reading.
+// Open opens a file or a folder for reading. It refuses pipes, sockets and devices.
 func Open(path string) (*File, error) {
 	if err := at(fault.Open, path); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
-	return of(f, false, err)
+	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+	return stored(f, path, err)
+}
+
+// stored returns an open file whose content is stored in a file system, and closes others with an error.
+func stored(f *os.File, path string, err error) (*File, error) {
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		err = fmt.Errorf("%s: expected a regular file, found %s", path, kind(st.Mode()))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &File{f, false}, nil
+}
+
+// kind describes the type of a file that is not regular.
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "a file of type " + m.Type().String()
 }
 
 // Create opens a file for writing, with the flags of os.OpenFile.
@@ -35,14 +67,10 @@ func Create(path string, flag int, perm fs.FileMode) (*File, error) {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, flag, perm)
-	return of(f, true, err)
-}
-
-func of(f *os.File, written bool, err error) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{f, written}, nil
+	return &File{f, true}, nil
 }
 
 // at asks for a fault of an operation as a whole.
@@ -88,7 +116,7 @@ func (f *File) Regular(name string) (size int64, err error) {
 		return 0, err
 	}
 	if !st.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s: expected a regular file, found %v", name, st.Mode().Type())
+		return 0, fmt.Errorf("%s: expected a regular file, found %s", name, kind(st.Mode()))
 	}
 	return st.Size(), nil
 }
@@ -127,7 +155,7 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Sync puts what was written on the disk.
+// Sync writes the file's content to the disk.
 func (f *File) Sync() error {
 	if err := at(fault.Sync, f.Name()); err != nil {
 		return err
@@ -171,13 +199,13 @@ func In(r *os.Root) *Root {
 	return &Root{r}
 }
 
-// Open opens a file of the folder for reading.
+// Open opens a file of the folder for reading. It refuses pipes, sockets and devices.
 func (r *Root) Open(name string) (*File, error) {
 	if err := at(fault.Open, name); err != nil {
 		return nil, err
 	}
-	f, err := r.r.Open(name)
-	return of(f, false, err)
+	f, err := r.r.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	return stored(f, name, err)
 }
 
 // Lstat describes a file of the folder, or a link.
@@ -217,7 +245,7 @@ func ReadFile(path string) (_ []byte, err error) {
 	return io.ReadAll(f)
 }
 
-// Rename gives a file or folder another name, in place of what has it.
+// Rename renames a file or folder, and replaces the target if it exists.
 func Rename(from, to string) error {
 	if _, err := fault.At(fault.Rename, to, 0); err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}

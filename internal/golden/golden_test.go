@@ -37,7 +37,7 @@ type data = map[string]tensor.Datum
 var costs = cpu.Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2,
 	Gemm: 93}
 
-// recorder is the CPU backend; it notes how what is bound is implemented.
+// recorder is the CPU backend, and records how bound programs are implemented.
 type recorder struct {
 	runtime.Backend
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ func (r *recorder) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, erro
 
 func (r *recorder) Variant() string { return cpu.Kernels() }
 
-// take gives what was bound since it was last asked.
+// take returns what was bound since the last call.
 func (r *recorder) take() [][]cpu.Implementation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,7 +264,7 @@ kernels. Written by go test ./internal/golden -update, once with each ESSMC_KERN
 
 `
 
-// holdAnswers compares answers with those of the variant of the kernels in use.
+// holdAnswers compares answers with those for the kernel variant in use.
 func holdAnswers(t *testing.T, file string, a *answers) {
 	t.Helper()
 	var s sections
@@ -331,7 +331,7 @@ func canonical(d tensor.Datum) []byte {
 	case nil:
 		return []byte("none")
 	}
-	return fmt.Appendf(nil, "%v", d)
+	return fmt.Appendf(nil, "%s", d)
 }
 
 // answer compiles and runs a graph once for each input.

@@ -24,7 +24,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// kinds are what is made of each preset: its layers as they are, and made causal.
+// kinds are the models made of each preset: unchanged, and causal.
 var kinds = []string{"", "causal"}
 
 // preset is a preset with untrained weights, and with two layers, which are as good as six here.

@@ -21,9 +21,9 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// Models that people use: how their nodes run behind all passes, and their answers. They are no part of the repository;
-// ESSMC_REALMODELS names the folder that frontend/onnx/testdata/realmodels/fetch.sh has filled. Packages that could not be
-// had are left out.
+// Models that people use: how their nodes run after all passes, and their answers. They are not part of the
+// repository; ESSMC_REALMODELS is the folder that frontend/onnx/testdata/realmodels/fetch.sh has filled. Packages
+// that could not be fetched are skipped.
 func TestRealModels(t *testing.T) {
 	root := os.Getenv("ESSMC_REALMODELS")
 	if root == "" {
@@ -90,7 +90,7 @@ func TestRealModels(t *testing.T) {
 	}
 }
 
-// realCase is an input for a model, told by what it takes.
+// realCase is an input for a model, selected by the model's inputs.
 type realCase struct {
 	label string
 	in    data

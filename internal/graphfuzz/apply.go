@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/ops/opstest/samples"
 )
 
-// allSamples holds the samples of every operator, made once and in the order of the registry, so that they are the same
-// in every process.
+// allSamples are the samples of every operator, made once and in the order of the registry, so that they are the
+// same in every process.
 var allSamples = sync.OnceValue(func() map[*ir.Op][]opstest.Sample {
 	m := map[*ir.Op][]opstest.Sample{}
 	for _, op := range ops.Default.All() {
@@ -44,7 +44,7 @@ func newest(domain string) int {
 	return v
 }
 
-// apply adds a node of an operator, and what it needs, in one of the ways that there are. It reports whether it did.
+// apply adds a node of an operator, and what it needs, in one of the possible ways. It reports whether it did.
 func (g *generator) apply(domain, name string) (done bool) {
 	op := ops.Default.Resolve(domain, name, g.opsets[domain])
 	if op == nil || op.Random {
@@ -152,7 +152,8 @@ func (g *generator) sample(op *ir.Op, s opstest.Sample) bool {
 	return g.try(op, in, s.Outs, attrs...) != nil
 }
 
-// apart gives the symbols of a sample's subgraph names of their own. Those of the graph around it stand for other sizes.
+// apart renames the symbols of a sample's subgraph, because the same symbols mean other sizes in the graph around
+// it.
 func (g *generator) apart(sub *ir.Graph) *ir.Graph {
 	prefix := g.name("s")
 	var typ func(t ir.Type) ir.Type
@@ -229,7 +230,7 @@ func (g *generator) generic(op *ir.Op) bool {
 	return g.try(op, in, outs, g.attrs(op, u)...) != nil
 }
 
-// binding holds what the type variables and dimensions of a signature stand for.
+// binding has the meanings of the type variables and dimensions of a signature.
 type binding struct {
 	elem      map[string]tensor.DType
 	dims      map[string]int

@@ -18,20 +18,20 @@ import (
 // runTime bounds one run. Cases are small: one that takes longer hangs.
 const runTime = 20 * time.Second
 
-// mostMemory bounds a run of the backend: four times the interpreter's bound, so that a run which the interpreter makes
-// fits.
+// mostMemory limits a run of the backend: four times the interpreter's limit, so that a run that the interpreter can
+// do fits.
 const mostMemory = 1 << 30
 
 // Finding is a fault that a case shows.
 type Finding struct {
-	// Kind tells the comparison that failed: "cpu", "threads", "plan", …
+	// Kind is the comparison that failed: "cpu", "threads", "plan", …
 	Kind string
 	Msg  string
 }
 
 func (f *Finding) String() string { return f.Kind + ": " + f.Msg }
 
-// Way is what a case is run with besides the plain check.
+// Way is how a case is run in addition to the plain check.
 type Way struct {
 	Kernel    string
 	Precision tensor.DType

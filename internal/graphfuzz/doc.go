@@ -1,27 +1,33 @@
-// Package graphfuzz makes random graphs over all operators and holds the CPU backend, the passes and the formats against
-// their definition. It is for tests, of this package alone.
+// Package graphfuzz generates random graphs over all operators and tests the CPU backend, the passes and the file
+// formats on them. Only this package's own tests use it.
 //
 // # Cases
 //
-// A case is a graph of some nodes with the inputs of one to three runs (Generate). Each node is computed as it is added,
-// so that later choices fit the values that there are: operators take them, and operands of their signature, their samples
-// (ops/opstest/samples), or what a recipe of the operator states. Graphs have constants and inputs, symbols of dimensions
-// that later runs bind to other sizes, empty tensors, all element types, older operator sets, branches and loops that nest
-// and capture, sequences and optionals; some hold infinities and NaN. Choices come from a seed or from bytes, so that the
-// fuzzer of package testing can change one of them.
+// A case is a graph of some nodes, with the inputs of one to three runs (Generate). Each node is computed as it is
+// added, so later choices fit the values that exist by then. A node comes from an operator's signature, from its
+// samples (ops/opstest/samples), or from a recipe for the operator. Graphs have:
 //
-// # Judges
+//   - constants and inputs, of all element types, some with infinities and NaN
+//   - symbolic dimensions, which later runs bind to other sizes, and empty tensors
+//   - older operator sets
+//   - branches and loops that nest and capture
+//   - sequences and optionals
 //
-// The interpreter in float64 is the truth. An answer is right if it is within four times the interpreter's own error in
-// float32. If not, the graph is evaluated again in float64 with random errors as large as the operators' tolerances
-// (ir.Op.Tol) after each node, and the answer may be four times as far away as those. So an ill-conditioned graph, a tie or
-// an index that depends on digits is no fault. Graphs of exact operators must also have the signs of zeros.
+// Choices come from a seed or from bytes, so the fuzzer of package testing can change one of them.
 //
-// Other answers must be the same bit by bit: with two threads, in a second run, into given tensors, from printed text, from
-// a plan, with little memory (or a *runtime.MemoryError), after a run that was cancelled. Answers after the passes, of an
-// exported and imported model, of each form of recurrences, of low precision, and of streams in random chunks with
-// snapshots are judged as the plain ones are. Inputs must stay as they are. Where the interpreter refuses a run, so must
-// the backend, unless only sizes of open dimensions contradict each other.
+// # What counts as a fault
+//
+// The interpreter in float64 is the reference. An answer is right if it is within four times the interpreter's own
+// float32 error. Otherwise the graph is evaluated again in float64, with a random error as large as the operator's
+// tolerance (ir.Op.Tol) after each node; the answer may then be four times as far off as those results are. An
+// ill-conditioned graph, a tie, or an index that depends on the last digits is therefore not a fault. Graphs of
+// exact operators must also have the same signs of zeros.
+//
+// Some runs must repeat the answer bit by bit: with two threads, a second time, into given tensors, from printed
+// text, from a plan, after a cancelled run, and with little memory (unless that gives a *runtime.MemoryError).
+// Others are judged like the first one: after the passes, of an exported and imported model, in each form of
+// recurrences, in low precision, and as streams of random chunks with snapshots. Inputs must stay unchanged. If the
+// interpreter refuses a run, the backend must too, unless only the sizes of open dimensions contradict each other.
 //
 // # Running it
 //
@@ -29,21 +35,21 @@
 //	go test ./internal/graphfuzz -fuzz FuzzGraphs -fuzzminimizetime 1x
 //	ESSMC_FUZZ=1h go test ./internal/graphfuzz -run TestLong -timeout 0
 //
-// See TestLong for the variables of the long mode. It prints graphs per second and the coverage: operators, with element
-// types, and with the way in which the CPU backend runs them. A fault is made smaller (Shrink) and written as a file that
-// TestFound runs when it is put into testdata/found. ESSMC_KERNELS selects the variant of the kernels as everywhere.
+// TestLong documents the variables of the long mode. It prints graphs per second and the coverage: operators,
+// element types, and how the CPU backend ran them. A fault is reduced (Shrink) and written to a file; TestFound runs
+// the file once it is in testdata/found. ESSMC_KERNELS selects the kernel variant.
 //
 // # ONNX Runtime
 //
-// If ESSMC_PYTHON names a Python with onnxruntime and numpy, TestLong and TestONNXRuntime ask it as well, in one process
-// that answers graph after graph. Its answers are judged as those of the backend are. It may refuse; not asked are operators
-// of other domains, empty tensors, NaN and large numbers, and the operators in the table of ort_test.go, with reasons.
+// If ESSMC_PYTHON is a Python with onnxruntime and numpy, TestLong and TestONNXRuntime also run graphs there, in one
+// process for all graphs. Its answers are judged like the backend's. It may refuse a graph. It does not get
+// operators of other domains, empty tensors, NaN, large numbers, or the operators in the table of ort_test.go, which
+// gives the reasons.
 //
 // # Planted faults
 //
-// TestPlanted builds this package with one fault at a time and runs the long mode on it, from seed 0 on, with one thread on
-// a machine that was in use otherwise. The figures, but for 15, are of the generator before graphs had operators of all
-// domains.
+// TestPlanted builds this package with one fault at a time and runs the long mode from seed 0. The figures are from
+// one thread on a busy machine; all but number 15 were measured before graphs had operators of every domain.
 //
 //	 1  a wrong tie                         748 graphs, 23.2 s
 //	 2  a lost NaN                          695 graphs, 22.1 s
@@ -64,35 +70,40 @@
 //	17  a wrong default                     298 graphs,  4.5 s
 //	18  a pass that removes values in use    92 graphs,  2.3 s
 //	19  a pass that overlooks attributes    414 graphs,  3.4 s
-//	20  a state of a stream in another's     63 graphs,  0.7 s
+//	20  a stream state mixed with another    63 graphs,  0.7 s
 //
-// # Faults that it has found
+// # Faults found so far
 //
-// Some 2 million graphs in 6.6 hours of processor time, on the kernels for AVX-512 and AVX2 and the generic ones, showed the
-// faults whose cases are in testdata/found, all mended: sizes that contradict each other (panics of ten evaluations, of
-// Concat, and answers of the backend where operators refuse them), empty sequences and batches, transA = 2 of Gemm, streams
-// of Trilu, BatchNormalization, CumSum with a computed axis, reductions of the batch, constants, and an LSTM of one sample;
-// raising of loops of other types, empty ones, and of a batch norm whose statistics are read; dead outputs of a Block;
-// Resize with a crop in mode nearest; a ring that was too short for a second reader; a Reshape to an unknown rank that was
-// dropped; classes below 0; selective scans that were shared by bindings of different numbers of states.
+// The first 2 million graphs (6.6 hours of processor time on the AVX-512, AVX2 and generic kernels) found the faults
+// below. All are fixed, and their cases are in testdata/found:
 //
-// Later runs showed dimensions that were computed in integers which wrap around, windows longer than their input, empty
-// batches and dimensions, a mean whose rounding was as large as the differences from it, operands with an element for each
-// step and captures of blocked values in streams, symbols of bodies, and sizes that bodies took and their operators refuse.
+//   - contradictory sizes: panics of ten evaluations and of Concat, and answers of the backend where operators refuse
+//   - empty sequences and batches; transA = 2 of Gemm
+//   - streams of Trilu, BatchNormalization, CumSum with a computed axis, reductions of the batch, constants, and an LSTM
+//     of one sample
+//   - raising of loops of other types, of empty loops, and of a batch norm whose statistics are read
+//   - dead outputs of a Block; Resize with a crop in mode nearest; a ring too short for a second reader; a Reshape to an
+//     unknown rank that was dropped; classes below 0
+//   - selective scans shared by bindings with different numbers of states
 //
-// The last 900,000 graphs showed products of integer vectors of a wrong rank, a negative new_axis, NaN as a bound of Clip, one
-// scale for all groups of a norm, an Einsum that broadcasts along time in a stream, and a convolution with no taps: one fault in
-// 100,000 graphs at the end.
+// Later runs found dimensions computed in integers that wrap around; windows longer than their input; empty batches
+// and dimensions; a mean whose rounding was as large as the differences from it; in streams, operands with an
+// element per step and captures of blocked values; symbols of bodies; and sizes that bodies accept and their
+// operators refuse.
 //
-// Then came a gated scan of unknown rank, a Transpose with a negative axis among the passes, a low-rank system of infinities,
-// layout rules without end on two constants, and a huge length of a response without features; and a bound of BiasAdd that
-// did not count its first sum. The last 200,000 graphs showed two of these.
+// The next 900,000 graphs found products of integer vectors of a wrong rank, a negative new_axis, NaN as a bound of
+// Clip, one scale for all groups of a norm, an Einsum that broadcasts along time in a stream, and a convolution
+// without taps. By the end there was one fault per 100,000 graphs.
 //
-// Known and left: a Scan of no trips whose body captures its result. The interpreter takes 0 for a dimension that the graph's
-// inputs tell, and refuses what follows; the backend does not.
+// The runs after that found a gated scan of unknown rank, a Transpose with a negative axis in the passes, a low-rank
+// system of infinities, layout rules that did not end on two constants, a huge length of a response without
+// features, and a bound of BiasAdd that did not count its first sum. The last 200,000 graphs found two of these.
 //
-// Gelu has few digits below -2, and is judged by its argument; windows over systems that are not stable are judged by the
-// growth of their powers. Operators on maps are not reached.
+// One known fault remains: a Scan of zero trips whose body captures its result. The interpreter takes 0 for a
+// dimension that the graph's inputs determine, and refuses what follows; the backend does not.
 //
-// The package may import everything. It holds no state between cases but counts.
+// Gelu has few correct digits below -2 and is judged by its argument. Windows over unstable systems are judged by
+// the growth of their powers. Operators on maps are not generated.
+//
+// The package may import everything. Between cases it keeps no state but counts.
 package graphfuzz

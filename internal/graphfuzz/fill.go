@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// fill says how the elements of an input or a constant are made, for any shape.
+// fill describes how the elements of an input or a constant are made, for any shape.
 type fill struct {
 	kind fillKind
 	// lo and hi bound whole numbers: lo ≤ x < hi.
@@ -93,7 +93,7 @@ func (f fill) make(d tensor.DType, shape []int) *tensor.Tensor {
 var oddNumbers = []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1e-40, -1e-40, 1e12, -1e12,
 	1, -1, 0.5, 1e-7, 88.5, -104, 2147483648, 1e10}
 
-// large returns integers of 64 bits, some of which are no float64.
+// large returns integers of 64 bits, some of which float64 cannot represent.
 func large(rng *rand.Rand, d tensor.DType, n int, shape []int) *tensor.Tensor {
 	v, u := make([]int64, n), make([]uint64, n)
 	for i := range v {

@@ -70,7 +70,7 @@ type generator struct {
 	depth  int
 	nodes  int  // how many may still be added
 	wild   bool // infinities and NaN are kept
-	plain  bool // float32 alone
+	plain  bool // only float32
 	done   []applied
 	// Fault is a panic, or a result that contradicts its type.
 	fault error

@@ -37,8 +37,8 @@ func (w *noise) largest(v *ir.Value) float64 {
 	return w.most[v]
 }
 
-// growth returns the factor by which errors grow over a sequence in a system with a window that is not stable. Recurrences
-// subtract there, with all digits that have grown, what the window has left behind.
+// growth returns the factor by which errors grow over a sequence in an unstable system with a window. There,
+// recurrences subtract the inputs that leave the window, with all the digits that have grown.
 func (w *noise) growth(n *ir.Node) float64 {
 	if n.Op.Domain != "essm" || n.Attrs.Int("window", 0) == 0 ||
 		!slices.Contains([]string{"Scan", "SSM", "DenseScan", "DenseSSM", "DPLRScan"}, n.Op.Name) {
@@ -171,8 +171,8 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 }
 
 // disturb adds errors of up to rel, relative to the largest element or to least. Some elements that are no larger
-// become 0, as they are where digits cancel or end. If exact is set, small whole numbers stay: the results of few
-// roundings that have none.
+// become 0, as they do where digits cancel or end. If exact is set, small integers stay: they are results of a few
+// operations that do not round.
 func (w *noise) disturb(t *tensor.Tensor, rel, least float64, exact bool) {
 	if t.DType().IsComplex() {
 		return
@@ -223,8 +223,8 @@ func centering(g *ir.Graph) bool {
 	}) != nil
 }
 
-// equals holds, for each time that a run has compared floats for equality, which operand was larger in the first evaluation.
-// Where it is the other one in a later evaluation, they may as well be equal: errors alone hardly ever make them so.
+// equals records, for each comparison of floats for equality, which operand was larger in the first evaluation. If
+// it is the other one in a later evaluation, they may as well be equal: errors alone hardly ever make them so.
 type equals struct {
 	first [][]int
 	at    int // comparisons of the current evaluation

@@ -48,7 +48,7 @@ func (g *generator) addOuter(x *value) *value {
 	return x
 }
 
-// newDatum adds an input that is no tensor, or has just the given elements.
+// newDatum adds an input that is not a tensor, or has exactly the given elements.
 func (g *generator) newDatum(d tensor.Datum, typ ir.Type) *value {
 	x := &value{&ir.Value{Name: g.name("in"), Type: typ}, eval.Widen(d)}
 	g.inputs = append(g.inputs, input{x: x, fill: fill{given: d}})

@@ -87,7 +87,7 @@ var numpyNames = map[tensor.DType]string{tensor.Float32: "float32", tensor.Float
 	tensor.Int8: "int8", tensor.Int16: "int16", tensor.Int32: "int32", tensor.Int64: "int64", tensor.Uint8: "uint8",
 	tensor.Uint16: "uint16", tensor.Uint32: "uint32", tensor.Uint64: "uint64", tensor.Bool: "bool"}
 
-// differs lists the operators whose answers by ONNX Runtime are no measure, with the reason.
+// differs lists the operators whose answers by ONNX Runtime cannot be used as a reference, with the reason.
 var differs = map[string]string{
 	"AffineGrid":                "of an axis of one element with align_corners it is 0, the standard divides by 0",
 	"BatchNormalization":        "in training it writes to the running statistics that it still reads",
@@ -135,14 +135,14 @@ func divides(v *ir.Value, in Data) bool {
 	return !ok || slices.Contains(reals(t), 0)
 }
 
-// unmeasured reports whether a graph has nodes whose answers are no measure for these inputs.
+// unmeasured reports whether a graph has nodes whose answers cannot be used as a reference for these inputs.
 func unmeasured(g *ir.Graph, in Data) bool {
 	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		if n.Op.Domain != "" && n.Op.Domain != "ai.onnx.ml" || differs[n.Op.Name] != "" {
 			return errFound
 		}
 		switch {
-		case n.Op.Name == "Pow" && n.In(0) != nil && !n.In(0).Elem().IsFloat(): // powers that are no integers of the type
+		case n.Op.Name == "Pow" && n.In(0) != nil && !n.In(0).Elem().IsFloat(): // powers that are not integers of the type
 			return errFound
 		case n.Op.Name == "Pad" && n.Attrs.Str("mode", "") == "wrap": // whether negative pads come first is open
 			return errFound
@@ -220,7 +220,7 @@ type refusal struct{ msg string }
 
 func (r *refusal) Error() string { return r.msg }
 
-// answer returns the engine's outputs; nil where inputs or outputs are no arrays of numbers.
+// answer returns the engine's outputs, or nil if inputs or outputs are not arrays of numbers.
 func (e *engine) answer(g *ir.Graph, model []byte, in Data) (Data, error) {
 	var b []byte
 	number := func(n int) { b = binary.LittleEndian.AppendUint32(b, uint32(n)) }

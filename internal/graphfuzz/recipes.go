@@ -23,8 +23,8 @@ func init() {
 	}
 }
 
-// exceptional applies an operator as its signature or a sample says, now and then to an input with infinities, NaN and
-// zeros of both signs, or with the largest integers.
+// exceptional applies an operator according to its signature or a sample, occasionally to an input with infinities,
+// NaN and zeros of both signs, or with the largest integers.
 func exceptional(g *generator, op *ir.Op) bool {
 	if !g.one(3) {
 		if s := allSamples()[op]; len(s) > 0 && g.one(3) {

@@ -120,8 +120,8 @@ func notFinite(d tensor.Datum) bool {
 	})
 }
 
-// empty reports whether a datum is a tensor without elements. Of a loop without iterations, only its body may tell the sizes
-// that the other dimensions would have.
+// empty reports whether a datum is a tensor without elements. For a loop without iterations, only its body may show
+// the sizes of the other dimensions.
 func empty(d tensor.Datum) bool {
 	t, ok := d.(*tensor.Tensor)
 	return ok && t.Len() == 0
@@ -137,7 +137,8 @@ func has(g *ir.Graph, ops ...string) bool {
 	}) != nil
 }
 
-// loops reports whether a graph has a Loop or Scan. What those without iterations stack has no step to tell its size.
+// loops reports whether a graph has a Loop or Scan. Without iterations, their stacked results have no step that
+// would show its size.
 func loops(g *ir.Graph) bool {
 	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		if n.Op.Name == "Loop" || n.Op.Name == "Scan" && n.Op.Domain == "" {

@@ -71,7 +71,7 @@ func forms(t *testing.T) []form {
 	t.Helper()
 	corpus := filepath.Join("..", "..", "cmd", "essmc", "testdata", "corpus", "v1")
 	torch := filepath.Join("..", "..", "frontend", "checkpoint", "torchfile", "testdata")
-	folder := func(changed string) func(string) error { // reads a model directory, of which a file was changed
+	folder := func(changed string) func(string) error { // reads a model directory in which a file was changed
 		return func(path string) error {
 			dir := filepath.Dir(path)
 			other := map[string]string{"config.json": "model.safetensors", "model.safetensors": "config.json"}[changed]

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// evaluating are the packages whose evaluations are held to their budget.
+// evaluating are the packages whose evaluations must keep to their budget.
 var evaluating = []string{"ops", "ops/std", "ops/ml", "ops/microsoft", "ops/essm", "ops/training"}
 
 // described are the fields of ir.Op whose functions do not evaluate.
@@ -45,7 +45,7 @@ var unbounded = map[string]string{
 	"ops/element.go programFor":           "a program, whose size follows from the operator; programs are cached",
 }
 
-// TestAllocations holds the functions that evaluate to the allocating functions of package ops, which charge bytes to the
+// TestAllocations checks that functions that evaluate allocate through package ops, which charge bytes to the
 // evaluation's budget: an evaluation whose size follows from data must not allocate otherwise.
 func TestAllocations(t *testing.T) {
 	load := loader(t, evaluating)

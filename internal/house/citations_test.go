@@ -24,6 +24,7 @@ var (
 	pageLink     = regexp.MustCompile(`\]\(([^)\s]*)\)`)
 	pageHeading  = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
 	fencedCode   = regexp.MustCompile("(?ms)^```.*?^```")
+	inlineCode   = regexp.MustCompile("`[^`\n]*`")
 )
 
 // elsewhere are files of other projects.
@@ -72,7 +73,7 @@ func (p *page) cites(text string) bool {
 	return false
 }
 
-// TestCitations holds that whatever a comment or a page refers its reader to is there: files of the tree, sections of
+// TestCitations checks that whatever a comment or a page refers its reader to is there: files of the tree, sections of
 // pages, and no document that is kept elsewhere.
 func TestCitations(t *testing.T) {
 	root := filepath.Join("..", "..")
@@ -199,7 +200,7 @@ func (c *citing) page() {
 	text := fencedCode.ReplaceAllString(string(b), "")
 	c.files(text)
 	c.sections(text)
-	for _, m := range pageLink.FindAllStringSubmatch(text, -1) {
+	for _, m := range pageLink.FindAllStringSubmatch(inlineCode.ReplaceAllString(text, "``"), -1) {
 		if strings.Contains(m[1], ":") {
 			continue
 		}

@@ -1,3 +1,3 @@
-// Package house has no code: its tests hold the layout that ARCHITECTURE.md states, above all which package may import
-// which.
+// Package house has no code. Its tests check the layout that ARCHITECTURE.md describes, above all which package may
+// import which.
 package house

@@ -124,7 +124,7 @@ func converts(call *ast.CallExpr, info *types.Info) string {
 	return ""
 }
 
-// TestCharges holds the packages that bind and run programs to the account of the executable (lowering.Make, Frame.Take,
+// TestCharges checks that packages that bind and run programs use the account of the executable (lowering.Make, Frame.Take,
 // Frame.Hold, ops.Make): what follows from shapes or data is charged before it is allocated.
 func TestCharges(t *testing.T) {
 	load := loader(t, running)

@@ -11,8 +11,8 @@ import (
 // purego calls libraries of the system without cgo. On Linux it makes programs dynamic.
 const purego = "github.com/ebitengine/purego"
 
-// TestCommandIsStatic checks that the command as it is released needs no library of the system: purego is linked with the
-// tag cuda alone.
+// TestCommandIsStatic checks that the released command needs no library of the system: purego is linked only with
+// the tag cuda.
 func TestCommandIsStatic(t *testing.T) {
 	for _, p := range list(t, "-deps", "./cmd/essmc") {
 		if p.ImportPath == purego {

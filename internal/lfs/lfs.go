@@ -1,8 +1,8 @@
-// Package lfs recognises pointers of Git LFS: small text files that a repository holds in place of large files, until
+// Package lfs recognises Git LFS pointers: small text files that a repository stores in place of large files, until
 // these are fetched.
 //
-// It imports the standard library only. A file is a pointer if it begins as the specification of Git LFS says, and is
-// no longer than it allows.
+// It imports the standard library only. A file counts as a pointer if it starts the way the Git LFS specification
+// requires and does not exceed the specified length.
 package lfs
 
 import (

@@ -1,10 +1,11 @@
-// Command promises measures the promises of SECURITY.md: it runs the tests that the table names, once for each variant
-// of the kernels that the processor has, and writes their figures as a table in Markdown to standard output:
+// Command promises measures the promises of SECURITY.md. It runs the tests listed there, once per kernel variant
+// that the processor supports, and writes their figures to standard output as a Markdown table:
 //
 //	go run ./internal/promises > FILE
 //
-// It imports internal/files, and runtime/cpu/kernel for its list of variants. It takes some 20 minutes, and 12 GB. Tests
-// give figures by log lines that begin with "figure: ". It exits with 1 if a test fails, does not end, or is not there.
+// It imports internal/files, and runtime/cpu/kernel for the list of variants. It takes about 20 minutes and 12 GB.
+// Tests report figures by log lines that start with "figure: ". It exits with 1 if a test fails, hangs or is
+// missing.
 package main
 
 import (

@@ -1,8 +1,8 @@
 //go:build race
 
-// Package race says whether the race detector is on, for tests: everything is many times as slow under it. It imports
-// nothing.
+// Package race reports whether the race detector is on. Tests use it, because everything is many times slower under
+// it. It imports nothing.
 package race
 
-// Enabled says that the race detector is on.
+// Enabled reports that the race detector is on.
 const Enabled = true

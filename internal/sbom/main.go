@@ -1,9 +1,9 @@
 // Command sbom writes the software bill of materials of a Go program to standard output, as CycloneDX 1.6 in JSON:
 //
-//	go run ./internal/sbom PROGRAM > PROGRAM.cdx.json
+//	go run ./internal/sbom PROGRAM [VERSION] > PROGRAM.cdx.json
 //
-// It imports the standard library only. It lists the modules that are linked into the program and the version of Go, as
-// the program itself states them, and nothing else: no time, no name of a machine. Equal programs give equal bytes.
+// It imports the standard library only. It lists the version of Go and the modules linked into the program, as
+// recorded in the program itself. It adds no time and no machine name, so equal programs give equal bytes.
 package main
 
 import (
@@ -24,17 +24,22 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 || strings.HasPrefix(os.Args[1], "-") {
-		fmt.Fprintln(os.Stderr, "usage: sbom PROGRAM, an executable that go build has written")
+	if len(os.Args) < 2 || len(os.Args) > 3 || strings.HasPrefix(os.Args[1], "-") {
+		fmt.Fprintln(os.Stderr, "usage: sbom PROGRAM [VERSION]: an executable that go build has written, and the version of its release")
 		os.Exit(2)
 	}
-	if err := run(os.Stdout, os.Args[1]); err != nil {
+	version := ""
+	if len(os.Args) == 3 {
+		version = os.Args[2]
+	}
+	if err := run(os.Stdout, os.Args[1], version); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-func run(w io.Writer, program string) error {
+// run writes the bill of a program. The version replaces what the program states of itself, unless it is empty.
+func run(w io.Writer, program, version string) error {
 	f, err := os.Open(program)
 	if err != nil {
 		return err
@@ -47,6 +52,9 @@ func run(w io.Writer, program string) error {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, 1<<62)); err != nil {
 		return err
+	}
+	if version != "" {
+		info.Main.Version = version
 	}
 	name := strings.TrimSuffix(filepath.Base(info.Path), ".exe")
 	return write(w, bill(name, info, sum.Sum(nil)))

@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := run(&b, program); err != nil {
+	if err := run(&b, program, ""); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("go", "version", "-m", program).Output()
@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(text, []byte("text"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(&b, text); err == nil || !strings.Contains(err.Error(), "expected an executable") {
+	if err := run(&b, text, ""); err == nil || !strings.Contains(err.Error(), "expected an executable") {
 		t.Errorf("a text: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // NodeArchiveName is the file of the node tests.
 const NodeArchiveName = "node-tests-1.22.0.tar.gz"
 
-// Path gives the path of what lies below the folder of shared cases: the one that ESSMC_SHARED names, or the folder shared
+// Path returns the path of elem in the folder of shared cases: the folder in ESSMC_SHARED, or the folder shared
 // beside the repository.
 func Path(t testing.TB, elem ...string) string {
 	t.Helper()
@@ -64,7 +64,7 @@ func root() string {
 			return filepath.Join(up, "..", "shared")
 		}
 		if at, err := filepath.Abs(up); err != nil || at == filepath.Dir(at) {
-			return "shared" // the test runs in no module; it has no such folder either
+			return "shared" // the test does not run in a module, so there is no such folder either
 		}
 	}
 }

@@ -13,7 +13,11 @@ func plain(a, b []rune) int {
 	case a[0] == b[0]:
 		return plain(a[1:], b[1:])
 	}
-	return 1 + min(plain(a[1:], b), plain(a, b[1:]), plain(a[1:], b[1:]))
+	d := 1 + min(plain(a[1:], b), plain(a, b[1:]), plain(a[1:], b[1:]))
+	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+		d = min(d, 1+plain(a[2:], b[2:]))
+	}
+	return d
 }
 
 func TestDistance(t *testing.T) {
@@ -28,6 +32,25 @@ func TestDistance(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	if got := Distance(long, "y"); got != limit {
 		t.Errorf("a long word is %d from a short one, expected %d", got, limit)
+	}
+}
+
+func TestClose(t *testing.T) {
+	for _, c := range []struct{ word, list, want string }{
+		{"layrs", "dims layers lengths", "layers"},
+		{"x", "X y", "X"},
+		{"IMAGE", "mask image", "image"},
+		{"bert", "fnet s4 s5", ""},
+		{"foo", "norm d_model", ""},
+		{"ab", "cd", ""},
+		{"b", "a c", ""},
+		{"rnu", "tune run", "run"},
+		{"", "a", ""},
+		{"a", "", ""},
+	} {
+		if got := Close(c.word, strings.Fields(c.list)); got != c.want {
+			t.Errorf("%q among %q: %q, expected %q", c.word, c.list, got, c.want)
+		}
 	}
 }
 

@@ -4,5 +4,5 @@ package worktime
 
 import "time"
 
-// Thread is the processor time of the process, where that of a thread is not to be had.
+// Thread is the processor time of the process, if a thread's is not available.
 func Thread() time.Duration { return Now() }

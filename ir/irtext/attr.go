@@ -28,7 +28,7 @@ func (p *parser) attrs(op *ir.Op) ir.Attrs {
 				p.fail(at, "expected the type of an attribute, found %q", word)
 			}
 		}
-		p.expect('=', "behind attribute "+name)
+		p.expect('=', "after attribute "+name)
 		out = append(out, ir.Attr{Name: name, Value: p.attr(kind)})
 		if p.err == nil && out[len(out)-1].Kind() == "" {
 			p.fail(at, "attribute %q: expected a type, since the list is empty, found none", name)

@@ -24,7 +24,7 @@ func inFolder(root *files.Root) Opener {
 	return func(location string, offset, length int64) ([]byte, error) {
 		name := filepath.FromSlash(location)
 		if !filepath.IsLocal(name) {
-			return nil, fmt.Errorf("%q leads out of the folder", location)
+			return nil, fmt.Errorf("%q is outside the folder", location)
 		}
 		// This comes before Open, which would wait for the writer of a pipe.
 		before, err := root.Lstat(name)
@@ -61,9 +61,9 @@ func inFolder(root *files.Root) Opener {
 }
 
 // WriteFile writes g to path, and the content of its large constants to a file beside it:
-// model-0123456789abcdef.weights for model.txt, with a hash of the content, so that no text names the constants of
-// another one, wherever a process ends. If a text at path is replaced, its file of constants is removed, unless another
-// file of the folder names it. Each file is complete before it appears under its name.
+// model-0123456789abcdef.weights for model.txt. The name has a hash of the content, so that no text refers to
+// another text's constants even if the process is killed. If a text at path is replaced, its file of constants is
+// removed, unless another file in the folder refers to it. Each file is complete before it appears under its name.
 func WriteFile(path string, g *ir.Graph) error {
 	var text bytes.Buffer
 	base := filepath.Base(path)

@@ -22,8 +22,8 @@ func (e *Error) Error() string { return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Li
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// scanner reads characters and words. It keeps the first error and then stands at the end of the text, so callers need
-// not check every step. Loops do.
+// scanner reads characters and words. It keeps the first error and then stays at the end of the text, so callers
+// need not check every step, except in loops.
 type scanner struct {
 	file string
 	src  []byte
@@ -201,7 +201,7 @@ func (s *scanner) number(what string) string {
 		case word == "nan" && bytes.HasPrefix(s.src[s.i:], []byte("(0x")):
 			s.i += 3
 			s.digits("0123456789abcdefABCDEF", -1)
-			s.expect(')', "behind the bits of a NaN")
+			s.expect(')', "after the bits of a NaN")
 		case word != "nan" && word != "inf" && word != "infinity":
 			s.i = at
 			s.fail(at, "expected %s, found %s", what, s.found())

@@ -62,7 +62,7 @@ func parseFloat(s string, size int) (uint64, error) {
 	case strings.HasPrefix(low, "nan(0x") && strings.HasSuffix(low, ")"):
 		f, err := strconv.ParseUint(low[6:len(low)-1], 16, 64)
 		if err != nil || f == 0 || f&^frac != 0 {
-			return 0, fmt.Errorf("%s is no NaN of %d bits", s, size)
+			return 0, fmt.Errorf("%s is not a NaN of %d bits", s, size)
 		}
 		return sign | exp | f, nil
 	}

@@ -45,7 +45,7 @@ func Parse(src []byte, name string, resolver ir.Resolver, o Options) (*ir.Graph,
 	}
 	g := p.graph(true)
 	if p.peek() != 0 || p.i < len(p.src) {
-		p.fail(p.i, "expected the end of the text behind the graph (functions are not supported), found %s", p.found())
+		p.fail(p.i, "expected the end of the text after the graph (functions are not supported), found %s", p.found())
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -67,7 +67,7 @@ type parser struct {
 	resolver ir.Resolver
 	open     Opener
 	budget   Budget
-	opsets   map[string]int // those of the outermost graph; nil: the newest
+	opsets   map[string]int // of the outermost graph; nil for the newest
 	names    map[string]bool
 	scopes   []map[string]*ir.Value
 	places   map[*ir.Node]int
@@ -151,8 +151,8 @@ func (p *parser) body(g *ir.Graph) *ir.Graph {
 		p.define(d.at, v)
 		g.Inputs = append(g.Inputs, v)
 	})
-	p.expect('=', "of => behind the inputs")
-	p.expect('>', "of => behind the inputs")
+	p.expect('=', "of => after the inputs")
+	p.expect('>', "of => after the inputs")
 	p.expect('(', "before the outputs of graph "+g.Name)
 	types := map[string]*declared{}
 	var outs []*declared
@@ -260,7 +260,7 @@ func (p *parser) header(g *ir.Graph) {
 			p.each(']', func() {
 				at := p.here()
 				k := p.str("a key")
-				p.expect(':', "behind the key")
+				p.expect(':', "after the key")
 				p.meta(at, g, k, p.str("a value"))
 			})
 		case "producer_name", "producer_version", "domain":
@@ -295,7 +295,7 @@ func (p *parser) opsetImport(g *ir.Graph) {
 		if d == "ai.onnx" {
 			d = ""
 		}
-		p.expect(':', "behind the domain")
+		p.expect(':', "after the domain")
 		if _, ok := g.Opsets[d]; ok {
 			p.fail(at, "expected each domain once, found %q again", d)
 		}
@@ -309,7 +309,7 @@ func (p *parser) opsetImport(g *ir.Graph) {
 
 func (p *parser) event() ir.Event {
 	e := ir.Event{Pass: p.str("the name of a pass")}
-	p.expect(':', "behind the pass")
+	p.expect(':', "after the pass")
 	e.Changes = int(p.integer("a number of changes"))
 	if p.accept('[') {
 		p.each(']', func() { e.Notes = append(e.Notes, p.str("a note")) })
@@ -348,10 +348,10 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 		if p.accept('@') {
 			n.Scope = p.need("a scope")
 		}
-		p.expect(']', "behind the node's label")
+		p.expect(']', "after the node's label")
 	}
 	outs, outsAt := p.ids('=')
-	p.expect('=', "behind the outputs of a node")
+	p.expect('=', "after the outputs of a node")
 	n.Op = p.op()
 	if n.Op == nil {
 		return nil
@@ -362,7 +362,7 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 	}
 	p.expect('(', "before the inputs of "+n.Op.FullName())
 	ins, insAt := p.ids(')')
-	p.expect(')', "behind the inputs of "+n.Op.FullName())
+	p.expect(')', "after the inputs of "+n.Op.FullName())
 	if !hasAttrs && p.accept('<') {
 		n.Attrs = p.attrs(n.Op)
 	}

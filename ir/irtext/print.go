@@ -24,12 +24,12 @@ type Options struct {
 	DataName string
 	// Inline is the largest number of elements of a constant whose content stays in the text; 0 means 64.
 	Inline int
-	// Types prints the types of all intermediate values, not only of those that differ from the inferred ones.
+	// Types prints the types of all intermediate values, not only the types that differ from the inferred ones.
 	Types bool
 
 	// Open reads the constants outside the text when parsing. If it is nil, they are refused.
 	Open Opener
-	// Budget bounds the resources of parsing. Zero fields stand for the defaults.
+	// Budget limits the resources of parsing. Zero fields mean the defaults.
 	Budget Budget
 }
 
@@ -40,8 +40,8 @@ const irVersion = 10
 // dataAlign is the alignment of constants outside the text, a cache line, so that the file can be mapped.
 const dataAlign = 64
 
-// Print writes g as text that Parse reads. It fails if g holds something that has no text: a value without a name or
-// type, or a dimension whose symbol ParseDim would read differently.
+// Print writes g as text that Parse reads. It fails if g contains something that cannot be written: a value without
+// a name or type, or a dimension whose symbol ParseDim would read differently.
 func Print(w io.Writer, g *ir.Graph, o Options) (err error) {
 	defer tensor.Caught(&err)
 	if o.Inline == 0 {
@@ -59,7 +59,8 @@ func Print(w io.Writer, g *ir.Graph, o Options) (err error) {
 	return err
 }
 
-// String returns the text of g with all constants. For a graph that has no text it returns the reason, as a comment.
+// String returns the text of g with all constants. For a graph that cannot be written it returns the reason, as a
+// comment.
 func String(g *ir.Graph) string {
 	var b strings.Builder
 	if err := Print(&b, g, Options{}); err != nil {

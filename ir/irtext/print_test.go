@@ -71,8 +71,8 @@ func TestPrintSymbolLikeNumber(t *testing.T) {
 	}
 }
 
-// Constants stand at the innermost graph around their readers.
-func TestHomes(t *testing.T) {
+// Constants are printed in the innermost graph around their readers.
+func TestConstantsInInnermostGraph(t *testing.T) {
 	shared, own := ir.NewConst("shared", tensor.Scalar(int64(1))), ir.NewConst("own", tensor.Scalar(int64(2)))
 	op := testOps()["/Same"]
 	sub := func(name string, in ...*ir.Value) *ir.Graph {

@@ -340,7 +340,7 @@ func TestRoundTripFiles(t *testing.T) {
 			t.Fatalf("seed %d: printed differently", seed)
 		}
 		data, err := filepath.Glob(filepath.Join(dir, "model-*.weights"))
-		if err != nil || len(data) > 1 { // that of the graph before is removed
+		if err != nil || len(data) > 1 { // the previous graph's file is removed
 			t.Fatalf("seed %d: %v, %v", seed, data, err)
 		}
 		withData += len(data)
@@ -413,7 +413,7 @@ func TestElements(t *testing.T) {
 			b = appendElem(b, c.t, i)
 		}
 		if got := string(append(b, '}')); got != c.want {
-			t.Errorf("%v: %s, expected %s", c.t, got, c.want)
+			t.Errorf("%s: %s, expected %s", c.t, got, c.want)
 		}
 	}
 }

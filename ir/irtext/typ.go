@@ -34,7 +34,7 @@ func (p *parser) typ() ir.Type {
 	case "seq", "optional":
 		p.expect('(', "behind "+id)
 		elem := p.typ()
-		p.expect(')', "behind the type in "+id)
+		p.expect(')', "after the type in "+id)
 		if p.err != nil {
 			return nil
 		}
@@ -176,15 +176,15 @@ func (p *parser) strings(at int, shape []int, n int) *tensor.Tensor {
 	return tensor.FromStrings(v, shape...)
 }
 
-// external reads the place of a constant outside the text, and then the constant. As in ONNX, the offset is 0 and the
-// length that of the rest if they are not given. Other keys, such as checksum, are ignored.
+// external reads the location of a constant outside the text, and then the constant. As in ONNX, the offset defaults
+// to 0 and the length to the rest of the file. Other keys, such as checksum, are ignored.
 func (p *parser) external(d tensor.DType, shape []int, n int) *tensor.Tensor {
 	at := p.here()
 	p.expect('[', "before the place of a constant")
 	keys := map[string]string{}
 	p.each(']', func() {
 		k := p.str("a key")
-		p.expect(':', "behind the key")
+		p.expect(':', "after the key")
 		keys[k] = p.str("a value")
 	})
 	if p.err != nil {

@@ -1,7 +1,8 @@
-// Package irview draws graphs: as DOT for Graphviz, and as an HTML page with a column per pass.
+// Package irview draws graphs: as DOT for Graphviz, and as an HTML page with the graph after each pass.
 //
-// It imports ir, ir/irtext and the standard library only. Equal graphs give equal bytes. The content of names and notes is
-// shown as text and never acts as markup. A page loads no other file. Graphs that Verify refuses can be drawn too.
+// It imports ir and the standard library only. Equal graphs give equal bytes. Names and notes are shown as text and never
+// act as markup. A page loads no other file. Graphs that Verify refuses can be drawn too. Layouts are computed in
+// internal/layered; the page's script only draws them.
 package irview
 
 import (

@@ -9,7 +9,7 @@ func Derivative(e Expr, i int) Expr {
 	return Simplify(orZero(d.derive(e)))
 }
 
-// deriver finds derivatives. The zero Expr stands for 0, so that no product with 0 arises, which might be NaN.
+// deriver finds derivatives. The zero Expr represents 0, so that no product with 0 arises, which might be NaN.
 type deriver struct {
 	by   Expr
 	done map[Expr]Expr
@@ -106,7 +106,7 @@ func deriveMax(_ Expr, x args, i int) Expr {
 	return Not(first)
 }
 
-// deriveMod rests on mod(a, b) = a - k·b for an integer k, which is locally constant.
+// deriveMod uses mod(a, b) = a - k·b for an integer k, which is locally constant.
 func deriveMod(e Expr, x args, i int) Expr {
 	if i == 0 {
 		return Const(1)

@@ -14,7 +14,7 @@ var domains = map[Op][][2]float64{
 		{1.2, 1.5}}, OpCelu: {{-2, 2}, {0.5, 2}},
 }
 
-// TestDerivative holds the rule of every operation, and that of compositions, against differences.
+// TestDerivative checks the rule of every operation, and that of compositions, against differences.
 func TestDerivative(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, op := range Ops() {

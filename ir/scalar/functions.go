@@ -73,10 +73,10 @@ func init() {
 
 // Functions are given by their definitions. Parameters such as alpha are operands, and mostly constants.
 
-// Sign is -1, 0 or 1 as x is below, at or above zero; that of -0 is -0.
+// Sign is -1, 0 or 1 for x below, at or above zero. Sign of -0 is -0.
 func Sign(x Expr) Expr { return Apply(OpSign, x) }
 
-// Relu is x, or 0 below zero; that of -0 is -0.
+// Relu is x, or 0 below zero. Relu of -0 is -0.
 func Relu(x Expr) Expr { return Apply(OpRelu, x) }
 
 // LeakyRelu is x, or alpha·x below zero.

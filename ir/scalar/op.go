@@ -74,13 +74,13 @@ const (
 )
 
 // info describes an operation. Costs count an addition as 1 and a polynomial approximation as 20; the cost of a
-// function is that of its definition.
+// function is the cost of its definition.
 type info struct {
 	name   string
 	arity  int
 	cost   int
 	define func(x [MaxArgs]Expr) Expr // nil for primitives
-	// derive is the derivative with respect to operand i; if it is nil, that of the definition is used.
+	// derive is the derivative with respect to operand i; if it is nil, the definition is differentiated.
 	derive func(e Expr, x [MaxArgs]Expr, i int) Expr
 }
 

@@ -50,10 +50,10 @@ func Div(a, b Expr) Expr { return Apply(OpDiv, a, b) }
 // FMA is a·b + c, rounded once.
 func FMA(a, b, c Expr) Expr { return Apply(OpFMA, a, b, c) }
 
-// Neg is -a; that of 0 is -0.
+// Neg is -a. Neg of 0 is -0.
 func Neg(a Expr) Expr { return Apply(OpNeg, a) }
 
-// Abs is |a|; that of -0 is 0.
+// Abs is |a|. Abs of -0 is 0.
 func Abs(a Expr) Expr { return Apply(OpAbs, a) }
 
 // Min is the lesser of both, NaN where either is; -0 is less than 0.
@@ -70,7 +70,7 @@ func Mod(a, b Expr) Expr { return Apply(OpMod, a, b) }
 // negative odd integer, ∞ for other b < 0, ±0 if b is a positive odd integer, and 0 for other b > 0.
 func Pow(a, b Expr) Expr { return Apply(OpPow, a, b) }
 
-// Sqrt is the square root, NaN below zero; that of -0 is -0.
+// Sqrt is the square root, NaN below zero. Sqrt of -0 is -0.
 func Sqrt(a Expr) Expr { return Apply(OpSqrt, a) }
 
 // Exp is e to the power of a: 0 for -∞, ∞ for ∞.
@@ -91,7 +91,8 @@ func Erf(a Expr) Expr { return Apply(OpErf, a) }
 // Erfc is 1 less the error function, without loss in its tail: 2 for -∞, 0 for ∞.
 func Erfc(a Expr) Expr { return Apply(OpErfc, a) }
 
-// Trigonometric functions are in radians. Those of infinities are NaN; sine, tangent and their inverses of ±0 are ±0.
+// Trigonometric functions are in radians. For infinities they are NaN; sine, tangent and their inverses of ±0 are
+// ±0.
 
 // Sin is the sine.
 func Sin(a Expr) Expr { return Apply(OpSin, a) }
@@ -134,7 +135,7 @@ func Atanh(a Expr) Expr { return Apply(OpAtanh, a) }
 // Floor is the greatest integer not above a.
 func Floor(a Expr) Expr { return Apply(OpFloor, a) }
 
-// Ceil is the least integer not below a.
+// Ceil is the smallest integer ≥ a.
 func Ceil(a Expr) Expr { return Apply(OpCeil, a) }
 
 // Round is the integer nearest to a, halves to even.
@@ -151,7 +152,7 @@ func LessEqual(a, b Expr) Expr { return Apply(OpLessEqual, a, b) }
 // Equal is whether a = b. Equal(a, a) is 0 if a is NaN.
 func Equal(a, b Expr) Expr { return Apply(OpEqual, a, b) }
 
-// Select is b if c is 0 or -0, and a otherwise, for c = NaN too. A NaN that is not selected has no effect.
+// Select is b if c is 0 or -0, and a otherwise, also if c is NaN. A NaN that is not selected has no effect.
 func Select(c, a, b Expr) Expr { return Apply(OpSelect, c, a, b) }
 
 // Rounding to a smaller type is to nearest even; it overflows to infinity, and underflows to denormal numbers and ±0. An

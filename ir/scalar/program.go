@@ -152,7 +152,7 @@ func (p *Program) Cost() int {
 }
 
 // Cost is the approximate cost of the operation, in additions: 4 for a division or square root, 20 for a polynomial
-// approximation, and that of the definition for a function.
+// approximation, and the cost of its definition for a function.
 func (op Op) Cost() int {
 	if !op.IsFunction() {
 		return infos[op].cost

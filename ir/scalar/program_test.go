@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestProgram holds linear forms, run on registers as they assign them, against evaluation point by point.
+// TestProgram checks linear forms, run on registers as they assign them, against evaluation point by point.
 func TestProgram(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {

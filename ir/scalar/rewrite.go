@@ -194,9 +194,9 @@ func truth(e Expr) bool {
 	return false
 }
 
-// Hoist takes subexpressions out of e, for instance those that read constants only. A subexpression other than an
-// operand or a constant is taken out if out is true for the sorted indices of the operands that it reads; parts of it
-// then stay in it. In rest, hoisted[i] is replaced by operand from+i.
+// Hoist moves subexpressions out of e, for instance those that read only constants. A subexpression other than an
+// operand or a constant is moved out if out is true for the sorted indices of the operands that it reads; parts of
+// it then stay in it. In rest, hoisted[i] is replaced by operand from+i.
 func Hoist(e Expr, from int, out func(reads []int) bool) (rest Expr, hoisted []Expr) {
 	reads := map[Expr][]int{}
 	Walk(func(x Expr) {

@@ -1,15 +1,15 @@
-// Package scalar holds scalar expressions, which define elementwise operators: one element of the result as a
-// function of the elements at the same place of the operands. Evaluation in float64, fused kernels, code for other
-// machines and derivatives are derived from them.
+// Package scalar has scalar expressions, which define elementwise operators: one element of the result as a function
+// of the elements at the same place of the operands. Evaluation in float64, fused kernels, code for other machines
+// and derivatives are derived from them.
 //
-// It imports ir/tensor, for rounding to small floats, and the standard library; it knows neither operators nor
-// graphs. Expressions are immutable and hash-consed: equal expressions are identical, so == compares them, they may
-// be keys of maps, and a repeated subexpression is stored once. Operations compute in float64 and round once each.
-// Truth values are 1 and 0. NaN operands give NaN unless an operation documents otherwise; the sign and payload of a
-// NaN carry no meaning.
+// It imports ir/tensor, for rounding to small floats, and the standard library. It depends on neither operators nor
+// graphs. Expressions are immutable and hash-consed: equal expressions are identical, so == compares them, they can
+// be map keys, and a repeated subexpression is stored once. Operations compute in float64 and round once each. Truth
+// values are 1 and 0. NaN operands give NaN unless an operation documents otherwise; the sign and payload of a NaN
+// carry no meaning.
 //
-// An operation is a primitive or a function. A function, such as Gelu, has a definition in terms of other operations. A
-// backend may implement a function directly, or work with its definition, which Expand inserts.
+// An operation is a primitive or a function. A function, such as Gelu, has a definition in terms of other
+// operations. A backend may implement a function directly, or work with its definition, which Expand inserts.
 package scalar
 
 import (
@@ -21,7 +21,7 @@ import (
 // MaxArgs is the greatest number of operands that an operation has.
 const MaxArgs = 3
 
-// Expr is an expression. The zero Expr is none; it stands for an absent operand.
+// Expr is an expression. The zero Expr represents an absent operand.
 type Expr struct{ h unique.Handle[node] }
 
 type node struct {

@@ -72,7 +72,7 @@ func TestEqualIsIdentical(t *testing.T) {
 	}
 }
 
-// TestOps holds the table: every operation has a name of its own, and operands; functions end in primitives.
+// TestOps checks the table: every operation has a name of its own, and operands; functions end in primitives.
 func TestOps(t *testing.T) {
 	names := map[string]bool{}
 	for _, op := range Ops() {
@@ -95,7 +95,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestPrimitives holds each primitive against Go's function, and its comment's word at special numbers.
+// TestPrimitives checks each primitive against Go's function, and its comment's word at special numbers.
 func TestPrimitives(t *testing.T) {
 	b := func(c bool) float64 {
 		if c {

@@ -379,9 +379,17 @@ func encodeE8M0(x float64) byte {
 	return byte(min(max(e+127, 0), 254))
 }
 
-// Convert returns the elements as another dtype. Integers become integers by their low bits, and float32 with one
-// rounding. All other conversions go through float64. Floats round to nearest even. With saturate, which ONNX's Cast has
-// for 8-bit floats, numbers beyond the target's range become its largest finite one.
+// Convert returns the elements as another dtype, or t itself if it has that dtype already. Numbers are converted as
+// ONNX's operator Cast does:
+//   - to a float: rounded to nearest, ties to even. A number beyond the range becomes infinity, or NaN for a type without
+//     infinity; with saturate, which Cast has for 8-bit floats, it becomes the largest finite number.
+//   - float to integer: the fraction is cut off. A number beyond the range gives an unspecified integer, as in Go, and so
+//     does NaN; use ConvertExact where that may happen.
+//   - integer to integer: the low bits are kept, as two's complement wraps around.
+//   - to bool: everything but 0 is true. From bool: 0 or 1.
+//   - strings are parsed, and numbers are formatted. A string that is not a number is an error.
+//
+// Only int64 and uint64 to float32 skip float64 in between, so that they are rounded once.
 func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
 	switch {
 	case t.dtype == d:

@@ -302,7 +302,7 @@ func TestConvertRoundsOnce(t *testing.T) {
 	for _, x := range []*Tensor{Scalar(n), Scalar(uint64(n))} {
 		y, err := x.Convert(Float32, false)
 		if err != nil || Data[float32](y)[0] != 0x1p60+0x1p37 {
-			t.Errorf("%v: %v, %v", x, Data[float32](y), err)
+			t.Errorf("%s: %v, %v", x, Data[float32](y), err)
 		}
 	}
 }
@@ -318,10 +318,10 @@ func TestConvertStrings(t *testing.T) {
 	}
 	b, err := f.Convert(Float32, false)
 	if err != nil || Data[float32](b)[0] != 0.1 || !math.IsInf(float64(Data[float32](b)[1]), -1) {
-		t.Errorf("%v, %v", b, err)
+		t.Errorf("%s, %v", b, err)
 	}
 	if x, err := FromStrings([]string{"one"}, 1).Convert(Float32, false); err == nil {
-		t.Errorf("\"one\" became %v", x)
+		t.Errorf("\"one\" became %s", x)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestConvertAllPairs(t *testing.T) {
 				continue
 			}
 			if x.DType() != to || x.Len() != 3 {
-				t.Errorf("%v to %v gives %v", from, to, x)
+				t.Errorf("%v to %v gives %s", from, to, x)
 			}
 			if to == String || to.IsComplex() || from == Float8E8M0 || to == Float8E8M0 {
 				continue
@@ -360,11 +360,11 @@ func TestConvertAllPairs(t *testing.T) {
 func TestFromFloat64sRefuses(t *testing.T) {
 	for _, d := range []DType{String, Invalid, 99} {
 		if x, err := FromFloat64s(d, []float64{1}, 1); err == nil {
-			t.Errorf("FromFloat64s(%v) = %v", d, x)
+			t.Errorf("FromFloat64s(%v) = %s", d, x)
 		}
 	}
 	if x, err := FromFloat64s(Float32, []float64{1}, 2); err == nil {
-		t.Errorf("one element for two: %v", x)
+		t.Errorf("one element for two: %s", x)
 	}
 }
 

@@ -43,7 +43,11 @@ type Elem interface {
 // DTypeOf returns the dtype of a Go element type.
 func DTypeOf[T Elem]() DType {
 	var z T
-	switch any(z).(type) {
+	return dtypeOf(z)
+}
+
+func dtypeOf(z any) DType {
+	switch z.(type) {
 	case float32:
 		return Float32
 	case float64:
@@ -231,8 +235,8 @@ func alignedCopy(b []byte) []byte {
 	return c
 }
 
-// Data returns the storage of t as a slice. It panics if T is not t's element type. Packed and 8-bit float types are read
-// by Bytes.
+// Data returns the storage of t as a slice. It panics if T is not t's element type; Elements returns an error instead, and
+// also reads strings. Packed and 8-bit float types are read by Bytes or Float64s.
 func Data[T Elem](t *Tensor) []T {
 	if want := DTypeOf[T](); t.dtype != want {
 		panic(fmt.Sprintf("tensor.Data: tensor is %v, asked for %v", t.dtype, want))
@@ -274,7 +278,8 @@ func (t *Tensor) Bytes() []byte {
 	return t.data
 }
 
-// Strings returns the elements of a string tensor, or nil for others.
+// Strings returns the elements of a string tensor in row-major order, without a copy, or nil for other element types.
+// Elements[string] returns an error for those.
 func (t *Tensor) Strings() []string { return t.strs }
 
 // Reshape returns a tensor of another shape of equal size that shares the storage.
@@ -307,7 +312,7 @@ func (t *Tensor) Rebase(base *Tensor, at int) {
 	}
 	n, size := t.Len(), t.dtype.Bits()/8
 	if t.dtype != base.dtype || t.dtype == String || t.dtype.Packed() || at < 0 || at > base.Len()-n {
-		panic(fmt.Sprintf("tensor.Rebase: %v from element %d of %v", t, at, base))
+		panic(fmt.Sprintf("tensor.Rebase: %s from element %d of %s", t, at, base))
 	}
 	if n > 0 {
 		t.data = base.Bytes()[at*size : (at+n)*size : (at+n)*size]
@@ -390,9 +395,6 @@ func (t *Tensor) Filled(k float64) bool {
 func filled[T float32 | float64 | int64](x []T, k float64) bool {
 	return !slices.ContainsFunc(x, func(e T) bool { return float64(e) != k })
 }
-
-// String describes the tensor without its elements: "float32[2,3]".
-func (t *Tensor) String() string { return t.dtype.String() + ShapeString(t.shape) }
 
 // ShapeString writes a shape as "[2,3]".
 func ShapeString(shape []int) string {

@@ -82,7 +82,7 @@ func TestByteSizeDoesNotOverflow(t *testing.T) {
 		}
 	}
 	if x, err := FromBytes(Float64, []int{math.MaxInt/32 + 1}, nil); err == nil {
-		t.Errorf("many elements without bytes: %v", x)
+		t.Errorf("many elements without bytes: %s", x)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestFromBytes(t *testing.T) {
 	}{{Float32, []int{4}, 15}, {Float32, []int{4}, 17}, {String, []int{0}, 0}, {Invalid, []int{1}, 0},
 		{Float32, []int{-1}, 4}, {27, []int{1}, 1}} {
 		if x, err := FromBytes(c.d, c.shape, raw[:c.n]); err == nil {
-			t.Errorf("FromBytes(%v, %v, %d bytes) = %v", c.d, c.shape, c.n, x)
+			t.Errorf("FromBytes(%v, %v, %d bytes) = %s", c.d, c.shape, c.n, x)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestFromBytesClearsPadding(t *testing.T) {
 
 func TestFromBytesBool(t *testing.T) {
 	if x, err := FromBytes(Bool, []int{2}, []byte{1, 2}); err == nil {
-		t.Errorf("2 is a bool: %v", x)
+		t.Errorf("2 is a bool: %s", x)
 	}
 }
 
@@ -152,14 +152,14 @@ func TestReshapeCloneEqual(t *testing.T) {
 	x := FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	y, err := x.Reshape(3, 2)
 	if err != nil || &y.Bytes()[0] != &x.Bytes()[0] || y.Dim(-1) != 2 || y.Rank() != 2 {
-		t.Errorf("Reshape: %v, %v", y, err)
+		t.Errorf("Reshape: %s, %v", y, err)
 	}
 	if Equal(x, y) {
 		t.Error("shapes differ, tensors are equal")
 	}
 	for _, bad := range [][]int{{7}, {-2, -3}, {}} {
 		if z, err := x.Reshape(bad...); err == nil {
-			t.Errorf("Reshape(%v) = %v", bad, z)
+			t.Errorf("Reshape(%v) = %s", bad, z)
 		}
 	}
 	c := x.Clone()

@@ -2,7 +2,6 @@ package backbone
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/essmc/essmc/models"
@@ -76,9 +75,9 @@ const (
 )
 
 // training are keys at the top that only training reads.
-var training = append(slices.Clone(config.HubKeys), "train", "optimizer", "scheduler", "dataset", "loader", "task",
+var training = []string{"train", "optimizer", "scheduler", "dataset", "loader", "task",
 	"model.dropout", "model.tie_dropout", "model.dropinp", "model.track_norms", "model.initializer", "model.layer_reg",
-	"model.drop_path", "model.verbose", "decoder.dropout")
+	"model.drop_path", "model.verbose", "decoder.dropout"}
 
 // every is LOutput for all steps.
 const every = -1
@@ -105,7 +104,7 @@ func labels(c *Config) *[]string { return &c.ID2Label }
 
 // blocksTable describes a model of blocks, wholeTable one of a single layer without a norm and residual sum.
 var (
-	blocksTable = &config.Table[Config]{Ignored: training, Labels: labels, Fields: fields(
+	blocksTable = &config.Table[Config]{Ignored: training, Hub: true, Labels: labels, Fields: fields(
 		config.Field[Config]{Key: "model._name_", Ref: func(c *Config) any { return &c.Name }, OneOf: []string{"model"},
 			Def: "model"},
 		config.Field[Config]{Key: "model.d_model", Ref: func(c *Config) any { return &c.DModel }, Lo: 1, Hi: MaxSize},
@@ -118,7 +117,7 @@ var (
 		config.Field[Config]{Key: "model.norm", Ref: func(c *Config) any { return &c.Norm },
 			OneOf: []string{"layer", "batch", "instance", "group", "none"}, Null: true},
 		config.Field[Config]{Key: "model.layer", Ref: func(c *Config) any { return config.Chain(&c.Layers, c.kinds) }})}
-	wholeTable = &config.Table[Config]{Ignored: training, Labels: labels, Fields: fields(
+	wholeTable = &config.Table[Config]{Ignored: training, Hub: true, Labels: labels, Fields: fields(
 		config.Field[Config]{Key: "model", Ref: func(c *Config) any { return config.One(&c.Layers, c.kinds) }})}
 )
 

@@ -58,7 +58,7 @@ const (
 )
 
 var table = &config.Table[Config]{
-	Ignored: config.HubKeys,
+	Hub: true,
 	Refused: map[string]string{
 		"deformable": "deformable convolutions are not supported",
 		"dynamic":    "convolutions of sequences in parts are not supported",

@@ -62,7 +62,8 @@ const (
 var activations = map[string]string{sine: "sine", "ReLU": "relu", "LeakyReLU": "leaky_relu", "Swish": "swish"}
 
 var table = &config.Table[Config]{
-	Ignored: append([]string{"dropout", "weight_dropout"}, config.HubKeys...),
+	Ignored: []string{"dropout", "weight_dropout"},
+	Hub:     true,
 	Labels:  func(c *Config) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{Type}, Def: Type},

@@ -135,8 +135,8 @@ func (c chain[P]) part(name string) (p P, err error) {
 
 // near proposes a type.
 func (c chain[P]) near(name string) string {
-	near := spell.Nearest(name, slices.Sorted(maps.Keys(c.kinds)))
-	if len(c.kinds) < 2 || spell.Distance(name, near) > 3 || near == name {
+	near := spell.Close(name, slices.Sorted(maps.Keys(c.kinds)))
+	if near == "" || near == name {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %s?", near)

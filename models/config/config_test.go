@@ -22,6 +22,7 @@ var table = &Table[settings]{
 	TypeKey: "kind",
 	Ignored: []string{"noise", "deep.noise"},
 	Refused: map[string]string{"gate": "it is broken"},
+	Hub:     true,
 	Labels:  func(c *settings) *[]string { return &c.Labels },
 	Fields: []Field[settings]{
 		{Key: "outer.kind", Ref: func(c *settings) any { return &c.Kind }, OneOf: []string{"small", "large"}},
@@ -96,11 +97,19 @@ func TestErrors(t *testing.T) {
 		`{}`:                          "outer.kind: is missing, expected one of small, large",
 		`{"outer": 3}`:                "outer: expected an object, found 3",
 		`{"outer": {"kind": "tiny"}}`: "outer.kind: expected one of small, large, found tiny",
-		`{"outer": {"kind": "small", "count": 3}}`:        "outer.count: outer small has no count",
-		`{"outer": {"kind": "large"}}`:                    "outer.count: is missing, expected an integer from 1 to 9",
-		`{"outer": {"knd": "large"}}`:                     "outer.knd: unknown key, did you mean kind?",
-		`{"outer": {"kind": "small"}, "gate": 3}`:         "gate: expected null, found 3: it is broken",
-		`{"outr": {}}`:                                    "outr: unknown key, did you mean outer?",
+		`{"outer": {"kind": "small", "count": 3}}`: "outer.count: outer small has no count",
+		`{"outer": {"kind": "large"}}`:             "outer.count: is missing, expected an integer from 1 to 9",
+		`{"outer": {"knd": "large"}}`:              "outer.knd: unknown key, did you mean kind?",
+		`{"outer": {"kind": "small"}, "gate": 3}`:  "gate: expected null, found 3: it is broken",
+		`{"kennel": 1}`: "kennel: unknown key; remove it if it does not change the model's outputs; expected one of outer, scale, " +
+			"sizes, deep, way, id2label",
+		`{"outer": {"kind": "small", "dtype": "x"}}`: "outer.dtype: unknown key; remove it if it does not change the model's " +
+			"outputs; expected one of kind, count, inner",
+		`{"quantization_config": {"bits": 4}}`: "quantization_config: expected null, found an object: the weights are quantized, " +
+			"and essmc reads float32, float16 and bfloat16; use the model's unquantized directory, or export it to ONNX",
+		`{"is_encoder_decoder": true}`: "is_encoder_decoder: expected null, found true: models of an encoder and a decoder are " +
+			"not supported; export the model to ONNX",
+		`{"outr": {}}`: "outr: unknown key, did you mean outer?",
 		`{"outer": {"kind": "small", "iner": {}}}`:        "outer.iner: unknown key, did you mean inner?",
 		`{"outer": {"kind": "small"}, "scale": Infinity}`: "scale: expected a finite number, found Infinity",
 		`{"outer": {"kind": "small"}, "sizes": [1, 101]}`: "sizes: expected a list of integers from 1 to 100, or null, found 1,101",
@@ -125,8 +134,8 @@ func TestErrors(t *testing.T) {
 		"":                                                "line 1: the file ends too early",
 		"\xff":                                            "is not UTF-8 text",
 		strings.Repeat(`{"a":`, 100):                      "line 1: expected at most 64 levels of nesting",
-		`{"a": [` + strings.Repeat("0,", 1<<18) + "0]}":   "line 1: expected at most 262144 values",
-		strings.Repeat(" ", MaxSize+1):                    "expected at most 4194304 bytes, found 4194305",
+		`{"a": [` + strings.Repeat("0,", 1<<18) + "0]}": "line 1: expected at most 262144 values",
+		strings.Repeat(" ", MaxSize+1):                  "expected at most 4194304 bytes, found 4194305",
 	} {
 		if _, err := read(text); err == nil || err.Error() != want {
 			t.Errorf("%.60q:\n got %v\nwant %s", text, err, want)
@@ -134,7 +143,31 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that reading never panics, and that what was read is written as a file that reads the same.
+// TestHubKeys reads a configuration with keys of the base class of model hubs, old and new, and tells them apart from keys
+// that change the model.
+func TestHubKeys(t *testing.T) {
+	_, err := read(`{"outer": {"kind": "small"}, "auto_map": {"AutoModel": "m.M"}, "num_labels": 2, "label2id": {"a": 0},
+		"problem_type": "regression", "torchscript": false, "torch_dtype": "float16", "dtype": "float32", "architectures": ["X"],
+		"_name_or_path": "", "_commit_hash": null, "transformers_version": "4.9.1", "output_hidden_states": false,
+		"output_attentions": false, "return_dict": true, "chunk_size_feed_forward": 0, "pruned_heads": {}, "temperature": 1.0,
+		"is_encoder_decoder": false, "add_cross_attention": false, "quantization_config": null, "per_layer_config": null,
+		"_attn_implementation_autoset": true, "use_bfloat16": false, "finetuning_task": null, "tf_legacy_loss": false}`)
+	if err != nil {
+		t.Error(err)
+	}
+	c := &settings{Kind: "small"}
+	want := "kennel: unknown key; expected one of outer.kind, outer.count, outer.inner.on, scale, sizes, deep.depth, way"
+	if err := table.Set(c, "kennel", "1"); err == nil || err.Error() != want {
+		t.Errorf("found %v, expected %s", err, want)
+	}
+	for name := range hubRefused {
+		if hubKeys[name] {
+			t.Errorf("%s is both accepted and refused", name)
+		}
+	}
+}
+
+// FuzzParse checks that reading never panics, and that what was read is written as a file that reads the same.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"outer": {"kind": "large", "count": 2}, "sizes": [1, 2], "scale": -1e-3, "id2label": {"0": "\u00e9"}}`))
 	f.Add([]byte(`{"outer": {"kind": "small"}, "noise": [NaN, null, true, {"a": []}]}`))

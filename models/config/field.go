@@ -149,7 +149,7 @@ func (f Field[C]) expected() string {
 
 func (f Field[C]) wrong(found string) error {
 	hint := ""
-	if near := spell.Nearest(found, f.OneOf); near != "" && !f.Listed && 2*spell.Distance(found, near) <= len(near) {
+	if near := spell.Close(found, f.OneOf); near != "" && !f.Listed {
 		hint = fmt.Sprintf("; did you mean %s?", near)
 	}
 	return fmt.Errorf("%s: expected %s, found %s%s", f.Key, f.expected(), found, hint)

@@ -195,7 +195,18 @@ func (p *parser) object(path string, depth int) (*Value, error) {
 		}
 		v.Members = append(v.Members, Member{key, x})
 	}
-	return v, nil
+	return v.tagged(), nil
+}
+
+// tagged returns {"__float__": "Infinity"} and the like, as version 5 of the library transformers writes them, as a number,
+// and other objects as they are.
+func (v *Value) tagged() *Value {
+	if len(v.Members) == 1 && v.Members[0].Key == "__float__" {
+		if x := v.Members[0].Value; x.Kind == String && words[x.Text] == Number && x.Text != "" {
+			return &Value{Kind: Number, Text: x.Text}
+		}
+	}
+	return v
 }
 
 func (p *parser) list(path string, depth int) (*Value, error) {

@@ -15,8 +15,10 @@ type Table[C any] struct {
 	Fields []Field[C]
 	// TypeKey is the name of the key that says which kind of object it is in; empty: none has one.
 	TypeKey string
-	// Ignored are keys that are read and left out: those that hubs add, and that only training reads.
+	// Ignored lists keys that are accepted and not used, such as those that only training reads.
 	Ignored []string
+	// Hub accepts the keys that any configuration of a model hub may have.
+	Hub bool
 	// Refused are keys whose value must be null or false, with the reason.
 	Refused map[string]string
 	// Labels returns where the names of classes are, under the key id2label; nil: there are none.
@@ -25,9 +27,6 @@ type Table[C any] struct {
 
 // labelsKey is the key of the class names, the only one that is not a field.
 const labelsKey = "id2label"
-
-// HubKeys are keys that model hubs add.
-var HubKeys = []string{"architectures", "torch_dtype", "transformers_version", "_name_or_path", "label2id"}
 
 // Defaults sets all values that have a default.
 func (t *Table[C]) Defaults(c *C) {
@@ -89,7 +88,13 @@ func (t *Table[C]) object(c *C, v *Value, section string, seen map[string]bool) 
 				err = fmt.Errorf("%s: expected null, found %s: %s", key, m.Value.Describe(), t.Refused[key])
 			}
 		default:
-			err = t.unknown(key)
+			known := false
+			if t.Hub && section == "" {
+				known, err = hubKey(key, m.Value)
+			}
+			if !known {
+				err = t.unknown(key, "; remove it if it does not change the model's outputs")
+			}
 		}
 		if err != nil {
 			return err
@@ -243,7 +248,7 @@ func (t *Table[C]) Set(c *C, key, value string) error {
 	}
 	i := slices.IndexFunc(t.Fields, func(f Field[C]) bool { return f.Key == key })
 	if i < 0 {
-		return t.unknown(key, t.Keys(c)...)
+		return t.unknown(key, "", t.Keys(c)...)
 	}
 	f := t.Fields[i]
 	if _, ok := f.nested(c); ok {
@@ -307,38 +312,51 @@ func (t *Table[C]) validate(c *C, f Field[C]) error {
 	return nil
 }
 
-// unknown returns an error with the nearest known key, preferably of the same object. others are keys besides the fields':
-// those of parts.
-func (t *Table[C]) unknown(key string, others ...string) error {
+// maxKeys is the number of known keys that the message about an unknown one lists.
+const maxKeys = 48
+
+// unknown returns an error with the known key that is probably meant, preferably of the same object, or else with advice
+// and a list: of others, if there are any, or of the known keys of that object. others are the keys of Set.
+func (t *Table[C]) unknown(key, advice string, others ...string) error {
 	section, last := splitKey(key)
-	best, suggestion := 1<<30, ""
+	var here, elsewhere []string
 	consider := func(path string) {
-		s, name := splitKey(path)
-		d := 2 * spell.Distance(clip(last, maxWord), name)
-		shown := name
-		if s != section {
-			d++ // on equal terms the key is looked for where it stands
-			shown = path
-		}
-		if d < best {
-			best, suggestion = d, shown
+		if s, name := splitKey(path); s == section {
+			if !slices.Contains(here, name) {
+				here = append(here, name)
+			}
+		} else {
+			elsewhere = append(elsewhere, path)
 		}
 	}
 	for _, f := range t.Fields {
 		consider(f.Key)
+		if s, _ := f.split(); s != "" {
+			consider(s)
+		}
 	}
 	for _, k := range others {
 		consider(k)
 	}
-	for _, f := range t.Fields {
-		if s, _ := f.split(); s != "" && s != section {
-			if top, _ := splitKey(s); top == section {
-				consider(s)
-			}
-		}
-	}
 	if section == "" && t.Labels != nil {
 		consider(labelsKey)
 	}
-	return fmt.Errorf("%s: unknown key, did you mean %s?", Shorten(key), suggestion)
+	if near := spell.Close(last, here); near != "" {
+		return fmt.Errorf("%s: unknown key, did you mean %s?", Shorten(key), near)
+	}
+	names := make([]string, len(elsewhere))
+	for i, path := range elsewhere {
+		_, names[i] = splitKey(path)
+	}
+	if i := slices.Index(names, spell.Close(last, names)); i >= 0 {
+		return fmt.Errorf("%s: unknown key, did you mean %s?", Shorten(key), elsewhere[i])
+	}
+	if len(others) > 0 {
+		here = others
+	}
+	list := strings.Join(here[:min(len(here), maxKeys)], ", ")
+	if len(here) > maxKeys {
+		list += ", …"
+	}
+	return fmt.Errorf("%s: unknown key%s; expected one of %s", Shorten(key), advice, list)
 }

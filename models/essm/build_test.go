@@ -94,7 +94,7 @@ func variant(t testing.TB, changes string) *Config {
 	return c
 }
 
-// TestVariants holds that every kind of model builds and runs, that all forms of its layers agree, and that a causal one
+// TestVariants checks that every kind of model builds and runs, that all forms of its layers agree, and that a causal one
 // gives the state that its continuation needs.
 func TestVariants(t *testing.T) {
 	for _, changes := range variants {
@@ -137,7 +137,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestRate holds that a rate multiplies every step size, with Lambda and with A.
+// TestRate checks that a rate multiplies every step size, with Lambda and with A.
 func TestRate(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		c := variant(t, "layer.dt=shared")
@@ -195,7 +195,7 @@ func makeVanilla(c *Config, w models.Weights) {
 	}
 }
 
-// TestVanilla holds that a layer with a full A answers as the layer with its diagonal, and has half as many state numbers.
+// TestVanilla checks that a layer with a full A answers as the layer with its diagonal, and has half as many state numbers.
 func TestVanilla(t *testing.T) {
 	c := variant(t, "layer.dt=shared layer.conj_sym=false layer.lambda_imag=zero")
 	w := initialized(t, c)
@@ -253,7 +253,7 @@ func TestBuildNames(t *testing.T) {
 	}
 }
 
-// TestPairs holds that a retrieval decoder takes whole pairs only.
+// TestPairs checks that a retrieval decoder takes whole pairs only.
 func TestPairs(t *testing.T) {
 	c := variant(t, "decoder.type=retrieval decoder.nli=true decoder.activation=gelu")
 	g := build(t, c, initialized(t, c), models.BuildOptions{})
@@ -310,10 +310,10 @@ func TestCheckErrors(t *testing.T) {
 			delete(w, x.name)
 		}
 		if err := models.Check(c, w); err == nil || err.Error() != x.want {
-			t.Errorf("%s %v:\n got %v\nwant %s", x.name, x.tensor, err, x.want)
+			t.Errorf("%s %s:\n got %v\nwant %s", x.name, x.tensor, err, x.want)
 		}
 		if _, err := models.Build(c, w, models.BuildOptions{}); err == nil {
-			t.Errorf("%s %v: builds", x.name, x.tensor)
+			t.Errorf("%s %s: builds", x.name, x.tensor)
 		}
 	}
 	w := models.Weights{"encoder.wight": f32(8, 3)}

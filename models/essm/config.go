@@ -110,7 +110,7 @@ func (c *Config) Validate() error {
 	}
 	if c.Decoder.Mode == "none" {
 		if c.Decoder.UseLengths {
-			return fmt.Errorf("decoder.use_lengths: mode none keeps every step, so lengths have no meaning")
+			return fmt.Errorf("decoder.use_lengths: mode none keeps every step, so lengths are meaningless")
 		}
 		if c.Decoder.Type == "retrieval" {
 			return fmt.Errorf("decoder.mode: a retrieval decoder compares one vector per document, so it cannot be none")

@@ -138,7 +138,8 @@ func TestConfigErrors(t *testing.T) {
 		{`"heads": 2`, `"heads": {}`, `config.json: layer.heads: expected an integer from 1 to 1048576, found an object`},
 		{`"d_input": 3`, `"d_input": null`,
 			`config.json: encoder.d_input: is missing, expected an integer from 1 to 1048576`},
-		{`"model_type": "essm"`, `"model_type": "bert"`, `config.json: model_type: expected essm, found bert`},
+		{`"model_type": "essm"`, `"model_type": "bert"`, `config.json: model_type: expected essm, found bert; export other models to ONNX and give the .onnx file: ` +
+			`optimum-cli export onnx --model DIR OUT, or torch.onnx.export in Python`},
 		{`"model_type": "essm",`, ``, `config.json: model_type: is missing, expected essm`},
 		{`"norm": "batch"`, `"norm": "group"`,
 			`config.json: norm: expected one of batch, layer, layer_scalar, instance, none, found group`},
@@ -179,7 +180,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 	modes := strings.Replace(strings.Replace(small, `"pool"`, `"none"`, 1), `"use_lengths": false`,
 		`"use_lengths": true`, 1)
-	if _, err := ParseConfig([]byte(modes), "c"); err == nil || !strings.Contains(err.Error(), "lengths have no meaning") {
+	if _, err := ParseConfig([]byte(modes), "c"); err == nil || !strings.Contains(err.Error(), "lengths are meaningless") {
 		t.Errorf("mode none with lengths: %v", err)
 	}
 }
@@ -213,7 +214,7 @@ func TestConfigSet(t *testing.T) {
 	}
 }
 
-// FuzzConfig holds that reading never panics, and that what was read is written as a file that reads the same.
+// FuzzConfig checks that reading never panics, and that what was read is written as a file that reads the same.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(small))
 	f.Add([]byte(strings.Replace(small, `"d_model": 8`, `"d_model": 8, "label2id": [[{}]]`, 1)))

@@ -29,7 +29,7 @@ const Type = "essm"
 // table describes config.json.
 var table = &config.Table[Config]{
 	TypeKey: "type",
-	Ignored: config.HubKeys,
+	Hub:     true,
 	Labels:  func(c *Config) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{Type}, Def: Type},

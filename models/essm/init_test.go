@@ -104,7 +104,7 @@ func TestInitValues(t *testing.T) {
 	within("norm.norm.running_var", 1, 1)
 }
 
-// TestInitFullSpectrum holds that without conj_sym each pair is there, and that a single state is the real -½.
+// TestInitFullSpectrum checks that without conj_sym each pair is there, and that a single state is the real -½.
 func TestInitFullSpectrum(t *testing.T) {
 	p, err := NewPreset("text")
 	if err != nil {

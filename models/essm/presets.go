@@ -95,8 +95,11 @@ func NewPreset(id string) (Preset, error) {
 		}
 		ids[i] = r.id
 	}
-	return Preset{}, fmt.Errorf("preset %s: expected one of %s; did you mean %s?", config.Shorten(id), strings.Join(ids, ", "),
-		spell.Nearest(id, ids))
+	hint := ""
+	if near := spell.Close(id, ids); near != "" {
+		hint = fmt.Sprintf("; did you mean %s?", near)
+	}
+	return Preset{}, fmt.Errorf("preset %s: expected one of %s%s", config.Shorten(id), strings.Join(ids, ", "), hint)
 }
 
 func init() {

@@ -117,7 +117,7 @@ func apart(t testing.TB, got tensor.Datum, want *tensor.Tensor) float64 {
 	return diff / scale
 }
 
-// TestReferences holds the interpreter, in float64, to the answers of the authors' code (docs/math.md, Reference
+// TestReferences compares the interpreter, in float64, with the answers of the authors' code (docs/math.md, Reference
 // cases), in every form that a layer can be computed in.
 func TestReferences(t *testing.T) {
 	root := shared.Path(t, "reference")
@@ -156,7 +156,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestStatesJoin holds that a causal model answers a sequence in two pieces as it does in one.
+// TestStatesJoin checks that a causal model answers a sequence in two pieces as it does in one.
 func TestStatesJoin(t *testing.T) {
 	dir := filepath.Join(shared.Path(t, "reference"), "layer-causal")
 	for _, change := range []func(*Config){

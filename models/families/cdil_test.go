@@ -89,7 +89,7 @@ func blockCDIL(e *evaluation, x [][]float64, i int) [][]float64 {
 	return y
 }
 
-// TestStoredTwice holds that copies which the released TCN stores are left out, and only those.
+// TestStoredTwice checks that copies which the released TCN stores are left out, and only those.
 func TestStoredTwice(t *testing.T) {
 	p := preset(t, "tcn-image")
 	w, err := p.Init(p.Config, 1)
@@ -106,7 +106,7 @@ func TestStoredTwice(t *testing.T) {
 	}
 }
 
-// TestWeightNormOfZero holds that weight norm of a vector of zeros is an error that names the tensor.
+// TestWeightNormOfZero checks that weight norm of a vector of zeros is an error that names the tensor.
 func TestWeightNormOfZero(t *testing.T) {
 	p := preset(t, "cdil-image")
 	w, err := p.Init(p.Config, 1)

@@ -188,7 +188,7 @@ func convolveCK(e *evaluation, x [][]float64, name string) [][]float64 {
 	return y
 }
 
-// TestCKConvSizes holds the sizes of the presets, in thousands: those networks that tables of results name CKCNN (100k) and
+// TestCKConvSizes checks the sizes of the presets, in thousands: those networks that tables of results name CKCNN (100k) and
 // CKCNN (1M).
 func TestCKConvSizes(t *testing.T) {
 	for id, want := range map[string]int{"ckconv-smnist": 98, "ckconv-cifar": 1038} {
@@ -202,7 +202,7 @@ func TestCKConvSizes(t *testing.T) {
 	}
 }
 
-// TestCKConvRefused holds messages about keys.
+// TestCKConvRefused checks messages about keys.
 func TestCKConvRefused(t *testing.T) {
 	for changes, want := range map[string]string{
 		"dim_linear=2":           "dim_linear: expected 1, sequences, found 2",
@@ -217,7 +217,7 @@ func TestCKConvRefused(t *testing.T) {
 	}
 }
 
-// TestCKConvTrainLength holds that a train_length of one step is an error that names the tensor.
+// TestCKConvTrainLength checks that a train_length of one step is an error that names the tensor.
 func TestCKConvTrainLength(t *testing.T) {
 	p := preset(t, "ckconv-smnist")
 	w, err := p.Init(p.Config, 1)

@@ -240,7 +240,7 @@ func systemFlax(e *evaluation, u [][]float64, name string) [][]float64 {
 	return y
 }
 
-// TestPublishedSizes holds the numbers of parameters that papers state for 35 words of Speech Commands: S4 307 thousand,
+// TestPublishedSizes checks the numbers of parameters that papers state for 35 words of Speech Commands: S4 307 thousand,
 // S4D 306 thousand, S5 280 thousand. Those of S5 are its blocks', without the encoder and the decoder.
 func TestPublishedSizes(t *testing.T) {
 	for _, c := range []struct {

@@ -78,7 +78,7 @@ func evalFNet(e *evaluation) []float64 {
 	return out
 }
 
-// TestFNetSizes holds the sizes of the presets, with the pooler, in millions.
+// TestFNetSizes checks the sizes of the presets, with the pooler, in millions.
 func TestFNetSizes(t *testing.T) {
 	for id, want := range map[string]int{"fnet-base": 83, "fnet-large": 238} {
 		c := preset(t, id).Config
@@ -93,7 +93,7 @@ func TestFNetSizes(t *testing.T) {
 	}
 }
 
-// TestFNetPretraining holds that tensors which a masked model does not use are left out, and no others.
+// TestFNetPretraining checks that tensors which a masked model does not use are left out, and no others.
 func TestFNetPretraining(t *testing.T) {
 	p := preset(t, "fnet-base")
 	for _, s := range []string{"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"} {
@@ -118,15 +118,16 @@ func TestFNetPretraining(t *testing.T) {
 	}
 }
 
-// TestFNetRefused holds the messages about directories of hubs that are no model here.
+// TestFNetRefused checks the messages about directories of hubs that are no model here.
 func TestFNetRefused(t *testing.T) {
+	const fnets = "FNetForSequenceClassification, FNetForMaskedLM, FNetModel, FNetForPreTraining, FNetForNextSentencePrediction, " +
+		"FNetForMultipleChoice, FNetForTokenClassification, FNetForQuestionAnswering"
 	for text, want := range map[string]string{
-		`"architectures": ["FNetModel"]`: "c: architectures: expected a list with one of FNetForSequenceClassification, " +
-			"FNetForMaskedLM, found FNetModel",
-		`"architectures": "FNetForMaskedLM"`: "c: architectures: expected a list with one of FNetForSequenceClassification, " +
-			"FNetForMaskedLM, found \"FNetForMaskedLM\"",
+		`"architectures": ["FNetForX"]`: "c: architectures: expected a list with one of " + fnets + ", found FNetForX",
+		`"architectures": "FNetForMaskedLM"`: "c: architectures: expected a list with one of " + fnets +
+			", found \"FNetForMaskedLM\"",
 		`"hidden_sise": 3, "architectures": ["FNetForMaskedLM"]`: "c: hidden_sise: unknown key, did you mean hidden_size?",
-		`"hidden_size": 3`: "c: architectures: is missing, expected a list with one of FNetForSequenceClassification, FNetForMaskedLM",
+		`"hidden_size": 3`: "c: architectures: is missing, expected a list with one of " + fnets,
 		`"architectures": ["FNetForMaskedLM"], "tie_word_embeddings": false`: "c: tie_word_embeddings: expected true, found false: " +
 			"the word embedding is the last matrix of a masked model",
 		`"architectures": ["FNetForSequenceClassification"], "num_labels": 3, "id2label": {"0": "a", "1": "b"}`: "c: id2label: expected 3 names (num_labels), found 2",

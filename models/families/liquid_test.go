@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestLiquidKB holds the term of liquid_kernel kb against its definition: sums over spectra, in loops.
+// TestLiquidKB checks the term of liquid_kernel kb against its definition: sums over spectra, in loops.
 func TestLiquidKB(t *testing.T) {
 	const features, states = 2, 4
 	for _, length := range []int{1, 2, 5, 12} {

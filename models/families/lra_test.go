@@ -131,7 +131,7 @@ func attendLRA(e *evaluation, x [][]float64, real []bool, heads int, prefix stri
 	return out
 }
 
-// TestLRARefused holds messages about keys.
+// TestLRARefused checks messages about keys.
 func TestLRARefused(t *testing.T) {
 	for changes, want := range map[string]string{
 		"num_heads=3":             "num_heads: expected a divisor of qkv_dim 512, found 3",

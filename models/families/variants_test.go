@@ -136,7 +136,7 @@ var variants = []struct{ preset, common, changes string }{
 		kernelnet_activation_function=Swish num_blocks=1`},
 }
 
-// TestVariants holds that every kind of model builds and runs, that all forms agree, and that a causal one gives the same
+// TestVariants checks that every kind of model builds and runs, that all forms agree, and that a causal one gives the same
 // answer in chunks.
 func TestVariants(t *testing.T) {
 	for _, v := range variants {
@@ -249,7 +249,7 @@ func random(t *testing.T, m *open.Model, batch, length int) map[string]tensor.Da
 	return in
 }
 
-// TestRate holds that a rate multiplies every step size.
+// TestRate checks that a rate multiplies every step size.
 func TestRate(t *testing.T) {
 	p := preset(t, "s4d-cifar")
 	if err := p.Config.Settings().Set("model.d_model", "4"); err != nil {
@@ -287,7 +287,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestMessages holds that messages about configurations and tensors name the key or tensor, and what is near.
+// TestMessages checks that messages about configurations and tensors name the key or tensor, and what is near.
 func TestMessages(t *testing.T) {
 	for changes, want := range map[string]string{
 		"model.layer.d_stat=3":          "model.layer.d_stat: unknown key, did you mean d_state?",

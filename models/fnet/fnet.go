@@ -1,10 +1,12 @@
 // Package fnet is the family FNet (Lee-Thorp, Ainslie, Eckstein, Ontañón, FNet: Mixing Tokens with Fourier Transforms,
-// 2022), as the directories of model hubs hold it: classification of sequences, and masked language models.
+// 2022), as the directories of model hubs hold it: the encoder, alone (FNetModel) or with one of the heads of the library
+// transformers: words that are masked, classes of sequences or of tokens, next sentences, choices, answers.
 //
 //	x = projection(layernorm(word[token] + type[0] + position[t]))
 //	layer: x = layernorm(x + Re F(x)), x = layernorm(x + W₂ f(W₁ x + b₁) + b₂)
 //	classification: classifier(tanh(pooler(x[0]))); masked: layernorm(f(dense(x))) wordᵀ + bias
 //
+// All tokens have type 0. For FNetForMultipleChoice, each row of the batch is one choice, with one score.
 // F is the Fourier transform over steps and features. It imports ir, ir/tensor, models, models/backbone and models/config.
 package fnet
 
@@ -23,12 +25,6 @@ import (
 
 // Type is the model_type of the family.
 const Type = "fnet"
-
-// Values of the key architectures.
-const (
-	classification = "FNetForSequenceClassification"
-	masked         = "FNetForMaskedLM"
-)
 
 // Config is config.json of a model hub.
 type Config struct {
@@ -55,13 +51,13 @@ var acts = map[string]string{"gelu": "gelu", "gelu_new": "", "gelu_pytorch_tanh"
 	"swish": "silu", "tanh": "tanh", "sigmoid": "sigmoid"}
 
 var table = &config.Table[Config]{
-	Ignored: []string{"torch_dtype", "transformers_version", "_name_or_path", "label2id", "bos_token_id", "eos_token_id",
-		"hidden_dropout_prob", "use_tpu_fourier_optimizations", "tpu_short_seq_length", "problem_type"},
-	Labels: func(c *Config) *[]string { return &c.ID2Label },
+	Ignored: []string{"hidden_dropout_prob", "use_tpu_fourier_optimizations", "tpu_short_seq_length"},
+	Hub:     true,
+	Labels:  func(c *Config) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{Type}, Def: Type},
 		{Key: "architectures", Ref: func(c *Config) any { return &c.Architecture }, Listed: true,
-			OneOf: []string{classification, masked}},
+			OneOf: architectures},
 		{Key: "vocab_size", Ref: func(c *Config) any { return &c.VocabSize }, Lo: 1, Hi: 1 << 26, Def: 32000},
 		{Key: "hidden_size", Ref: func(c *Config) any { return &c.HiddenSize }, Lo: 1, Hi: backbone.MaxSize, Def: 768},
 		{Key: "num_hidden_layers", Ref: func(c *Config) any { return &c.Layers }, Lo: 1, Hi: 1 << 12, Def: 12},
@@ -118,59 +114,42 @@ func (c *Config) classes() int {
 
 // Common returns the settings that all families have.
 func (c *Config) Common() models.Common {
-	common := models.Common{Input: "tokens", Layers: c.Layers, Width: c.HiddenSize, Outputs: c.VocabSize,
-		Details: []string{"masked language model", "tokens mixed by Fourier transforms"}}
-	if c.Architecture == classification {
-		common.Outputs, common.Details[0], common.Labels = c.classes(), "classification", c.ID2Label
+	h := heads[c.Architecture]
+	common := models.Common{Input: "tokens", Layers: c.Layers, Width: c.HiddenSize, Outputs: h.outputs(c),
+		Details: []string{h.doc, "tokens mixed by Fourier transforms"}}
+	if h.labels {
+		common.Labels = c.ID2Label
 	}
 	return common
-}
-
-// Extra reports whether a checkpoint may have a tensor besides: heads of pretraining, and copies.
-func (c *Config) Extra(name string) bool {
-	switch {
-	case name == "fnet.embeddings.position_ids" || name == "fnet.embeddings.token_type_ids":
-		return true
-	case c.Architecture == classification:
-		return false
-	}
-	return strings.HasPrefix(name, "fnet.pooler.dense.") || strings.HasPrefix(name, "cls.predictions.decoder.") ||
-		strings.HasPrefix(name, "cls.seq_relationship.")
 }
 
 func normSpecs(name string, d int) []models.Spec {
 	return []models.Spec{{Name: name + ".LayerNorm.weight", Shape: []int{d}}, {Name: name + ".LayerNorm.bias", Shape: []int{d}}}
 }
 
-func layerName(i int) string { return "fnet.encoder.layer." + strconv.Itoa(i) }
+func layerName(prefix string, i int) string { return prefix + "encoder.layer." + strconv.Itoa(i) }
 
 // Specs lists the tensors of a model.
-func (c *Config) Specs(models.Weights) ([]models.Spec, error) {
+func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	d := c.HiddenSize
+	d, prefix := c.HiddenSize, c.prefix(w)
 	all := []models.Spec{
-		{Name: "fnet.embeddings.word_embeddings.weight", Shape: []int{c.VocabSize, d}},
-		{Name: "fnet.embeddings.position_embeddings.weight", Shape: []int{c.MaxPositions, d}},
-		{Name: "fnet.embeddings.token_type_embeddings.weight", Shape: []int{c.Types, d}},
+		{Name: prefix + "embeddings.word_embeddings.weight", Shape: []int{c.VocabSize, d}},
+		{Name: prefix + "embeddings.position_embeddings.weight", Shape: []int{c.MaxPositions, d}},
+		{Name: prefix + "embeddings.token_type_embeddings.weight", Shape: []int{c.Types, d}},
 	}
-	all = append(all, normSpecs("fnet.embeddings", d)...)
-	all = append(all, backbone.LinearSpecs("fnet.embeddings.projection", d, d)...)
+	all = append(all, normSpecs(prefix+"embeddings", d)...)
+	all = append(all, backbone.LinearSpecs(prefix+"embeddings.projection", d, d)...)
 	for i := range c.Layers {
-		name := layerName(i)
+		name := layerName(prefix, i)
 		all = append(all, normSpecs(name+".fourier.output", d)...)
 		all = append(all, backbone.LinearSpecs(name+".intermediate.dense", c.IntermediateSize, d)...)
 		all = append(all, backbone.LinearSpecs(name+".output.dense", d, c.IntermediateSize)...)
 		all = append(all, normSpecs(name+".output", d)...)
 	}
-	if c.Architecture == classification {
-		all = append(all, backbone.LinearSpecs("fnet.pooler.dense", d, d)...)
-		return append(all, backbone.LinearSpecs("classifier", c.classes(), d)...), nil
-	}
-	all = append(all, backbone.LinearSpecs("cls.predictions.transform.dense", d, d)...)
-	all = append(all, normSpecs("cls.predictions.transform", d)...)
-	return append(all, models.Spec{Name: "cls.predictions.bias", Shape: []int{c.VocabSize}}), nil
+	return append(all, c.headSpecs(w, prefix)...), nil
 }
 
 // Build adds the model to a builder.
@@ -178,30 +157,22 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 	if o.Rate != 1 {
 		return fmt.Errorf("rate: FNet has no step size; expected 1, found %v", o.Rate)
 	}
-	n := backbone.NewNetwork(b, w, o.Rate, ir.Sym("B"))
+	n, prefix := backbone.NewNetwork(b, w, o.Rate, ir.Sym("B")), c.prefix(w)
 	do := func(op string, in ...*ir.Value) *ir.Value { return n.Do(op, in) }
 	n.Scope("encoder")
 	tokens := n.Input(models.Input, ir.Tensor(tensor.Int64, ir.Sym("B"), "L"))
-	x := n.Op("essm", "Embedding", []*ir.Value{tokens, n.Weight("fnet.embeddings.word_embeddings.weight")})
-	x = do("Add", x, do("Gather", n.Weight("fnet.embeddings.token_type_embeddings.weight"), n.Const("type", tensor.Scalar(int64(0)))))
-	x = n.Positions(x, n.Weight("fnet.embeddings.position_embeddings.weight"))
-	x = n.Linear(c.norm(n, x, "fnet.embeddings"), "fnet.embeddings.projection")
+	x := n.Op("essm", "Embedding", []*ir.Value{tokens, n.Weight(prefix + "embeddings.word_embeddings.weight")})
+	x = do("Add", x, do("Gather", n.Weight(prefix+"embeddings.token_type_embeddings.weight"), n.Const("type", tensor.Scalar(int64(0)))))
+	x = n.Positions(x, n.Weight(prefix+"embeddings.position_embeddings.weight"))
+	x = n.Linear(c.norm(n, x, prefix+"embeddings"), prefix+"embeddings.projection")
 	for i := range c.Layers {
 		n.Scope("layers." + strconv.Itoa(i))
-		name := layerName(i)
+		name := layerName(prefix, i)
 		x = c.norm(n, do("Add", x, n.Op("essm", "FourierMix", []*ir.Value{x})), name+".fourier.output")
 		y := n.Linear(c.activation(n, n.Linear(x, name+".intermediate.dense")), name+".output.dense")
 		x = c.norm(n, do("Add", x, y), name+".output")
 	}
-	n.Scope("decoder")
-	if c.Architecture == classification {
-		x = do("Tanh", n.Linear(n.Op("essm", "Pick", []*ir.Value{x}, ir.A("mode", "first")), "fnet.pooler.dense"))
-		n.Output(models.Output, n.Linear(x, "classifier"))
-		return nil
-	}
-	x = c.norm(n, c.activation(n, n.Linear(x, "cls.predictions.transform.dense")), "cls.predictions.transform")
-	n.Output(models.Output, n.Op("essm", "Linear", []*ir.Value{x, n.Weight("fnet.embeddings.word_embeddings.weight"),
-		n.Weight("cls.predictions.bias")}))
+	c.decode(n, x, prefix)
 	return nil
 }
 

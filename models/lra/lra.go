@@ -48,7 +48,8 @@ type Config struct {
 const token = "CLS" // the value of classifier_pool that puts a vector before the sequence
 
 var table = &config.Table[Config]{
-	Ignored: append([]string{"dropout_rate", "attention_dropout_rate", "train", "use_bfloat16", "dtype"}, config.HubKeys...),
+	Ignored: []string{"dropout_rate", "attention_dropout_rate", "train"},
+	Hub:     true,
 	Refused: map[string]string{
 		"shared_embedding": "the embedding is a tensor of the model",
 		"interaction":      "pairs of documents are compared by another module of the released code",

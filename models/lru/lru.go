@@ -36,7 +36,8 @@ type Config struct {
 }
 
 var table = &config.Table[Config]{
-	Ignored: append([]string{"dropout", "lr_base", "lr_factor", "weight_decay", "bsz", "epochs"}, config.HubKeys...),
+	Ignored: []string{"dropout", "lr_base", "lr_factor", "weight_decay", "bsz", "epochs"},
+	Hub:     true,
 	Labels:  func(c *Config) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{Type}, Def: Type},

@@ -22,27 +22,32 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 	if o.Rate != 1 {
 		return fmt.Errorf("rate: the step sizes of a %s follow from its input; expected 1, found %v", c.ModelType, o.Rate)
 	}
-	if c.Tied && w[head] != nil && !tensor.Equal(w[head], w[c.embedding()]) {
+	root := c.root(w)
+	if c.Tied && !c.bare() && w[head] != nil && !tensor.Equal(w[head], w[c.embedding(root)]) {
 		return fmt.Errorf("tensor %s: expected the numbers of %s, which the configuration ties it to, found others", head,
-			c.embedding())
+			c.embedding(root))
 	}
 	n := network{backbone.NewNetwork(b, w, o.Rate, ir.Sym("B")), c}
 	n.Scope("embedding")
 	tokens := n.Input(models.Input, ir.Tensor(tensor.Int64, ir.Sym("B"), "L"))
-	table := n.Weight(c.embedding())
+	table := n.Weight(c.embedding(root))
 	x := n.Op("essm", "Embedding", []*ir.Value{tokens, table})
 	for i := range c.Layers {
 		n.Scope(fmt.Sprintf("layers.%d", i))
-		y := n.norm(x, blockName(i)+"norm")
+		y := n.norm(x, blockName(root, i)+"norm")
 		if c.ModelType == Type2 {
-			y = n.heads(y, blockName(i)+"mixer.")
+			y = n.heads(y, blockName(root, i)+"mixer.")
 		} else {
-			y = n.mixer(y, blockName(i)+"mixer.")
+			y = n.mixer(y, blockName(root, i)+"mixer.")
 		}
 		x = n.Do("Add", []*ir.Value{x, y})
 	}
 	n.Scope("head")
-	x = n.norm(x, "backbone.norm_f")
+	x = n.norm(x, root+"norm_f")
+	if c.bare() {
+		n.Output(models.Output, x)
+		return nil
+	}
 	if !c.Tied {
 		table = n.Weight(head)
 	}
@@ -122,10 +127,11 @@ func (n network) heads(h *ir.Value, prefix string) *ir.Value {
 	return n.Linear(n.gateNorm(y, prefix+"norm.weight"), prefix+"out_proj")
 }
 
-// gateNorm is the norm behind the gate: over all features, or, in the released code, over those of a group.
+// gateNorm is the norm behind the gate, over the features of a group. Versions of the library transformers before 5 took all
+// features, other than the released code by which such models are trained.
 func (n network) gateNorm(y *ir.Value, name string) *ir.Value {
 	c, attrs := n.c, []ir.Attr{ir.A("axis", -1), ir.A("epsilon", n.c.Epsilon)}
-	if c.Groups == 1 || !c.Released {
+	if c.Groups == 1 {
 		return n.Do("RMSNormalization", []*ir.Value{y, n.Weight(name)}, attrs...)
 	}
 	per := c.inner() / c.Groups

@@ -2,7 +2,6 @@ package mamba
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/essmc/essmc/models"
@@ -19,7 +18,8 @@ const (
 // Config is config.json: of a model hub, or of the released code, which has no model_type and other keys.
 type Config struct {
 	ModelType                                string
-	Released                                 bool // the keys and tensors of the released code
+	Architecture                             string // the class of the hub's code; empty: the language model
+	Released                                 bool   // the keys and tensors of the released code
 	VocabSize, HiddenSize, StateSize, Layers int
 	Epsilon                                  float64
 	Expand, ConvKernel                       int
@@ -38,22 +38,46 @@ type Config struct {
 }
 
 // training are keys that only training and other programs read.
-var training = []string{"bos_token_id", "eos_token_id", "pad_token_id", "use_cache", "use_mambapy", "residual_in_fp32",
-	"time_step_init_scheme", "time_step_scale", "intermediate_size", "chunk_size", "norm_before_gate", "dtype",
-	"_from_model_config", "use_associative_scan",
+var training = []string{"use_mambapy", "residual_in_fp32",
+	"time_step_init_scheme", "time_step_scale", "intermediate_size", "chunk_size", "norm_before_gate",
+	"use_associative_scan",
 	// what some directories of hubs keep of the released code's configuration
 	"d_inner", "d_model", "n_layer", "ssm_cfg", "fused_add_norm", "pad_vocab_size_multiple", "attn_cfg", "d_intermediate",
 	"conv_bias"}
 
 const most = backbone.MaxSize
 
+// architectures lists the classes of the hub's code: a language model, and the layers alone, whose outputs are features.
+var architectures = map[string][]string{
+	Type:  {"MambaForCausalLM", "MambaModel"},
+	Type2: {"Mamba2ForCausalLM", "Mamba2Model"},
+}
+
+// bare reports whether the model has no logits.
+func (c *Config) bare() bool {
+	return c.Architecture != "" && c.Architecture == architectures[c.ModelType][1]
+}
+
+// root begins the names of tensors but that of the logits. Hubs store layers alone without one.
+func (c *Config) root(w models.Weights) string {
+	if c.bare() && w["backbone.embeddings.weight"] == nil {
+		return ""
+	}
+	return "backbone."
+}
+
+// Extra reports whether a checkpoint may have a tensor besides: logits that layers alone do not have.
+func (c *Config) Extra(name string) bool { return c.bare() && name == head }
+
 // hub returns the table of the keys that both families have on hubs, and of further ones.
 func hub(kind string, layers, vocab int, more ...config.Field[Config]) *config.Table[Config] {
-	t := &config.Table[Config]{Ignored: slices.Concat(training, config.HubKeys)}
+	t := &config.Table[Config]{Ignored: training, Hub: true}
 	def := map[bool]int{true: 4096, false: 768}[kind == Type2]
 	eps := 1e-5
 	t.Fields = append([]config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{kind}, Def: kind},
+		{Key: "architectures", Ref: func(c *Config) any { return &c.Architecture }, OneOf: architectures[kind], Listed: true,
+			Null: true, Omit: true},
 		{Key: "vocab_size", Ref: func(c *Config) any { return &c.VocabSize }, Lo: 1, Hi: most, Def: vocab},
 		{Key: "hidden_size", Ref: func(c *Config) any { return &c.HiddenSize }, Lo: 1, Hi: most, Def: def},
 		{Key: "num_hidden_layers", Ref: func(c *Config) any { return &c.Layers }, Lo: 1, Hi: 1 << 12, Def: layers},
@@ -89,9 +113,10 @@ var tables = map[string]*config.Table[Config]{
 
 // released is the table of the released code's keys.
 var released = &config.Table[Config]{
-	Ignored: slices.Concat([]string{"residual_in_fp32", "fused_add_norm", "attn_cfg", "ssm_cfg.dt_init", "ssm_cfg.dt_scale",
+	Ignored: []string{"residual_in_fp32", "fused_add_norm", "attn_cfg", "ssm_cfg.dt_init", "ssm_cfg.dt_scale",
 		"ssm_cfg.use_fast_path", "ssm_cfg.chunk_size", "ssm_cfg.use_mem_eff_path", "ssm_cfg.A_init_range",
-		"ssm_cfg.conv_init", "ssm_cfg.norm_before_gate"}, config.HubKeys),
+		"ssm_cfg.conv_init", "ssm_cfg.norm_before_gate"},
+	Hub: true,
 	Refused: map[string]string{"ssm_cfg.D_has_hdim": "a direct term for each feature of a head is not supported",
 		"ssm_cfg.d_ssm": "layers whose system has only some of the features are not supported"},
 	Fields: []config.Field[Config]{
@@ -183,6 +208,8 @@ func (c *Config) plain(v *config.Value, section string) (*config.Value, error) {
 				return nil, err
 			}
 			m.Value = inner
+		case key == "architectures" && !c.Released && m.Value.Kind == config.List && len(m.Value.Items) == 0:
+			continue
 		case key == "attn_layer_idx":
 			if m.Value.Kind != config.List && m.Value.Kind != config.Null || len(m.Value.Items) > 0 {
 				return nil, fmt.Errorf("attn_layer_idx: expected none, found %s: layers of attention are not supported",
@@ -235,7 +262,7 @@ func (c *Config) Validate() error {
 			c.HiddenBetween)
 	}
 	if c.Released && (c.LayerType == "Mamba2") != (c.ModelType == Type2) {
-		return fmt.Errorf("ssm_cfg.layer: expected that of %s, found %s", c.ModelType, c.LayerType)
+		return fmt.Errorf("ssm_cfg.layer: expected the layer of %s, found %s", c.ModelType, c.LayerType)
 	}
 	if !c.RMSNorm && !c.Released {
 		return fmt.Errorf("rms_norm: expected true, found false: the norm of the code of hubs is always the root mean square")
@@ -258,7 +285,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%s: expected a divisor of %d heads, found %d", key("n_groups", "ssm_cfg.ngroups"), c.NumHeads, c.Groups)
 	}
 	if l := c.TimeStepLimit; len(l) != 0 && (len(l) != 2 || !(l[0] <= l[1])) {
-		return fmt.Errorf("%s: expected the least and the largest step size, found %v", key("time_step_limit", "ssm_cfg.dt_limit"), l)
+		return fmt.Errorf("%s: expected the smallest and the largest step size, found %v", key("time_step_limit", "ssm_cfg.dt_limit"), l)
 	}
 	return nil
 }
@@ -291,11 +318,11 @@ func (c *Config) convolved() int {
 }
 
 // embedding is the name of the table of tokens.
-func (c *Config) embedding() string {
+func (c *Config) embedding(root string) string {
 	if c.Released {
-		return "backbone.embedding.weight"
+		return root + "embedding.weight"
 	}
-	return "backbone.embeddings.weight"
+	return root + "embeddings.weight"
 }
 
 // head is the tensor of the logits where it is not the embedding.
@@ -307,7 +334,11 @@ func (c *Config) Common() models.Common {
 	if c.ModelType == Type2 {
 		details = append(details, models.Plural(c.NumHeads, "head"))
 	}
-	return models.Common{Input: "tokens", Layers: c.Layers, Width: c.HiddenSize, Outputs: c.vocab(), Causal: true, Streams: true,
+	outputs := c.vocab()
+	if c.bare() {
+		outputs = c.HiddenSize
+	}
+	return models.Common{Input: "tokens", Layers: c.Layers, Width: c.HiddenSize, Outputs: outputs, Causal: true, Streams: true,
 		Details: details}
 }
 
@@ -316,8 +347,8 @@ func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	d, e, n := c.HiddenSize, c.inner(), c.StateSize
-	all := []models.Spec{{Name: c.embedding(), Shape: []int{c.vocab(), d}}}
+	d, e, n, root := c.HiddenSize, c.inner(), c.StateSize, c.root(w)
+	all := []models.Spec{{Name: c.embedding(root), Shape: []int{c.vocab(), d}}}
 	add := func(name string, shape ...int) { all = append(all, models.Spec{Name: name, Shape: shape}) }
 	norm := func(name string) {
 		add(name+".weight", d)
@@ -332,8 +363,8 @@ func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 		}
 	}
 	for i := range c.Layers {
-		norm(blockName(i) + "norm")
-		m := blockName(i) + "mixer."
+		norm(blockName(root, i) + "norm")
+		m := blockName(root, i) + "mixer."
 		outputs := 2 * e
 		if c.ModelType == Type2 {
 			outputs = e + c.convolved() + c.NumHeads
@@ -356,15 +387,15 @@ func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 		}
 		linear(m+"out_proj", d, e, c.UseBias)
 	}
-	norm("backbone.norm_f")
-	if !c.Tied || w[head] != nil {
+	norm(root + "norm_f")
+	if !c.bare() && (!c.Tied || w[head] != nil) {
 		add(head, c.vocab(), d)
 	}
 	return all, nil
 }
 
 // blockName begins the names of the tensors of block i.
-func blockName(i int) string { return fmt.Sprintf("backbone.layers.%d.", i) }
+func blockName(root string, i int) string { return fmt.Sprintf("%slayers.%d.", root, i) }
 
 // last returns the last part of a tensor's name.
 func last(name string) string { return name[strings.LastIndex(name, ".")+1:] }

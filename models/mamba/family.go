@@ -82,7 +82,7 @@ func Init(c *Config, seed uint64) (models.Weights, error) {
 			}
 		case strings.HasSuffix(s.Name, "dt_proj.weight"):
 			uniform(x, 1/math.Sqrt(float64(c.rank())), r)
-		case s.Name == c.embedding():
+		case s.Name == c.embedding(c.root(nil)):
 			r.Fill(x, c.Range)
 		case strings.HasSuffix(s.Name, "proj.bias"):
 		default:

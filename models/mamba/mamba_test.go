@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestParameters holds the parameters of the published models against their number.
+// TestParameters checks the parameters of the published models against their number.
 func TestParameters(t *testing.T) {
 	for _, p := range models.Presets() {
 		want := map[string]int{"mamba-130m": 129135360, "mamba-370m": 371516416, "mamba-790m": 793204224,
@@ -38,7 +38,7 @@ var configs = map[string]string{
 		"head_dim": 6, "n_groups": 1, "time_step_limit": [0.0, Infinity], "tie_word_embeddings": true}`,
 }
 
-// TestPlain holds models against the formulas of their papers, in loops.
+// TestPlain checks models against the formulas of their papers, in loops.
 func TestPlain(t *testing.T) {
 	for name, text := range configs {
 		parsed, err := models.ParseConfig([]byte(text), name)
@@ -218,11 +218,7 @@ func plain(c *mamba.Config, w models.Weights, tokens []int64) []float64 {
 				y[f] = (y[f] + get(p + "D")[k]*v[f]) * silu(z[f])
 			}
 			if two {
-				groups := 1
-				if c.Released {
-					groups = c.Groups
-				}
-				y = norm(p+"norm", y, groups)
+				y = norm(p+"norm", y, c.Groups)
 			}
 			for k, v := range linear(p+"out_proj", y) {
 				h[t][k] += v
@@ -239,7 +235,7 @@ func plain(c *mamba.Config, w models.Weights, tokens []int64) []float64 {
 	return logits
 }
 
-// TestMessages holds that wrong configurations and tensors are named.
+// TestMessages checks that wrong configurations and tensors are named.
 func TestMessages(t *testing.T) {
 	const small = `"vocab_size": 7, "hidden_size": 6, "num_hidden_layers": 1`
 	for text, want := range map[string]string{
@@ -249,7 +245,7 @@ func TestMessages(t *testing.T) {
 		`{"model_type": "mamba", "rms_norm": false}`:                                    "rms_norm: expected true, found false",
 		`{"model_type": "mamba2", ` + small + `}`:                                       "head_dim: expected heads of 12 features in all, 2 times 6, found 128 of 64",
 		`{"model_type": "mamba2", "n_groups": 3}`:                                       "n_groups: expected a divisor of 128 heads, found 3",
-		`{"model_type": "mamba2", "time_step_limit": [1]}`:                              "time_step_limit: expected the least and the largest step size, found [1]",
+		`{"model_type": "mamba2", "time_step_limit": [1]}`:                              "time_step_limit: expected the smallest and the largest step size, found [1]",
 		`{"model_type": "mamba2", "time_step_limit": [2, NaN]}`:                         "time_step_limit: expected a list of numbers, or null, found 2,NaN",
 		`{"d_model": 6, "n_layer": 1, "vocab_size": 7, "ssm_cfg": {"layer": "Mamba3"}}`: "ssm_cfg.layer: expected one of Mamba1, Mamba2, found Mamba3",
 		`{"d_model": 6, "n_layer": 1, "vocab_size": 7, "ssm_cfg": {}, "attn_layer_idx": [3]}`: "attn_layer_idx: expected none, found a list: " +

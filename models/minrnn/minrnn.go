@@ -37,7 +37,7 @@ type Config struct {
 var tables = map[string]*config.Table[Config]{GRU: tableOf(GRU), LSTM: tableOf(LSTM)}
 
 func tableOf(kind string) *config.Table[Config] {
-	return &config.Table[Config]{Ignored: config.HubKeys, Fields: []config.Field[Config]{
+	return &config.Table[Config]{Hub: true, Fields: []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{kind}, Def: kind},
 		{Key: "dim", Ref: func(c *Config) any { return &c.Dim }, Lo: 1, Hi: backbone.MaxSize},
 		{Key: "expansion_factor", Ref: func(c *Config) any { return &c.Expansion }, Def: 1.0},

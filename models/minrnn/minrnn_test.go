@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestPlain holds both families against their formulas, also for gates so far open or shut that both sigmoids underflow in
+// TestPlain checks both families against their formulas, also for gates so far open or shut that both sigmoids underflow in
 // float32, and with a given state.
 func TestPlain(t *testing.T) {
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

@@ -26,7 +26,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestHiPPO holds that the initial systems, with their conjugates, are the matrices of their definitions: A = V(diag(λ) -
+// TestHiPPO checks that the initial systems, with their conjugates, are the matrices of their definitions: A = V(diag(λ) -
 // Σ p p*)V*, by responses of the states that no basis changes: B*AᵏB.
 func TestHiPPO(t *testing.T) {
 	const size = 8

@@ -31,7 +31,8 @@ type Minimal struct {
 }
 
 var minimalTable = &config.Table[Minimal]{
-	Ignored: append([]string{"dropout", "lr"}, config.HubKeys...),
+	Ignored: []string{"dropout", "lr"},
+	Hub:     true,
 	Labels:  func(c *Minimal) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Minimal]{
 		{Key: "model_type", Ref: func(c *Minimal) any { return &c.ModelType }, OneOf: []string{MinimalType}, Def: MinimalType},

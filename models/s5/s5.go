@@ -51,10 +51,10 @@ type Config struct {
 const maxLayers = 1 << 12
 
 var table = &config.Table[Config]{
-	Ignored: append([]string{"bn_momentum", "p_dropout", "dropout", "lr", "ssm_lr_base", "lr_factor", "weight_decay", "bsz",
+	Ignored: []string{"bn_momentum", "p_dropout", "dropout", "lr", "ssm_lr_base", "lr_factor", "weight_decay", "bsz",
 		"epochs", "warmup_end", "jax_seed", "opt_config", "dt_global", "cosine_anneal", "USE_WANDB", "wandb_project",
 		"wandb_entity", "dir_name", "dataset", "early_stop_patience", "lr_min", "reduce_factor", "lr_patience"},
-		config.HubKeys...),
+	Hub:    true,
 	Labels: func(c *Config) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{Type}, Def: Type},

@@ -73,8 +73,8 @@ operator, and the operators around it that treat steps separately, as a Block. N
 	},
 })
 
-// bodySizes returns the dimensions that the symbols of a body stand for, by the inputs of its node. Since the body reads
-// nothing else, its symbols need not be those of the graph around it.
+// bodySizes returns the dimensions that the symbols of a body represent, given the inputs of its node. Since the
+// body reads nothing else, its symbols may differ from those of the graph around it.
 func bodySizes(n *ir.Node, body *ir.Graph) map[string]ir.Dim {
 	sizes := map[string]ir.Dim{}
 	for i, v := range body.Inputs {
@@ -95,7 +95,8 @@ func bodySizes(n *ir.Node, body *ir.Graph) map[string]ir.Dim {
 	return sizes
 }
 
-// outside returns a type of a body as the graph around it has it. Symbols that no input tells are unknown there.
+// outside converts a type of a body to the symbols of the graph around it. Symbols that no input determines are
+// unknown there.
 func outside(t ir.Type, sizes map[string]ir.Dim) ir.Type {
 	switch t := t.(type) {
 	case *ir.SequenceType:

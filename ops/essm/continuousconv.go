@@ -43,7 +43,7 @@ with it; below 1 they are also smoothed first, by a Gaussian of deviation 0.5, a
 		out := types[0].(*ir.TensorType)
 		if okO && okM {
 			if inputs < 1 || rows%inputs != 0 {
-				return nil, fmt.Errorf("w3 has %d rows, which are no kernels of %d inputs", rows, inputs)
+				return nil, fmt.Errorf("w3 has %d rows, expected a multiple of %d inputs", rows, inputs)
 			}
 			out.Shape[2] = ir.Const(rows / inputs)
 		}
@@ -98,8 +98,8 @@ func (k *KernelNet) Rate(l int) (rate, last float64) {
 	return 1 / times, 1 + math.Mod(float64(l-1), times)*step/times
 }
 
-// Hidden computes the units of the second layer, in h2, at all places for kernels of length l; h1 is for those of the first.
-// step is called with numbers of operations; it may panic.
+// Hidden computes the units of the second layer, in h2, at all positions for kernels of length l; h1 is for the
+// units of the first. step is called with numbers of operations; it may panic.
 func (k *KernelNet) Hidden(h1, h2 []float64, l int, step func(n int)) {
 	q, p := k.Units()
 	_, last := k.Rate(l)
@@ -213,7 +213,8 @@ func evalContinuousConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error
 	q, p := net.Units()
 	rows := len(net.B3)
 	if m == 0 || rows%m != 0 || net.Train == 1 || net.Train < 0 {
-		return nil, fmt.Errorf("w3 has %d rows, which are no kernels of %d inputs, or train_length %d is below 2", rows, m, net.Train)
+		return nil, fmt.Errorf("w3 has %d rows, train_length is %d: expected a multiple of %d rows, and a length of 0 or at least 2",
+			rows, net.Train, m)
 	}
 	if _, err := ops.Elems([]int{rows, l}); err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func Expm(c *ir.EvalCtx, a []float64, n int) ([]float64, error) {
 		norm = max(norm, s)
 	}
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		return nil, fmt.Errorf("matrix holds NaN or infinity")
+		return nil, fmt.Errorf("matrix contains NaN or infinity")
 	}
 	squarings := 0
 	if const13 := 5.371920351148152; norm > const13 {

@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// TestDiscretize holds every method against its formula (docs/math.md, Discretization), and zero-order hold against the
+// TestDiscretize checks every method against its formula (docs/math.md, Discretization), and zero-order hold against the
 // exponential of a matrix.
 func TestDiscretize(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
@@ -75,7 +75,7 @@ func TestForwardEulerZero(t *testing.T) {
 	}
 }
 
-// TestDiscretizeDense holds full matrices against diagonal ones, and against the differential equation for a singular
+// TestDiscretizeDense checks full matrices against diagonal ones, and against the differential equation for a singular
 // A.
 func TestDiscretizeDense(t *testing.T) {
 	logDt := tensor.FromSlice([]float64{math.Log(0.1)}, 1, 1, 1)
@@ -159,7 +159,7 @@ func TestExpm(t *testing.T) {
 	}
 }
 
-// TestConstrain: whatever is stored, the real part comes out negative.
+// TestConstrain checks that the real part is negative for any stored value.
 func TestConstrain(t *testing.T) {
 	stored := tensor.FromSlice([]float64{3, 1, 0, -2, -1e-6, 0.5, -4, 40, 50, -3}, 1, 1, 5, 2)
 	for _, kind := range essm.RealConstraints {

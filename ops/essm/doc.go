@@ -1,15 +1,15 @@
-// Package essm holds the operators of state-space models, domain "essm", and their mathematics, as docs/math.md defines
-// it: a layer as checkpoints state it (StateSpace), the steps of its computation (Constrain, Discretize, HeadLinear,
-// Scan, Kernel, LongConv, …), and the forms that the compiler makes of it (SSM, DenseSSM, Block). It also holds the
-// layers of a deep model that ONNX has no exact operator for.
+// Package essm has the operators of state-space models, domain "essm", and their mathematics, as docs/math.md
+// defines it: a layer as checkpoints state it (StateSpace), the steps of its computation (Constrain, Discretize,
+// HeadLinear, Scan, Kernel, LongConv, …), and the forms that the compiler makes of it (SSM, DenseSSM, Block). It
+// also has the layers of a deep model for which ONNX has no exact operator.
 //
 // It imports ir, ir/scalar, ops and ops/std only. Services link it, so the eigenvalue solver is in the package
 // spectral below. Every evaluation computes in float64 and rounds once. Complex numbers are separate real and
 // imaginary arrays. Sequences are laid out (batch, time, features), and features (channel, head, index). The
-// constants of a discrete system are float64 for data of any type.
+// constants of a discrete system are float64, whatever the type of the data.
 //
-// Symbols, here and in the signatures: B batch, L length, H inputs, C channels, S heads, n states and h inputs and m
-// outputs of one head, N = C·S·n.
+// Symbols, here and in the signatures: B is the batch, L the length, H the number of inputs, C channels, S heads;
+// one head has n states, h inputs and m outputs; N = C·S·n.
 package essm
 
 import (
@@ -89,7 +89,7 @@ func split(ec *ir.EvalCtx, z []complex128) (re, im []float64) {
 // rank4 reads the four dimensions of a system matrix (C, S, rows, columns).
 func rank4(t *tensor.Tensor, name string) (c, s, r, q int, err error) {
 	if t == nil || t.Rank() != 4 {
-		return 0, 0, 0, 0, fmt.Errorf("%s: expected 4 dimensions (channels, heads, rows, columns), found %v", name, t)
+		return 0, 0, 0, 0, fmt.Errorf("%s: expected 4 dimensions (channels, heads, rows, columns), found %s", name, t)
 	}
 	d := t.Shape()
 	return d[0], d[1], d[2], d[3], nil

@@ -11,14 +11,14 @@ import (
 
 var rateAttr = ir.AttrSpec{Name: "rate", Kind: ir.AttrFloat, Default: 1.0, Doc: "factor on every step size (resampling)"}
 
-// halvesAttrs are those of operators whose backward half has outputs of its own.
+// halvesAttrs are the attributes of operators whose backward half has outputs of its own.
 var halvesAttrs = []ir.AttrSpec{
 	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Bidirectional},
 		Doc: "side of a step that its output depends on"},
 	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel; 0: all"},
 }
 
-// dplrAttrs are those of diagonal plus low-rank systems.
+// dplrAttrs are the attributes of diagonal plus low-rank systems.
 var dplrAttrs = append(halvesAttrs[:2:2], ir.AttrSpec{Name: "condition", Kind: ir.AttrFloat, Default: 0.0,
 	Doc: "condition number of the eigenvectors, where it is too large for a diagonal system; 0: not known"})
 
@@ -51,7 +51,7 @@ func dplrTypes(n *ir.Node, later int) ([]ir.Type, error) {
 	both := n.Attrs.Str("direction", Forward) == Bidirectional
 	for _, i := range []int{later, later + 1} {
 		if given := n.In(i) != nil; given != both {
-			return nil, fmt.Errorf("%s: expected with the direction bidirectional, and with no other", n.Op.In[i].Name)
+			return nil, fmt.Errorf("%s: expected if and only if the direction is bidirectional", n.Op.In[i].Name)
 		}
 	}
 	b.Dim["Z"] = dplrState(n, b.At("N"), b.At("n"))
@@ -176,7 +176,7 @@ func newDPLR(c *ir.EvalCtx, in []tensor.Datum, rate float64) (*dplr, error) {
 		p: pair(c, ops.F64(c, in, 3), ops.F64(c, in, 4))}
 	k := t.Dim(1)
 	if k != 1 && k != d.n || t.Dim(0) != d.heads || len(d.lambda) != d.heads*d.n {
-		return nil, fmt.Errorf("dt: expected %d × %d or 1 step sizes, found %v", d.heads, d.n, t)
+		return nil, fmt.Errorf("dt: expected %d × %d or 1 step sizes, found %s", d.heads, d.n, t)
 	}
 	steps := ops.F64(c, in, 0)
 	d.dt = ops.Make[float64](c, len(d.lambda))

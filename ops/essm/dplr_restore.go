@@ -24,7 +24,7 @@ computed by squaring, N³ log ℓ operations for the N = 2n real states of a fea
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		prepared, err := ops.Int64s(c, ops.Tensor(in, 7))
 		if err != nil || len(prepared) != 1 {
-			return nil, fmt.Errorf("prepared: expected one integer, found %v", ops.Tensor(in, 7))
+			return nil, fmt.Errorf("prepared: expected one integer, found %s", ops.Tensor(in, 7))
 		}
 		if prepared[0] < 0 || prepared[0] > maxPrepared {
 			return nil, fmt.Errorf("prepared: expected 0 to %d, found %d", int64(maxPrepared), prepared[0])

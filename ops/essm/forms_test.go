@@ -47,7 +47,7 @@ func apply(t *testing.T, op *ir.Op, kernel string, outs []bool, in []*tensor.Ten
 		}
 		got[i] = res[i].(*tensor.Tensor)
 		if !ir.Compatible(types[i], ir.Of(got[i])) {
-			t.Fatalf("%s output %d: inferred %v, evaluation gave %v", op.Name, i, types[i], got[i])
+			t.Fatalf("%s output %d: inferred %v, evaluation gave %s", op.Name, i, types[i], got[i])
 		}
 	}
 	return got

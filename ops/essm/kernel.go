@@ -15,7 +15,7 @@ const maxKernel = ops.MaxElems
 func lengthInput(c *ir.EvalCtx, t *tensor.Tensor, per int) (int, error) {
 	v, err := ops.Int64s(c, t)
 	if err != nil || len(v) != 1 {
-		return 0, fmt.Errorf("length: expected one integer, found %v", t)
+		return 0, fmt.Errorf("length: expected one integer, found %s", t)
 	}
 	if v[0] < 0 || v[0] > int64(maxKernel/max(per, 1)) {
 		return 0, fmt.Errorf("length: %d for %d states is out of range", v[0], per)
@@ -178,7 +178,7 @@ both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.
 		}
 		out := alongScan(n, in, n.Attrs.Str("direction", Forward), window, 0, 1)
 		if out[0].Back >= ir.Unbounded && in[0].Axis == 1 {
-			out[0].Summary = in[0].Summary && in[0].Back >= ir.Unbounded // a kernel as such has no state of fixed size
+			out[0].Summary = in[0].Summary && in[0].Back >= ir.Unbounded // a kernel alone has no state of fixed size
 		}
 		return out
 	},

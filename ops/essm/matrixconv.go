@@ -45,7 +45,7 @@ var MatrixConv = ops.Register(&ir.Op{
 		}
 		out := alongScan(n, in, Forward, window, 0, 1)
 		if out[0].Back >= ir.Unbounded && in[0].Axis == 1 {
-			out[0].Summary = in[0].Summary && in[0].Back >= ir.Unbounded // a kernel as such has no state of fixed size
+			out[0].Summary = in[0].Summary && in[0].Back >= ir.Unbounded // a kernel alone has no state of fixed size
 		}
 		return out
 	},

@@ -79,7 +79,7 @@ func Lengths(c *ir.EvalCtx, name string, t *tensor.Tensor, batch, l int) ([]int,
 	if t != nil {
 		var err error
 		if given, err = ops.Int64s(c, t); err != nil || len(given) != batch {
-			return nil, fmt.Errorf("%s: expected %d lengths, found %v", name, batch, t)
+			return nil, fmt.Errorf("%s: expected %d lengths, found %s", name, batch, t)
 		}
 	}
 	return out, CheckLengths(name, given, l, out)

@@ -36,7 +36,7 @@ not be below the number of steps that have counted. y is 0 if no step counts.`,
 		batch, l, h := t.Dim(0), t.Dim(1), t.Dim(2)
 		sum, count := ops.F64(c, in, 1), ops.Tensor(in, 2)
 		if len(sum) != batch*h || count.Len() != 2*batch {
-			return nil, fmt.Errorf("x %v: expected a sum of %d numbers and a count of %d, found %d and %d", t, batch*h,
+			return nil, fmt.Errorf("x %s: expected a sum of %d numbers and a count of %d, found %d and %d", t, batch*h,
 				2*batch, len(sum), count.Len())
 		}
 		kept, err := ops.Int64s(c, count)
@@ -85,7 +85,7 @@ type Span struct {
 	From, To int
 }
 
-// PickRow adds one step to the sum, or replaces the sum by it, as mode asks.
+// PickRow adds one step to the sum, or replaces the sum by it, depending on mode.
 func PickRow[T float32 | float64](mode string, sum []float64, row []T, first bool) {
 	switch {
 	case mode == "last", mode == "first" && first:

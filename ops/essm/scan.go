@@ -105,8 +105,8 @@ func scanTypes(n *ir.Node, b *ops.Bindings, z ir.Dim) ([]ir.Type, error) {
 	return systemTypes(n, b)
 }
 
-// systemTypes returns the output types of an operator with a state, whose size is bound. The type of the state is T or
-// float64, as that of the input state; T if there is no input state.
+// systemTypes returns the output types of an operator with a state of bound size. The type of the state is T or
+// float64, like the input state; T if there is no input state.
 func systemTypes(n *ir.Node, b *ops.Bindings) ([]ir.Type, error) {
 	t, z := b.Elem["T"], b.Elem["Z"]
 	if z == tensor.Invalid {

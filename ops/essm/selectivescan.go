@@ -75,7 +75,7 @@ the type of x or in float64.`,
 	},
 })
 
-// selectiveSizes are the sizes of a SelectiveScan: those of x, Δ, A (its columns) and b.
+// selectiveSizes are the sizes of a SelectiveScan: of x, Δ, A (its columns) and b.
 type selectiveSizes struct{ features, heads, columns, shared, groups int64 }
 
 // states returns the number of states of each feature.

@@ -29,7 +29,7 @@ Softmax kernels): y[t] = Σ K[j] u[t-j] for j below K's length, the number of st
 		both := n.Attrs.Str("direction", Forward) == Bidirectional
 		for _, i := range []int{7, 8} {
 			if given := n.In(i) != nil; given != both {
-				return nil, fmt.Errorf("%s: expected with the direction bidirectional, and with no other", n.Op.In[i].Name)
+				return nil, fmt.Errorf("%s: expected if and only if the direction is bidirectional", n.Op.In[i].Name)
 			}
 		}
 		if w := n.Attrs.Int("window", 0); w < 0 || w > maxWindow {

@@ -93,7 +93,7 @@ func checkSystem(n *ir.Node, b *ops.Bindings, d *ir.Value) error {
 	}
 	t, ok := d.Type.(*ir.TensorType)
 	if !ok {
-		return fmt.Errorf("D (%s): the graph must say whether it is there, found %v", d.Name, d.Type)
+		return fmt.Errorf("D (%s): the graph must state whether it is present, found %v", d.Name, d.Type)
 	}
 	s := t.Shape
 	full := ir.Shape{b.At("C"), b.At("S"), b.At("m"), b.At("h")}

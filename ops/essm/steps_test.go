@@ -13,7 +13,7 @@ import (
 	"github.com/essmc/essmc/ops/essm"
 )
 
-// TestStepMask holds what stays of a chunk, sample by sample.
+// TestStepMask checks what stays of a chunk, sample by sample.
 func TestStepMask(t *testing.T) {
 	x := tensor.FromSlice([]float64{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4)
 	attrs := func(a ...ir.Attr) []ir.Attr { return append(a, ir.A("axis", 1), ir.A("value", -1.0)) }
@@ -97,7 +97,7 @@ func TestPickStep(t *testing.T) {
 	}
 }
 
-// TestWideState holds that a state is handed on in the type in which it is given.
+// TestWideState checks that a state is handed on in the type in which it is given.
 func TestWideState(t *testing.T) {
 	v := tensor.FromSlice([]float32{1, 2}, 1, 2, 1)
 	p := func(x float64) *tensor.Tensor { return tensor.FromSlice([]float64{x}, 1, 1, 1) }

@@ -56,7 +56,7 @@ sequence is short: where not even its last L-1 steps have L subsets.`,
 					}
 				}
 			}
-			subset[size] = length // the next subset: the least element that can grow does, and those below begin anew
+			subset[size] = length // the next subset: the smallest element that can grow does, and those below restart
 			i := 0
 			for i < size-1 && subset[i]+1 == subset[i+1] {
 				subset[i] = i

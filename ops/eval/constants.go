@@ -10,17 +10,17 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// ErrVaries says that a value depends on more than constants and shapes.
+// ErrVaries means that a value depends on more than constants and shapes.
 var ErrVaries = errors.New("it depends on an input")
 
 // MaxDepth bounds the chain of nodes between a value and the constants that it comes from.
 const MaxDepth = 2000
 
-// perNode is the work of evaluating a node beside that of its operator, in operations.
+// perNode is the work of evaluating a node besides its operator's, in operations.
 const perNode = 1 << 10
 
-// Constants computes values of a graph that follow from constants and, for given symbols, from shapes alone. Its fields are
-// set before the first use.
+// Constants computes values of a graph that follow from constants and, for given symbols, from shapes only. Its
+// fields are set before the first use.
 type Constants struct {
 	Wide  bool             // float32 is carried as float64
 	Bind  map[string]int64 // numbers for symbols; nil: shapes must be known as they are
@@ -45,12 +45,12 @@ func (c *Constants) Tensor(v *ir.Value) (*tensor.Tensor, error) {
 	}
 	t, ok := d.(*tensor.Tensor)
 	if !ok {
-		return nil, fmt.Errorf("%s is no tensor", v.Name)
+		return nil, fmt.Errorf("%s is not a tensor", v.Name)
 	}
 	return t, nil
 }
 
-// Value computes a value. An error that is ErrVaries says that it is none of the kind.
+// Value computes a value. The error is ErrVaries if it depends on an input.
 func (c *Constants) Value(v *ir.Value) (tensor.Datum, error) {
 	if d, ok := c.kept[v]; ok {
 		return d, nil
@@ -111,7 +111,7 @@ func (c *Constants) compute(v *ir.Value, depth int) (tensor.Datum, error) {
 	case v.Def == nil:
 		return nil, ErrVaries
 	case depth > MaxDepth:
-		return nil, fmt.Errorf("more than %d nodes lie between %s and its constants", MaxDepth, v.Name)
+		return nil, fmt.Errorf("more than %d nodes are between %s and its constants", MaxDepth, v.Name)
 	}
 	n := v.Def
 	if n.Op.Random || len(n.Subgraphs()) > 0 {
@@ -147,7 +147,7 @@ func (c *Constants) compute(v *ir.Value, depth int) (tensor.Datum, error) {
 			return out[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%v gave no %s", n, v.Name)
+	return nil, fmt.Errorf("%v computed no %s", n, v.Name)
 }
 
 func (c *Constants) carried(t *tensor.Tensor) tensor.Datum {
@@ -190,7 +190,7 @@ func (c *Constants) Node(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) 
 			continue
 		}
 		if v.Elem() == tensor.String {
-			return nil, fmt.Errorf("%v gives strings, whose size has no limit", n)
+			return nil, fmt.Errorf("%v returns strings, whose size is not limited", n)
 		}
 		if size, err := v.Shape().Size().Eval(c.Bind); err == nil && size > c.Limit {
 			return nil, fmt.Errorf("%v has %d elements, more than are evaluated (%d)", n, size, c.Limit)

@@ -76,8 +76,8 @@ func Present(d tensor.Datum) tensor.Datum {
 	}
 }
 
-// expand builds the body of n as a graph. Its inputs are the inputs of n that are not constants; args holds their indices.
-// Its outputs are those of n that are wanted.
+// expand builds the body of n as a graph. Its inputs are the inputs of n that are not constants; args are their
+// indices. Its outputs are the wanted outputs of n.
 func expand(r ir.Resolver, n *ir.Node) (g *ir.Graph, args []int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -107,7 +107,7 @@ func expand(r ir.Resolver, n *ir.Node) (g *ir.Graph, args []int, err error) {
 			continue
 		}
 		if i >= len(out) || out[i] == nil {
-			return nil, nil, fmt.Errorf("gives no output %d", i)
+			return nil, nil, fmt.Errorf("has no output %d", i)
 		}
 		b.Output("", out[i])
 	}

@@ -63,7 +63,7 @@ func show(d tensor.Datum) string {
 		return fmt.Sprint(d)
 	}
 	x, err := t.Float64s()
-	return fmt.Sprintf("%v%v %v", t, x, err)
+	return fmt.Sprintf("%s%v %v", t, x, err)
 }
 
 func TestNode(t *testing.T) {
@@ -78,7 +78,7 @@ func TestNode(t *testing.T) {
 		{"Nested", true, "float64[2][2 4] <nil>"},
 		{"Panic", false, "internal error: boom"},
 		{"Fail", false, "it fails"},
-		{"Short", false, "operator gave 0 results, output 0 (Short) is wanted"},
+		{"Short", false, "operator returned 0 results, but output 0 (Short) is needed"},
 		{"Deep", false, "the bodies of operators are nested deeper than 32"},
 	} {
 		for _, constant := range []bool{false, true} { // a body sees the difference
@@ -285,6 +285,6 @@ func TestConstants(t *testing.T) {
 	c := eval.Constants{}
 	c.Set(x, vector(7))
 	if d, ok := c.Known(x); !ok || show(d) != "float32[1][7] <nil>" {
-		t.Errorf("what was set is %v", d)
+		t.Errorf("what was set is %s", d)
 	}
 }

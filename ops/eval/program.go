@@ -21,8 +21,8 @@ type Options struct {
 	Failed func(n *ir.Node, err error, panicked any) error
 }
 
-// Watch follows an evaluation. Place says where it is; the data that methods get are valid while the evaluation keeps them.
-// An error ends the evaluation.
+// Watch follows an evaluation. Place is the current position; the data that methods get are valid while the
+// evaluation keeps them. An error ends the evaluation.
 type Watch interface {
 	// Before is called before a node is evaluated, After with the data of the outputs that it has, Done when those that it
 	// read for the last time are dropped.
@@ -36,15 +36,15 @@ type Place struct {
 	Graph *ir.Graph
 	Node  *ir.Node
 	Index int // of the node in the graph
-	// Inner says that the graph is a subgraph, the symbols of whose types need not be those of the graph around it;
-	// Body that it is the body of an operator, or within one.
+	// Inner means that the graph is a subgraph, whose symbols may differ from those of the graph around it; Body
+	// means that it is the body of an operator, or within one.
 	Inner, Body bool
 }
 
 // MaxNesting bounds the nesting of bodies.
 const MaxNesting = 32
 
-// UnsupportedError says why a node cannot be evaluated.
+// UnsupportedError is the reason why a node cannot be evaluated.
 type UnsupportedError struct {
 	Node *ir.Node
 	Why  string
@@ -195,7 +195,7 @@ func (c *code) lifetimes() {
 	}
 }
 
-// Frame holds the values of one evaluation of a graph. Outer holds those of the graph around it.
+// Frame has the values of one evaluation of a graph. Outer has the values of the graph around it.
 type Frame struct {
 	Values map[*ir.Value]tensor.Datum
 	Outer  *Frame
@@ -377,7 +377,7 @@ func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, err
 		Call: func(g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) {
 			c, ok := r.codes[g]
 			if !ok {
-				return nil, fmt.Errorf("graph %s is no subgraph of the node", g.Name)
+				return nil, fmt.Errorf("graph %s is not a subgraph of the node", g.Name)
 			}
 			return r.graph(c, in, f)
 		},
@@ -390,7 +390,7 @@ func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, err
 			continue
 		}
 		if i >= len(out) {
-			return nil, fmt.Errorf("operator gave %d results, output %d (%s) is wanted", len(out), i, v.Name)
+			return nil, fmt.Errorf("operator returned %d results, but output %d (%s) is needed", len(out), i, v.Name)
 		}
 		if r.options.Wide {
 			out[i] = Widen(out[i])
@@ -419,7 +419,7 @@ func (r *run) charged(c *ir.EvalCtx, in []tensor.Datum) (out []tensor.Datum, err
 	return c.Node.Op.Eval(c, in)
 }
 
-// spend takes the work of a node from the budget: that of its operator, and an operation per byte that it reads or
+// spend takes the work of a node from the budget: its operator's, and one operation per byte that it reads or
 // writes.
 func (r *run) spend(n *ir.Node, in []tensor.Datum) error {
 	for _, v := range append(n.Inputs[:len(n.Inputs):len(n.Inputs)], n.Outputs...) {
@@ -451,7 +451,7 @@ func (r *run) spend(n *ir.Node, in []tensor.Datum) error {
 	return r.budget.Spend(w.Bytes)
 }
 
-// actual returns a node like n whose types are those of the data, as far as they follow.
+// actual returns a node like n with the types of the data, as far as these can be derived.
 func actual(n *ir.Node, in []tensor.Datum) *ir.Node {
 	c := *n
 	c.Inputs = make([]*ir.Value, len(n.Inputs))
@@ -487,7 +487,7 @@ func infer(n *ir.Node) (types []ir.Type, err error) {
 	return n.Op.Infer(n)
 }
 
-// body evaluates the graph that stands for a node.
+// body evaluates the graph that replaces a node.
 func (r *run) body(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, error) {
 	if err := refuses(s.node, in); err != nil {
 		return nil, err

@@ -197,7 +197,7 @@ func (b *bluestein) transform(x []complex128, step Step) {
 	}
 }
 
-// smooth returns the least length that is not below n and has only the prime factors 2, 3 and 5, with few 3s and 5s.
+// smooth returns the smallest length ≥ n with only the prime factors 2, 3 and 5, with few 3s and 5s.
 func smooth(n int) int {
 	best := math.MaxInt
 	for _, odd := range []int{1, 3, 5, 9, 15} {

@@ -19,7 +19,7 @@ var CDist = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		a, b := ops.Tensor(in, 0), ops.Tensor(in, 1)
 		if a.Rank() != 2 || b.Rank() != 2 || a.Dim(1) != b.Dim(1) {
-			return nil, fmt.Errorf("expected matrices with rows of one size, found %v and %v", a, b)
+			return nil, fmt.Errorf("expected matrices with rows of one size, found %s and %s", a, b)
 		}
 		m, n, k := a.Dim(0), b.Dim(0), a.Dim(1)
 		if _, err := ops.Elems([]int{m, n}); err != nil {

@@ -39,7 +39,7 @@ var (
 			}
 			rate := in(x, 3)
 			if rate == nil {
-				return fail(b, "b: expected with the output beta")
+				return fail(b, "b: expected if the output beta is present")
 			}
 			return vals(decay, cast(b, std(b, "Sigmoid", cast(b, rate, tensor.Float32)), x[0].Elem()))
 		}})

@@ -66,7 +66,7 @@ func TestGatedRelativePositionBias(t *testing.T) {
 	}
 }
 
-// TestGatesRefused holds the errors for forms without support.
+// TestGatesRefused checks the errors for forms without support.
 func TestGatesRefused(t *testing.T) {
 	heads := ir.A("num_heads", 2)
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestGatesRefused(t *testing.T) {
 		{GatedAdd, of(normal(2, 3), normal(2, 3), normal(2, 4), normal(4, 1)), "gate_weight"},
 		{GatedAdd, of(normal(2, 3), normal(2, 3), normal(2, 3)), "1 number for each row"},
 		{GatedRMSNorm, of(normal(2, 5), normal(3), normal(2, 5)), "a multiple"},
-		{LinearAttentionGate, of(normal(1, 2, 3), normal(3), normal(3)).Gives(2), "expected with the output beta"},
+		{LinearAttentionGate, of(normal(1, 2, 3), normal(3), normal(3)).Gives(2), "expected if the output beta is present"},
 		{GatedRelativePositionBias, of(normal(1, 5, 6), normal(6), normal(1, 2, 5, 5), normal(3, 7), normal(7),
 			normal(1, 2, 1, 1)).With(heads), "an even number"},
 		{GatedRelativePositionBias, of(normal(1, 5, 6), normal(6), normal(1, 2, 5, 5), normal(3, 8), normal(8),

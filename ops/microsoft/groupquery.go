@@ -87,7 +87,7 @@ func (g *grouped) places() (q, k, v, place *ir.Value, size int64) {
 	place = std(b, "Add", g.before, std(b, "Unsqueeze", g.steps(g.steps1), b.Ints(0)))
 	if ops.Int(g.n, "do_rotary") != 0 {
 		at := in(x, 9)
-		if at == nil { // those of padding have no meaning, but ONNX Runtime's are here, too
+		if at == nil { // the steps of padding are meaningless, but ONNX Runtime's values are reproduced
 			at = std(b, "Where", std(b, "Less", place, g.lens), place, one)
 		}
 		q, k = g.turn(q, at, g.count, size), g.turn(k, at, g.kv, size)
@@ -132,7 +132,7 @@ func (g *grouped) form4(v *ir.Value) *ir.Value {
 	return with(g.b, "Transpose", vals(y), ir.A("perm", []int{0, 2, 1, 3}))
 }
 
-// cached puts new keys or values behind those of the past.
+// cached appends new keys or values to the past ones.
 func (g *grouped) cached(v, past *ir.Value) *ir.Value {
 	b := g.b
 	if past == nil {
@@ -151,7 +151,7 @@ func (g *grouped) cached(v, past *ir.Value) *ir.Value {
 func (g *grouped) attendGroups(q, k, v, place *ir.Value, size int64) *ir.Value {
 	b, n := g.b, g.n
 	bias, sink := in(g.x, 10), in(g.x, 11)
-	if bias != nil { // which is for keys without room for later ones
+	if bias != nil { // the bias is for keys without spare capacity for later ones
 		k, v = g.first(k), g.first(v)
 	}
 	keys := std(b, "Unsqueeze", g.steps(g.size(k)), b.Ints(0, 1)) // (1,1,T)

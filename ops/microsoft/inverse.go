@@ -17,7 +17,7 @@ var Inverse = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
 		if x.Rank() < 2 || x.Dim(-1) != x.Dim(-2) {
-			return nil, fmt.Errorf("expected square matrices, found %v", x)
+			return nil, fmt.Errorf("expected square matrices, found %s", x)
 		}
 		n, v := x.Dim(-1), ops.F64(c, in, 0)
 		for at := 0; at < len(v); at += n * n {

@@ -119,29 +119,29 @@ func (l linear) eval(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	qt, kt, vt, dt, bt := ops.Tensor(in, 0), ops.Tensor(in, 1), ops.Tensor(in, 2), ops.Tensor(in, 4), ops.Tensor(in, 5)
 	for i, t := range []*tensor.Tensor{qt, kt, vt, dt, bt} {
 		if t != nil && (t.Rank() != 3 || t.Dim(0) != qt.Dim(0) || t.Dim(1) != qt.Dim(1)) {
-			return nil, fmt.Errorf("inputs: expected the samples and steps of %v, found %v in place %d", qt, t, i)
+			return nil, fmt.Errorf("inputs: expected the samples and steps of %s, found %s in place %d", qt, t, i)
 		}
 	}
 	samples, steps := qt.Dim(0), qt.Dim(1)
 	l.dk, l.dv = kt.Dim(2)/l.kv, vt.Dim(2)/l.kv
 	if l.dk < 1 || l.dv < 1 || kt.Dim(2) != l.kv*l.dk || vt.Dim(2) != l.kv*l.dv || qt.Dim(2) != l.q*l.dk {
-		return nil, fmt.Errorf("expected %d heads of queries and %d of keys and values, found %v, %v, %v", l.q, l.kv, qt, kt, vt)
+		return nil, fmt.Errorf("expected %d heads of queries and %d of keys and values, found %s, %s, %s", l.q, l.kv, qt, kt, vt)
 	}
 	q, k, v, s, decay, beta := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2), ops.F64(c, in, 3), ops.F64(c, in, 4),
 		ops.F64(c, in, 5)
 	if l.gated {
 		if l.width = dt.Dim(2); l.width != l.kv && l.width != l.kv*l.dk {
-			return nil, fmt.Errorf("decay: expected %d or %d numbers for each step, found %v", l.kv, l.kv*l.dk, dt)
+			return nil, fmt.Errorf("decay: expected %d or %d numbers for each step, found %s", l.kv, l.kv*l.dk, dt)
 		}
 	}
 	if l.delta && bt.Dim(2) != 1 && bt.Dim(2) != l.kv {
-		return nil, fmt.Errorf("beta: expected 1 or %d numbers for each step, found %v", l.kv, bt)
+		return nil, fmt.Errorf("beta: expected 1 or %d numbers for each step, found %s", l.kv, bt)
 	}
 	size := l.dk * l.dv
 	if s == nil {
 		s = ops.Make[float64](c, samples*l.kv*size)
 	} else if p := ops.Tensor(in, 3); len(s) != samples*l.kv*size || p.Rank() != 4 || p.Dim(1) != l.kv || p.Dim(2) != l.dk {
-		return nil, fmt.Errorf("past_state: expected [%d,%d,%d,%d], found %v", samples, l.kv, l.dk, l.dv, p)
+		return nil, fmt.Errorf("past_state: expected [%d,%d,%d,%d], found %s", samples, l.kv, l.dk, l.dv, p)
 	}
 	heads := max(l.q, l.kv)
 	y := ops.Make[float64](c, samples*steps*heads*l.dv)

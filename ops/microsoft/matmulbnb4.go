@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Numbers that the codes of 4 bits stand for: in FP4, floats of 1 bit of sign, 2 of exponent and 1 of fraction; in NF4,
-// quantiles of the normal distribution.
+// Values of the 4-bit codes: in FP4, floats with 1 bit of sign, 2 of exponent and 1 of fraction; in NF4, quantiles
+// of the normal distribution.
 var (
 	codesFP4 = []float32{0, 5.208333333e-03, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25,
 		0, -5.208333333e-03, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25}

@@ -57,7 +57,7 @@ var MatMulNBits = ops.Register(&ir.Op{
 		}
 		a := ops.Tensor(in, 0)
 		if a.Rank() < 1 || a.Dim(-1) != p.k {
-			return nil, fmt.Errorf("input 0 (A): expected a last axis of size %d, found %v", p.k, a)
+			return nil, fmt.Errorf("input 0 (A): expected a last axis of size %d, found %s", p.k, a)
 		}
 		bias := ops.F64(c, in, 5)
 		if bias != nil && len(bias) != p.n {
@@ -120,7 +120,7 @@ func (p nbits) packed(b []byte, r, i, perRow int) float64 {
 func (p nbits) weights(c *ir.EvalCtx, in []tensor.Datum) ([]float64, error) {
 	b, scales := ops.Tensor(in, 1), ops.F64(c, in, 2)
 	if b == nil || b.Len() != p.n*p.blocks*p.block*p.bits/8 {
-		return nil, fmt.Errorf("input 1 (B): expected %d rows of %d blocks of %d bytes, found %v", p.n, p.blocks,
+		return nil, fmt.Errorf("input 1 (B): expected %d rows of %d blocks of %d bytes, found %s", p.n, p.blocks,
 			p.block*p.bits/8, b)
 	}
 	if len(scales) != p.n*p.blocks {
@@ -130,7 +130,7 @@ func (p nbits) weights(c *ir.EvalCtx, in []tensor.Datum) ([]float64, error) {
 	zero := func(int, int) float64 { return float64(int(1) << (p.bits - 1)) }
 	if z := ops.Tensor(in, 3); z != nil && z.DType() == tensor.Uint8 {
 		if z.Len() != p.n*((p.blocks*p.bits+7)/8) {
-			return nil, fmt.Errorf("input 3 (zero_points): expected %d rows of %d bytes, found %v", p.n,
+			return nil, fmt.Errorf("input 3 (zero_points): expected %d rows of %d bytes, found %s", p.n,
 				(p.blocks*p.bits+7)/8, z)
 		}
 		zero = func(r, g int) float64 { return p.packed(z.Bytes(), r, g, p.blocks) }

@@ -1,10 +1,11 @@
-// Package microsoft holds operators of ONNX Runtime's domain com.microsoft: those that exporters and its optimizer
-// write for sequence, speech and quantized models. Names, attributes and definitions are those of ONNX Runtime's
+// Package microsoft has operators of ONNX Runtime's domain com.microsoft: the ones that exporters and its optimizer
+// write for sequence, speech and quantized models. Names, attributes and definitions follow ONNX Runtime's
 // ContribOperators.
 //
-// It imports ir, ir/scalar, ir/tensor, ops, ops/fft and ops/std. An operator that is a composition of standard ones has
-// them as its body, and its types, facts and costs follow. Inference refuses forms that the body does not cover (shared
-// buffers, packed sequences, rotary embedding inside attention), with an error that names the attribute or input.
+// It imports ir, ir/scalar, ir/tensor, ops, ops/fft and ops/std. An operator that is a composition of standard ones
+// has them as its body, from which its types, facts and costs follow. Inference refuses forms that the body does not
+// cover (shared buffers, packed sequences, rotary embedding inside attention), with an error that names the
+// attribute or input.
 package microsoft
 
 import (

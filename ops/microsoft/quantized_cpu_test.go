@@ -57,7 +57,7 @@ func onBoth(t *testing.T, op string, names []string, in []*tensor.Tensor, attrs 
 		answers[i] = out["y"].(*tensor.Tensor)
 	}
 	if !slices.Equal(answers[0].Bytes(), answers[1].Bytes()) {
-		t.Fatalf("%s: %v, expected %v", op, answers[1], answers[0])
+		t.Fatalf("%s: %s, expected %s", op, answers[1], answers[0])
 	}
 	return answers[0]
 }

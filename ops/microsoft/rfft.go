@@ -35,7 +35,7 @@ var Rfft = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, nd := ops.Tensor(in, 0), int(ops.Int(c.Node, "signal_ndim"))
 		if x.Rank() < nd || slices.Contains(x.Shape()[x.Rank()-nd:], 0) {
-			return nil, fmt.Errorf("input 0 (X): expected %d axes to transform, found %v", nd, x)
+			return nil, fmt.Errorf("input 0 (X): expected %d axes to transform, found %s", nd, x)
 		}
 		v, n := ops.F64(c, in, 0), x.Dim(-1)
 		shape := slices.Clone(x.Shape())
@@ -87,7 +87,7 @@ var Irfft = ops.Register(&ir.Op{
 		x, nd := ops.Tensor(in, 0), int(ops.Int(c.Node, "signal_ndim"))
 		if x.Rank() < nd+1 || x.Dim(-1) != 2 || x.Dim(-2) < 2 || slices.Contains(x.Shape()[x.Rank()-nd-1:], 0) {
 			return nil, fmt.Errorf(
-				"input 0 (X): expected %d axes to transform, 2 or more terms along the last, and an axis of 2, found %v", nd, x)
+				"input 0 (X): expected %d axes to transform, 2 or more terms along the last, and an axis of 2, found %s", nd, x)
 		}
 		v := ops.F64(c, in, 0)
 		z := ops.Make[complex128](c, len(v)/2)

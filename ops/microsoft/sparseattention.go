@@ -53,18 +53,18 @@ func (s *sparse) body() []*ir.Value {
 	if b.Err() == nil && (layouts < 1 || s.count%layouts != 0) {
 		return fail(b, "block_row_indices: expected a number of layouts that divides %d heads, found %v", s.count, s.rows.Type)
 	}
-	// The lengths count all keys; those of GroupQueryAttention count one less.
+	// The lengths count all keys; GroupQueryAttention's count one less.
 	s.x[5] = std(b, "Sub", cast(b, s.x[5], tensor.Int64), b.Ints(1))
 	q, k, v, place, size := s.places()
 	if b.Err() != nil {
 		return nil
 	}
-	// The caches have room, and what is beyond the steps of a sample stays.
+	// The caches have spare capacity, and elements beyond the steps of a sample do not change.
 	at := std(b, "Reshape", s.before, b.Ints(-1))
 	k, v = std(b, "TensorScatter", s.x[3], k, at), std(b, "TensorScatter", s.x[4], v, at)
 	keys := s.steps(s.size(k))
 	causal := std(b, "LessOrEqual", std(b, "Unsqueeze", keys, b.Ints(0, 1)), std(b, "Unsqueeze", place, b.Ints(2)))
-	// Steps beyond the layout are those of padding.
+	// Steps beyond the layout are padding.
 	last := std(b, "Sub", with(b, "Shape", vals(s.rows), ir.A("start", 1), ir.A("end", 2)), b.Ints(2))
 	blockOf := func(step *ir.Value) *ir.Value { return std(b, "Min", std(b, "Div", step, b.Ints(s.block)), last) }
 	seen := with(b, "Gather", vals(s.dense(last), blockOf(keys)), ir.A("axis", 2))

@@ -49,7 +49,7 @@ var Tokenizer = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
 		if x == nil || x.DType() != tensor.String || x.Rank() != 1 && x.Rank() != 2 {
-			return nil, fmt.Errorf("input 0 (X): expected strings with one or two axes, found %v", x)
+			return nil, fmt.Errorf("input 0 (X): expected strings with one or two axes, found %s", x)
 		}
 		s, err := splitterOf(c.Node)
 		if err != nil {
@@ -127,7 +127,7 @@ func splitterOf(n *ir.Node) (*splitter, error) {
 	}
 	for _, e := range apart {
 		if e == "" {
-			return nil, errors.New("separators: expected an empty one alone")
+			return nil, errors.New("separators: expected an empty one to be the only one")
 		}
 		re, err := regexp.Compile(e)
 		if err != nil {

@@ -40,7 +40,7 @@ var ArrayFeatureExtractor = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, y := ops.Tensor(in, 0), ops.Tensor(in, 1)
 		if x.Rank() == 0 {
-			return nil, fmt.Errorf("input 0 (X): expected at least one axis, found %v", x)
+			return nil, fmt.Errorf("input 0 (X): expected at least one axis, found %s", x)
 		}
 		index, err := ops.Int64s(c, y)
 		if err != nil {
@@ -49,7 +49,7 @@ var ArrayFeatureExtractor = ops.Register(&ir.Op{
 		cols := x.Dim(-1)
 		for _, k := range ops.All(c, index) {
 			if k < 0 || k >= int64(cols) {
-				return nil, fmt.Errorf("input 1 (Y): index %d is outside of the %d features of %v", k, cols, x)
+				return nil, fmt.Errorf("input 1 (Y): index %d is outside of the %d features of %s", k, cols, x)
 			}
 		}
 		shape := append(slices.Clone(x.Shape()[:x.Rank()-1]), len(index))

@@ -27,8 +27,8 @@ type Ensemble struct {
 // Child is a branch or, if it is negative, the leaf ^Child.
 type Child int
 
-// Branch leads to Yes where feature Feature of a sample compares as Mode says with Split, or is an element of Set, or
-// is NaN and Missing is set; to No otherwise.
+// Branch leads to Yes if feature Feature of a sample compares with Split according to Mode, or is an element of Set,
+// or is NaN and Missing is set; to No otherwise.
 type Branch struct {
 	Feature int
 	Mode    Comparison
@@ -44,7 +44,7 @@ type Vote struct {
 	Weight float64
 }
 
-// Comparison is that of a branch.
+// Comparison is the comparison of a branch.
 type Comparison int
 
 // In the order of the attribute nodes_modes of version 5.
@@ -58,7 +58,7 @@ const (
 	Member
 )
 
-// comparisons are those of the versions before 5.
+// comparisons are the comparisons of the versions before 5.
 var comparisons = map[string]Comparison{"BRANCH_LEQ": LessOrEqual, "BRANCH_LT": Less, "BRANCH_GTE": GreaterOrEqual,
 	"BRANCH_GT": Greater, "BRANCH_EQ": Equal, "BRANCH_NEQ": Unequal}
 
@@ -108,11 +108,11 @@ func EnsembleOf(c *ir.EvalCtx, n *ir.Node) (*Ensemble, error) {
 	case TreeEnsembleRegressor:
 		return regressor(c, n)
 	}
-	return nil, fmt.Errorf("%s is no operator of trees", n.Op.FullName())
+	return nil, fmt.Errorf("%s is not an operator of trees", n.Op.FullName())
 }
 
 // Finish turns the combined votes for each target into the class and the scores of a sample. none marks the targets
-// without votes, whose sums are 0. The scores lie in sums where its capacity is large enough.
+// without votes, whose sums are 0. The scores are stored in sums if its capacity suffices.
 func (e *Ensemble) Finish(c *ir.EvalCtx, sums []float64, none []bool) (class int, scores []float64) {
 	return e.finish(c, sums, none)
 }
@@ -400,7 +400,7 @@ func (e *Ensemble) eachSample(c *ir.EvalCtx, in []tensor.Datum, each func(class 
 	return nil
 }
 
-// limit returns an error if k is no valid number of targets or classes.
+// limit returns an error if k is not a valid number of targets or classes.
 func limit(name string, k int64) error {
 	if k < 1 || k > ops.MaxElems {
 		return fmt.Errorf("%s: expected 1 or more, found %d", name, k)

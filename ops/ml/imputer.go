@@ -59,8 +59,8 @@ func impute[T int64 | float64](c *ir.EvalCtx, x *tensor.Tensor, v, fill []T, nam
 	return nil
 }
 
-// featureIndex returns a function from an element of x to its index among n attribute values: the only one, or that of
-// its feature.
+// featureIndex returns a function from an element of x to its index among n attribute values: the only one, or its
+// feature's.
 func featureIndex(x *tensor.Tensor, n int, name string) (func(int) int, error) {
 	switch {
 	case n == 1:
@@ -68,5 +68,5 @@ func featureIndex(x *tensor.Tensor, n int, name string) (func(int) int, error) {
 	case n > 0 && x.Rank() > 0 && x.Dim(-1) == n:
 		return func(i int) int { return i % n }, nil
 	}
-	return nil, fmt.Errorf("%s: expected 1 element or one per feature of %v, found %d", name, x, n)
+	return nil, fmt.Errorf("%s: expected 1 element or one per feature of %s, found %d", name, x, n)
 }

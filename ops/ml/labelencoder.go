@@ -18,7 +18,7 @@ var LabelEncoder1 = ops.Register(&ir.Op{
 	Attrs: []ir.AttrSpec{stringsAttr("classes_strings", "list of strings"),
 		ops.IntSpec("default_int64", -1, "result for strings that are not listed"),
 		{Name: "default_string", Kind: ir.AttrString, Default: "_Unused",
-			Doc: "result for integers that are no indices"}},
+			Doc: "result for integers that are not indices"}},
 	Infer: otherKind,
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, classes := ops.Tensor(in, 0), c.Node.Attrs.Strs("classes_strings", nil)
@@ -53,7 +53,7 @@ var LabelEncoder = ops.Register(&ir.Op{
 		tensor.Float64}),
 	Attrs: append(append([]ir.AttrSpec{}, encoderAttrs...), tensorAttr("keys_tensor", "keys of any type"),
 		tensorAttr("values_tensor", "values of any type"),
-		tensorAttr("default_tensor", "for elements that are no keys, one element")),
+		tensorAttr("default_tensor", "for elements that are not keys, one element")),
 	Infer: inferEncoder, Eval: evalEncoder, Along: alongOwn(never), Tol: ir.Exact,
 })
 
@@ -63,9 +63,9 @@ const encoderDoc = "The value at the index of each element among the keys, or th
 var encoderAttrs = []ir.AttrSpec{
 	floatsAttr("keys_floats", "keys"), intsAttr("keys_int64s", "keys"), stringsAttr("keys_strings", "keys"),
 	floatsAttr("values_floats", "values"), intsAttr("values_int64s", "values"), stringsAttr("values_strings", "values"),
-	ops.FloatSpec("default_float", float32(math.Copysign(0, -1)), "result for elements that are no keys"),
-	ops.IntSpec("default_int64", -1, "result for elements that are no keys"),
-	{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "result for elements that are no keys"},
+	ops.FloatSpec("default_float", float32(math.Copysign(0, -1)), "result for elements that are not keys"),
+	ops.IntSpec("default_int64", -1, "result for elements that are not keys"),
+	{Name: "default_string", Kind: ir.AttrString, Default: "_Unused", Doc: "result for elements that are not keys"},
 }
 
 // encoderTable reads keys_* or values_*, exactly one of which must be given.
@@ -198,13 +198,13 @@ func evalEncoder(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	return ops.One(ops.Real(c, values.DType(), picked(c, at, v, d[0]), x.Shape()...))
 }
 
-// encoderDefault returns the value of elements that are no keys, in a tensor of one element.
+// encoderDefault returns the value of elements that are not keys, in a tensor of one element.
 func encoderDefault(n *ir.Node, values tensor.DType) (*tensor.Tensor, error) {
 	text := values == tensor.String
 	def := n.Attrs.Tensor("default_tensor")
 	switch {
 	case def != nil && (def.Len() != 1 || (def.DType() == tensor.String) != text):
-		return nil, fmt.Errorf("default_tensor: expected one element of %v, found %v", values, def)
+		return nil, fmt.Errorf("default_tensor: expected one element of %v, found %s", values, def)
 	case def != nil:
 		return def, nil
 	case text:
@@ -215,8 +215,8 @@ func encoderDefault(n *ir.Node, values tensor.DType) (*tensor.Tensor, error) {
 	return tensor.FromSlice([]float64{ops.Float(n, "default_float")}, 1), nil
 }
 
-// EncoderOf reads the keys of a LabelEncoder, their values, and the value of elements that are no keys, all of which have
-// the type of the values but in this last one, which may be wider. It returns nil for nodes that an evaluation refuses.
+// EncoderOf reads the keys of a LabelEncoder, their values, and the value of elements that are not keys, which has
+// the type of the values or a wider one. It returns nil for nodes that an evaluation refuses.
 func EncoderOf(n *ir.Node) (keys, values, def *tensor.Tensor) {
 	keys, values, err := encoderTables(n)
 	if err != nil {

@@ -154,7 +154,7 @@ func (m *LinearModel) Logistic() bool { return m.kind == "LOGISTIC" && m.Scores 
 // Softmax reports whether the scores are a softmax of several linear functions.
 func (m *LinearModel) Softmax() bool { return m.kind == "SOFTMAX" && m.Targets > 1 }
 
-// Finish turns the linear functions of a sample into its scores, in place where s has room for them.
+// Finish turns the linear functions of a sample into its scores, in place if the capacity of s suffices.
 func (m *LinearModel) Finish(c *ir.EvalCtx, s []float64) []float64 {
 	return finish(c, m.kind, s, m.second)
 }

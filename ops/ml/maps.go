@@ -9,8 +9,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Operators that take maps. They are registered but refused, because a graph has tensors, sequences and optionals only.
-// Package onnx makes other operators of those that read an input of a model, which is a tensor of the map's values then.
+// Operators on maps. They are registered but refused, because a graph has tensors, sequences and optionals only. If
+// they read an input of a model, package onnx replaces them by other operators, whose input is a tensor of the map's
+// values.
 var (
 	CastMap = refused("CastMap", "A map as a tensor of its values.",
 		"takes a map, and only inputs of a model are maps: feed the values as a tensor",
@@ -22,8 +23,8 @@ var (
 		intsAttr("int64_vocabulary", "keys"), stringsAttr("string_vocabulary", "keys"))
 )
 
-// ZipMap gives keys to the columns of scores. Its maps are a tensor here, and its keys stay an attribute: package onnx
-// keeps those of a model's outputs (ir.MetaKeys).
+// ZipMap assigns keys to the columns of scores. Its maps are a tensor here, and its keys stay an attribute: package
+// onnx keeps the keys of a model's outputs (ir.MetaKeys).
 var ZipMap = ops.Register(&ir.Op{
 	Domain: Domain, Name: "ZipMap", Since: 1,
 	Doc: "A map from labels to scores for each row of scores X (N,C), or for X (C): here X itself, whose columns have the " +
@@ -47,11 +48,11 @@ var ZipMap = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
 		if x == nil || x.Rank() != 1 && x.Rank() != 2 {
-			return nil, fmt.Errorf("input 0 (X): expected scores with one or two axes, found %v", x)
+			return nil, fmt.Errorf("input 0 (X): expected scores with one or two axes, found %s", x)
 		}
 		count, err := keysOf(c.Node)
 		if err == nil && x.Dim(-1) != count {
-			err = fmt.Errorf("input 0 (X): expected a column for each of %d labels, found %v", count, x)
+			err = fmt.Errorf("input 0 (X): expected a column for each of %d labels, found %s", count, x)
 		}
 		return []tensor.Datum{x}, err
 	},

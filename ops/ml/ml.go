@@ -1,11 +1,11 @@
-// Package ml holds the operators of ONNX's domain for classical machine learning, ai.onnx.ml. A file holds one
-// operator or a few related ones, with signature, evaluation and facts.
+// Package ml has the operators of ONNX's domain for classical machine learning, ai.onnx.ml. A file has one operator
+// or a few related ones, with signature, evaluation and facts.
 //
 // It imports ir, ir/scalar, ir/tensor and ops only. Sums run in float64, in the order in which the attributes list
 // their terms. Attributes are checked before they are used as indices. An input of rank 1 is one sample. Where the
-// standard is incomplete (binary classifiers, transforms of single scores, PROBIT), the definition is ONNX Runtime's.
+// standard is incomplete (binary classifiers, transforms of single scores, PROBIT), ONNX Runtime defines the result.
 //
-// The IR has no maps, so ZipMap's are a tensor, and CastMap and DictVectorizer are registered but refused.
+// The IR has no maps. ZipMap therefore returns a tensor, and CastMap and DictVectorizer are registered but refused.
 package ml
 
 import (
@@ -46,7 +46,7 @@ func matrix(c *ir.EvalCtx, in []tensor.Datum) (v []float64, rows, cols int, err 
 	case 2:
 		rows, cols = x.Dim(0), x.Dim(1)
 	default:
-		return nil, 0, 0, fmt.Errorf("input 0 (X): expected samples by features, found %v", x)
+		return nil, 0, 0, fmt.Errorf("input 0 (X): expected samples by features, found %s", x)
 	}
 	return ops.F64(c, in, 0), rows, cols, nil
 }

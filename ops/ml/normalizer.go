@@ -20,7 +20,7 @@ var Normalizer = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
 		if x.Rank() == 0 {
-			return nil, fmt.Errorf("input 0 (X): expected samples by features, found %v", x)
+			return nil, fmt.Errorf("input 0 (X): expected samples by features, found %s", x)
 		}
 		v, rows, cols, err := matrix(c, in)
 		if err != nil {

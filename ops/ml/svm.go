@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// SVM is the model of SVMClassifier or SVMRegressor as its attributes state it: sums, one for each target, of which the
-// scores are made.
+// SVM is the model of SVMClassifier or SVMRegressor as its attributes state it: sums, one for each target, from
+// which the scores are computed.
 type SVM struct {
 	Classifies, Linear       bool // linear: of the features themselves, without support vectors
 	Classes, Targets, Scores int
@@ -76,8 +76,8 @@ func (m *SVM) Total() int { return m.total }
 // Work returns the size of the memory that Finish needs.
 func (m *SVM) Work() int { return 2*m.Classes*m.Classes + 2*m.Classes }
 
-// Finish turns the sums of a sample into its class and its scores. These lie in sums if there is room for them (two at
-// least), or in work, of Work() numbers.
+// Finish turns the sums of a sample into its class and its scores. The scores are stored in sums if its capacity
+// suffices (at least two), or in work, which has Work() numbers.
 func (m *SVM) Finish(c *ir.EvalCtx, sums, work []float64) (class int, scores []float64) {
 	if m.Classifies {
 		return m.decide(c, sums, work)

@@ -119,7 +119,7 @@ func (m *SVM) check(features int) error {
 	return nil
 }
 
-// sums returns the sums of a sample, with room for two.
+// sums returns the sums of a sample, with capacity for two.
 func (m *SVM) sums(c *ir.EvalCtx, x []float64) []float64 {
 	k := m.Classes
 	sums := ops.Make[float64](c, max(2, m.Targets))[:0]
@@ -142,7 +142,7 @@ func (m *SVM) sums(c *ir.EvalCtx, x []float64) []float64 {
 	return sums
 }
 
-// decide returns a sample's class and scores from its sums, in place where there is room.
+// decide returns a sample's class and scores from its sums, in place if the capacity suffices.
 func (m *SVM) decide(c *ir.EvalCtx, sums, work []float64) (int, []float64) {
 	k := m.Classes
 	if m.Linear {
@@ -182,8 +182,8 @@ func (m *SVM) decide(c *ir.EvalCtx, sums, work []float64) (int, []float64) {
 	return class, sums
 }
 
-// probabilities returns class probabilities from the sums of all pairs: logistic functions, coupled as in Wu, Lin and
-// Weng (2004), second method. They lie in work.
+// probabilities returns class probabilities from the sums of all pairs: logistic functions, coupled as in Wu, Lin
+// and Weng (2004), second method. They are stored in work.
 func (m *SVM) probabilities(c *ir.EvalCtx, sums, work []float64) []float64 {
 	k := m.Classes
 	p, qp, work := work[:k], work[k:2*k], work[2*k:]

@@ -28,10 +28,10 @@ var Edges = func() []float64 {
 	return append(out, math.NaN())
 }()
 
-// Element compares every operator with an expression against its answer, bit by bit: the evaluation, and the expression
-// at single points. Inputs are the samples' with edge values and random numbers, in all floating types that the
-// operator takes. Operators that behave elementwise on their samples, but have no expression, must be in without, which
-// holds the reasons.
+// Element compares every operator with an expression against its answer, bit by bit: the evaluation, and the
+// expression at single points. Inputs are the samples' with edge values and random numbers, in all floating types
+// that the operator accepts. Operators that behave elementwise on their samples, but have no expression, must be in
+// without, with the reason.
 func (u Suite) Element(t *testing.T, answers map[string]Answer, without map[string]string) {
 	r := rand.New(rand.NewPCG(11, 12))
 	checked, seen := map[string]int{}, map[string]bool{}

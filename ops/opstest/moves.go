@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Moves compares Op.Moves and Op.Sums with evaluations, on the samples and on more of them, by operator. The map least
-// holds the number of samples of which each operator must describe the answer; other operators must describe none.
+// Moves compares Op.Moves and Op.Sums with evaluations, on the samples and on more of them, by operator. The map
+// least has the number of samples whose answer each operator must describe; other operators must describe none.
 func (u Suite) Moves(t *testing.T, more map[string][]Sample, least map[string]int) {
 	found := map[string]int{}
 	samples := u.Samples
@@ -62,7 +62,7 @@ func (u Suite) Moves(t *testing.T, more map[string][]Sample, least map[string]in
 				t.Errorf("%+v of unknown sizes, %+v of these", sum, all)
 			}
 		}
-		for i := range n.Inputs { // nor of a tensor of which nothing is known
+		for i := range n.Inputs { // nor a tensor of which nothing is known
 			if n.Inputs[i] == nil {
 				continue
 			}

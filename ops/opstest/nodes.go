@@ -31,8 +31,8 @@ type Nodes struct {
 	Skip map[string]string
 }
 
-// Run runs the tests whose operators are registered, and logs the others. It skips the test if there is no archive of
-// node tests.
+// Run runs the tests whose operators are registered, and logs the others. It skips the test if there is no archive
+// of node tests.
 func (c Nodes) Run(t *testing.T) {
 	files := nodeTests(t)
 	names := map[string]bool{}

@@ -156,7 +156,7 @@ type graphReader struct {
 	subgraphInputs func(*ir.Node) []ir.Type
 }
 
-// graph reads a graph. types are those of its inputs if the file omits them.
+// graph reads a graph. types are the types of its inputs if the file omits them.
 func (r graphReader) graph(m message, outer map[string]*ir.Value, types []ir.Type) (*ir.Graph, error) {
 	g := &ir.Graph{Name: m.str(2)}
 	vals := map[string]*ir.Value{}

@@ -1,8 +1,8 @@
-// Package opstest tests operators: by checks that every operator of a domain must pass on samples, by the ONNX
-// standard's own tests of single operators, and by answers of another engine in files.
+// Package opstest tests operators in three ways: by checks on samples that every operator of a domain must pass, by
+// the ONNX standard's own tests of single operators, and by answers of another engine, stored in files.
 //
-// It imports ir, ir/scalar, ir/tensor, ops and protowire, and only tests import it. It finds operators in the registry
-// alone, so it tests those that the packages of the importing test register.
+// It imports ir, ir/scalar, ir/tensor, ops and protowire. Only tests import it. It finds operators only in the
+// registry, so it tests the ones that the importing test registers.
 package opstest
 
 import (
@@ -45,8 +45,8 @@ var (
 	seeded sync.Mutex
 )
 
-// Seeded calls f, during which Random has numbers that depend on the seed alone: not on the samples that were made before.
-// Several goroutines may call it.
+// Seeded calls f, during which Random returns numbers that depend only on the seed, and not on the samples that were
+// made before. Several goroutines may call it.
 func Seeded(seed uint64, f func()) {
 	seeded.Lock()
 	defer seeded.Unlock()

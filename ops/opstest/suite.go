@@ -18,7 +18,7 @@ type Suite struct {
 	Domain string
 	// Samples returns samples for an operator. Each operator must have some.
 	Samples func(*ir.Op) []Sample
-	// Refused names the operators that inference always refuses, with a reason. They have no samples.
+	// Refused lists the operators that inference always refuses, with a reason. They have no samples.
 	Refused []string
 }
 
@@ -336,7 +336,7 @@ func filled[T any](v []T, x T) []T {
 }
 
 // Along compares facts with evaluations: it changes one step of one input, and only the steps of the outputs whose
-// window holds that step may change.
+// window contains that step may change.
 func (u Suite) Along(t *testing.T, least int) {
 	checked := 0
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {

@@ -21,11 +21,11 @@ var Attention = ops.Same(ops.Register(&ir.Op{
 	Elems: map[string][]tensor.DType{"U": numbersAndBool},
 	Attrs: []ir.AttrSpec{
 		intAttr("is_causal", 0,
-			"whether query i masks the keys behind position i, counted from the end of the past keys"),
+			"whether query i masks the keys after position i, counted from the end of the past keys"),
 		intAttr("kv_num_heads", nil, "heads of keys and values if these are in the last axis"),
 		intAttr("q_num_heads", nil, "heads of queries if these are in the last axis"),
 		intAttr("left_window_size", -1, "number of keys before its own position that a query sees; -1: all"),
-		intAttr("right_window_size", -1, "number of keys behind its own position that a query sees; -1: all"),
+		intAttr("right_window_size", -1, "number of keys after its own position that a query sees; -1: all"),
 		intAttr("qk_matmul_output_mode", 0, "0: products, 1: after softcap, 2: with the mask added, 3: after softmax"),
 		{Name: "scale", Kind: ir.AttrFloat, Doc: "factor of products (default 1/√E)"},
 		floatAttr("softcap", 0, "bound of products, by tanh; 0: none"),
@@ -129,7 +129,7 @@ func readHeads(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, i int, attr string)
 	}
 	count := int(n.Attrs.Int(attr, 0))
 	if t.Rank() != 3 || count < 1 || count > max(1, t.Dim(2)) || t.Dim(2)%count != 0 {
-		return nil, fmt.Errorf("%s: expected four axes, or three of which the last divides into %d heads, found %v",
+		return nil, fmt.Errorf("%s: expected four axes, or three of which the last divides into %d heads, found %s",
 			n.Op.In[i].Name, count, t)
 	}
 	out := &heads{ops.Make[float64](c, len(v)), t.Dim(0), count, t.Dim(1), t.Dim(2) / count}
@@ -145,14 +145,14 @@ func readHeads(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, i int, attr string)
 	return out, nil
 }
 
-// after prepends past steps to those of t.
+// after prepends past steps to the steps of t.
 func (t *heads) after(c *ir.EvalCtx, past *tensor.Tensor, what string) (*heads, error) {
 	if past == nil {
 		return t, nil
 	}
 	p := past.Shape()
 	if len(p) != 4 || p[0] != t.b || p[1] != t.h || p[3] != t.e {
-		return nil, fmt.Errorf("%s: expected (%d,%d,_,%d), found %v", what, t.b, t.h, t.e, past)
+		return nil, fmt.Errorf("%s: expected (%d,%d,_,%d), found %s", what, t.b, t.h, t.e, past)
 	}
 	v, err := ops.Float64s(c, past)
 	if err != nil {
@@ -198,7 +198,7 @@ func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attenti
 	m := &attentionMask{causal: getInt(n, "is_causal") != 0, left: int(getInt(n, "left_window_size")),
 		right: int(getInt(n, "right_window_size")), offset: past, queries: q.s}
 	if m.left < -1 || m.right < -1 {
-		return nil, fmt.Errorf("windows of %d and %d keys: expected -1, or more", m.left, m.right)
+		return nil, fmt.Errorf("windows of %d and %d keys: expected -1 or more", m.left, m.right)
 	}
 	var err error
 	if m.lens, err = ints(c, in, 6); err != nil {
@@ -218,7 +218,7 @@ func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attenti
 	}
 	full := []int{q.b, q.h, q.s, k.s}
 	if t.Rank() < 1 || t.Rank() > 4 || t.Dim(t.Rank()-1) > k.s {
-		return nil, fmt.Errorf("attn_mask: %v does not broadcast to %v", t, full)
+		return nil, fmt.Errorf("attn_mask: %s does not broadcast to %v", t, full)
 	}
 	m.keys = t.Dim(t.Rank() - 1)
 	for i, st := range ops.Strides(t.Shape()) {
@@ -227,7 +227,7 @@ func readMask(c *ir.EvalCtx, in []tensor.Datum, q, k *heads, past int) (*attenti
 		case a == 3 || d == full[a]:
 			m.strides[a] = st
 		case d != 1:
-			return nil, fmt.Errorf("attn_mask: %v does not broadcast to %v", t, full)
+			return nil, fmt.Errorf("attn_mask: %s does not broadcast to %v", t, full)
 		}
 	}
 	return m, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// BatchNormalization normalizes each channel, by given statistics or, in training, by those of the batch.
+// BatchNormalization normalizes each channel by given statistics or, in training, by the batch's own.
 var BatchNormalization = ops.Register(&ir.Op{
 	Name: "BatchNormalization", Since: 15,
 	Doc: "(X-mean)/sqrt(var+epsilon)*scale+B per channel of X (N,C,…), with the given statistics. With " +

@@ -17,7 +17,7 @@ type arith struct {
 	f func(a, b float64) float64
 	i func(a, b int64) int64
 	u func(a, b uint64) uint64
-	// divides tells whether an integer second operand of 0 is an error.
+	// divides reports whether an integer second operand of 0 is an error.
 	divides bool
 }
 
@@ -198,16 +198,35 @@ func intPow(x, y int64) int64 {
 	return r
 }
 
-// variadic registers an operator that combines one or more inputs, with broadcasting.
-func variadic(name string, since int, doc string, types []tensor.DType, f func(x []scalar.Expr) scalar.Expr,
-	eval evaluation) *ir.Op {
+// variadic registers an operator that combines one or more inputs by f, from the first to the last, with broadcasting.
+// last, which may be nil, is applied to the result for n inputs. eval evaluates integers; it may be nil.
+func variadic(name string, since int, doc string, types []tensor.DType, f scalarBinary,
+	last func(x scalar.Expr, n int) scalar.Expr, eval evaluation) *ir.Op {
+	if last == nil {
+		last = func(x scalar.Expr, _ int) scalar.Expr { return x }
+	}
+	fold := folded(f)
 	return ops.Register(&ir.Op{
 		Name: name, Since: since, Doc: doc,
-		In:      []ir.Param{{Name: "data_0", Elem: "T", Variadic: true}},
-		Out:     ops.Sig(strings.ToLower(name) + ":T"),
-		Elems:   elems("T", types),
-		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr { return f(x) },
-		Eval:    eval, Tol: ir.Rounding,
+		In:    []ir.Param{{Name: "data_0", Elem: "T", Variadic: true}},
+		Out:   ops.Sig(strings.ToLower(name) + ":T"),
+		Elems: elems("T", types),
+		Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
+			if len(x) > ops.MostFolded {
+				return scalar.Expr{}
+			}
+			return last(fold(x), len(x))
+		},
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			if t := ops.Tensor(in, 0); eval != nil && t != nil && t.DType().IsInt() {
+				return eval(c, in)
+			}
+			if len(in) > ops.MostFolded {
+				return ops.EvalFold(c, in, fold, func(x scalar.Expr) scalar.Expr { return last(x, len(in)) })
+			}
+			return ops.EvalElement(c, in)
+		},
+		Tol: ir.Rounding,
 	})
 }
 
@@ -222,15 +241,12 @@ func folded(f scalarBinary) func([]scalar.Expr) scalar.Expr {
 	}
 }
 
-// evalFold evaluates integers by o, and floats by the operator's expression.
+// evalFold evaluates integers by o.
 func evalFold(o arith) evaluation {
 	return func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		acc, err := need(in, 0, "data_0")
 		if err != nil {
 			return nil, err
-		}
-		if !acc.DType().IsInt() {
-			return ops.EvalElement(c, in)
 		}
 		for i := 1; i < len(in); i++ {
 			t, err := need(in, i, "data")
@@ -252,15 +268,13 @@ func evalFold(o arith) evaluation {
 // Operators on any number of inputs.
 var (
 	Min = variadic("Min", 13, "Elementwise minimum of all inputs with broadcasting.", ops.Numbers,
-		folded(scalar.Min), evalFold(arith{
+		scalar.Min, nil, evalFold(arith{
 			i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}))
 	Max = variadic("Max", 13, "Elementwise maximum of all inputs with broadcasting.", ops.Numbers,
-		folded(scalar.Max), evalFold(arith{
+		scalar.Max, nil, evalFold(arith{
 			i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}))
 	Sum = variadic("Sum", 13, "Elementwise sum of all inputs with broadcasting.", ops.Floats,
-		folded(scalar.Add), nil)
+		scalar.Add, nil, nil)
 	Mean = variadic("Mean", 13, "Elementwise mean of all inputs with broadcasting.", ops.Floats,
-		func(x []scalar.Expr) scalar.Expr {
-			return scalar.Div(folded(scalar.Add)(x), scalar.Const(float64(len(x))))
-		}, nil)
+		scalar.Add, func(x scalar.Expr, n int) scalar.Expr { return scalar.Div(x, scalar.Const(float64(n))) }, nil)
 )

@@ -106,7 +106,7 @@ var BitCast = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		// The bits are those of the graph's type, even if a wide evaluation holds float64.
+		// The bits are those of the graph's type, even if a wide evaluation stores float64.
 		if from := c.Node.In(0).Elem(); t.DType() != from {
 			if t, err = ops.Convert(c, t, from, false); err != nil {
 				return nil, err

@@ -26,7 +26,7 @@ var CausalConvWithState = ops.Register(&ir.Op{
 			return nil, err
 		}
 		if x.Rank() != 3 || w.Rank() != 3 || w.Dim(0) != x.Dim(1) || w.Dim(1) != 1 || w.Dim(2) < 1 {
-			return nil, fmt.Errorf("input %v, weight %v: expected (N,C,L) and (C,1,k)", x, w)
+			return nil, fmt.Errorf("input %s, weight %s: expected (N,C,L) and (C,1,k)", x, w)
 		}
 		channels, length, k := x.Dim(1), x.Dim(2), w.Dim(2)
 		states := []int{x.Dim(0), channels, k - 1}

@@ -50,7 +50,7 @@ var Clip = ops.Register(&ir.Op{
 				continue
 			}
 			if b.Len() != 1 || b.DType() != t.DType() {
-				return nil, fmt.Errorf("%s: expected one %v, found %v", what, t.DType(), b)
+				return nil, fmt.Errorf("%s: expected one %v, found %s", what, t.DType(), b)
 			}
 			if b, err = b.Reshape(); err != nil { // some exporters add an axis
 				return nil, err

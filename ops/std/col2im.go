@@ -48,7 +48,7 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	k := len(image)
 	if k == 0 || len(block) != k || x.Rank() != 3 {
 		return nil, fmt.Errorf(
-			"input %v, image_shape %v, block_shape %v: expected three axes, and as many sizes of blocks as of images",
+			"input %s, image_shape %v, block_shape %v: expected three axes, and as many sizes of blocks as of images",
 			x, image, block)
 	}
 	win, err := ops.Windows(c.Node, k)
@@ -59,11 +59,11 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	taps := int64(1)
 	for i, d := range image {
 		if d < 0 || d > ops.MaxElems || block[i] < 1 || block[i] > int64(x.Dim(1)) {
-			return nil, fmt.Errorf("image_shape %v, block_shape %v: sizes are out of range for input %v", image, block,
+			return nil, fmt.Errorf("image_shape %v, block_shape %v: sizes are out of range for input %s", image, block,
 				x)
 		}
 		if taps *= block[i]; taps > int64(x.Dim(1)) {
-			return nil, fmt.Errorf("block_shape %v: more taps than input %v has", block, x)
+			return nil, fmt.Errorf("block_shape %v: more taps than input %s has", block, x)
 		}
 		n, _ := win[i].Size(ir.Const(d), ir.Const(block[i])).Known()
 		places[i], bs[i] = int(max(0, n)), int(block[i])
@@ -72,7 +72,7 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, err
 	}
 	if x.Dim(1)%int(taps) != 0 || product(places) != x.Dim(2) {
-		return nil, fmt.Errorf("input %v: expected a multiple of %d rows and %d columns", x, taps, product(places))
+		return nil, fmt.Errorf("input %s: expected a multiple of %d rows and %d columns", x, taps, product(places))
 	}
 	channels := x.Dim(1) / int(taps)
 	shape := []int{x.Dim(0), channels}

@@ -126,7 +126,7 @@ func fillValue(n *ir.Node) (*tensor.Tensor, error) {
 		return tensor.Scalar(float32(0)), nil
 	}
 	if v.Len() != 1 {
-		return nil, fmt.Errorf("attribute value: expected one element, found %v", v)
+		return nil, fmt.Errorf("attribute value: expected one element, found %s", v)
 	}
 	return v, nil
 }

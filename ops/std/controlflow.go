@@ -51,14 +51,14 @@ func unionType(a, b ir.Type) (ir.Type, error) {
 func flag(d tensor.Datum, what string) (bool, error) {
 	t, ok := d.(*tensor.Tensor)
 	if !ok || t == nil || t.DType() != tensor.Bool || t.Len() != 1 {
-		return false, fmt.Errorf("%s: expected one bool, found %v", what, d)
+		return false, fmt.Errorf("%s: expected one bool, found %s", what, tensor.Describe(d))
 	}
 	return tensor.Data[bool](t)[0], nil
 }
 
 // If runs one of two subgraphs.
 var If = ops.Register(&ir.Op{
-	Name: "If", Since: 24, Doc: "The outputs of then_branch if cond is true, else those of else_branch.",
+	Name: "If", Since: 24, Doc: "The outputs of then_branch if cond is true, else of else_branch.",
 	In: ops.Sig("cond:bool"), Out: []ir.Param{{Name: "outputs", Elem: "V", Variadic: true}}, Elems: elems("V", ops.Any),
 	Attrs: []ir.AttrSpec{graphAttr("then_branch", "graph that runs if cond is true"),
 		graphAttr("else_branch", "graph that runs otherwise")},

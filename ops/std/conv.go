@@ -20,7 +20,7 @@ var Conv = ops.Register(&ir.Op{
 			Doc:   "computation of pads, if they are not given"},
 		intsAttr("dilations", "distance of filter taps per axis (default 1)"),
 		intAttr("group", 1, "number of groups of channels"),
-		intsAttr("kernel_shape", "filter sizes (default: those of W)"),
+		intsAttr("kernel_shape", "filter sizes (default: from W)"),
 		intsAttr("pads", "all begins, then all ends (default 0)"),
 		intsAttr("strides", "steps per axis (default 1)"),
 	},
@@ -88,15 +88,15 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	k := x.Rank() - 2
 	if k < 1 || w.Rank() != k+2 {
-		return nil, fmt.Errorf("X %v and W %v: expected equal ranks of at least 3", x, w)
+		return nil, fmt.Errorf("X %s and W %s: expected equal ranks of at least 3", x, w)
 	}
 	group := int(getInt(c.Node, "group"))
 	n, m, cg := x.Dim(0), w.Dim(0), w.Dim(1)
 	if group < 1 || group > max(1, m) || x.Dim(1) != cg*group || m%group != 0 {
-		return nil, fmt.Errorf("X %v, W %v and group %d do not match", x, w, group)
+		return nil, fmt.Errorf("X %s, W %s and group %d do not match", x, w, group)
 	}
 	if b := ops.Tensor(in, 2); b != nil && (b.Rank() != 1 || b.Len() != m) {
-		return nil, fmt.Errorf("B: expected %d elements, found %v", m, b)
+		return nil, fmt.Errorf("B: expected %d elements, found %s", m, b)
 	}
 	ws, err := ops.Windows(c.Node, k)
 	if err != nil {
@@ -106,7 +106,7 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	for i := range ws {
 		d, t := int64(x.Dim(i+2)), int64(w.Dim(i+2))
 		if t == 0 {
-			return nil, fmt.Errorf("W %v has no taps", w)
+			return nil, fmt.Errorf("W %s has no taps", w)
 		}
 		ws[i] = ws[i].Bind(d, t)
 		size, _ := ws[i].Size(ir.Const(d), ir.Const(t)).Known()

@@ -17,7 +17,7 @@ var ConvTranspose = ops.Same(ops.Register(&ir.Op{
 	Attrs: []ir.AttrSpec{
 		autoPad, intsAttr("dilations", "distance of filter taps per axis (default 1)"),
 		intAttr("group", 1, "number of groups of channels"),
-		intsAttr("kernel_shape", "filter sizes (default: those of W)"),
+		intsAttr("kernel_shape", "filter sizes (default: from W)"),
 		intsAttr("output_padding", "added to the ends of the output (default 0)"),
 		intsAttr("output_shape", "sizes of the output's axes after the channels; pads are computed from them"),
 		intsAttr("pads", "all begins, then all ends (default 0)"),
@@ -118,12 +118,12 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 	}
 	k := x.Rank() - 2
 	if k < 1 || w.Rank() != k+2 {
-		return nil, fmt.Errorf("X %v and W %v: expected equal ranks of at least 3", x, w)
+		return nil, fmt.Errorf("X %s and W %s: expected equal ranks of at least 3", x, w)
 	}
 	group := int(getInt(c.Node, "group"))
 	channels := w.Dim(0)
 	if group < 1 || group > max(1, channels) || x.Dim(1) != channels || channels%group != 0 {
-		return nil, fmt.Errorf("X %v, W %v and group %d do not match", x, w, group)
+		return nil, fmt.Errorf("X %s, W %s and group %d do not match", x, w, group)
 	}
 	mg := w.Dim(1)
 	b := ops.F64(c, in, 2)
@@ -131,7 +131,7 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 		return nil, fmt.Errorf("B: expected %d elements, found %d", mg*group, len(b))
 	}
 	if product(w.Shape()[2:]) == 0 {
-		return nil, fmt.Errorf("W %v has no taps", w)
+		return nil, fmt.Errorf("W %s has no taps", w)
 	}
 	win, extra, sizes, err := spreads(c.Node, k)
 	if err != nil {
@@ -230,8 +230,8 @@ func spreadOver(c *ir.EvalCtx, y, x, w []float64, ys, xs, ws []int, win []ops.Wi
 	return nil
 }
 
-// alongConvTranspose returns the facts of a ConvTranspose. Step o of the output depends on those of the input steps (o
-// + begin - tap*dilation)/stride that are integers.
+// alongConvTranspose returns the facts of a ConvTranspose. Step o of the output depends on the input steps (o +
+// begin - tap*dilation)/stride that are integers.
 func alongConvTranspose(n *ir.Node, in []ir.Fact) []ir.Fact {
 	f := in[0]
 	f.State = 0

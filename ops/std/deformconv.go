@@ -19,7 +19,7 @@ var DeformConv = ops.Same(ops.Register(&ir.Op{
 	Attrs: []ir.AttrSpec{
 		intsAttr("dilations", "distance of filter taps per axis (default 1)"),
 		intAttr("group", 1, "number of groups of channels"),
-		intsAttr("kernel_shape", "filter sizes (default: those of W)"),
+		intsAttr("kernel_shape", "filter sizes (default: from W)"),
 		intAttr("offset_group", 1, "number of groups of channels that share offsets"),
 		intsAttr("pads", "all begins, then all ends (default 0)"), intsAttr("strides", "steps per axis (default 1)"),
 	},
@@ -57,13 +57,13 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	k := x.Rank() - 2
 	if k < 1 || k > 8 || w.Rank() != k+2 || offset.Rank() != k+2 {
-		return nil, fmt.Errorf("X %v, W %v and offset %v: expected equal ranks from 3 to 10", x, w, offset)
+		return nil, fmt.Errorf("X %s, W %s and offset %s: expected equal ranks from 3 to 10", x, w, offset)
 	}
 	group, offsets := int(getInt(c.Node, "group")), int(getInt(c.Node, "offset_group"))
 	channels, m, cg := x.Dim(1), w.Dim(0), w.Dim(1)
 	if group < 1 || group > max(1, m) || channels != cg*group || m%group != 0 || offsets < 1 ||
 		offsets > max(1, channels) || channels%offsets != 0 {
-		return nil, fmt.Errorf("X %v, W %v, group %d and offset_group %d do not match", x, w, group, offsets)
+		return nil, fmt.Errorf("X %s, W %s, group %d and offset_group %d do not match", x, w, group, offsets)
 	}
 	taps := product(w.Shape()[2:])
 	win, err := ops.Windows(c.Node, k)
@@ -73,7 +73,7 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	shape := []int{x.Dim(0), m}
 	for i := range win {
 		if w.Dim(i+2) == 0 {
-			return nil, fmt.Errorf("W %v has no taps", w)
+			return nil, fmt.Errorf("W %s has no taps", w)
 		}
 		size, _ := win[i].Size(ir.Const(int64(x.Dim(i+2))), ir.Const(int64(w.Dim(i+2)))).Known()
 		shape = append(shape, int(max(0, size)))

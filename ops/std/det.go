@@ -19,7 +19,7 @@ var Det = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		if x.Rank() < 2 || x.Dim(x.Rank()-1) != x.Dim(x.Rank()-2) {
-			return nil, fmt.Errorf("X: expected square matrices, found %v", x)
+			return nil, fmt.Errorf("X: expected square matrices, found %s", x)
 		}
 		shape, m := x.Shape()[:x.Rank()-2], x.Dim(x.Rank()-1)
 		v := ops.F64(c, in, 0)

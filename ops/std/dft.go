@@ -143,7 +143,7 @@ func evalDFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	parts := x.Dim(rank - 1)
 	if parts != 1 && parts != 2 {
-		return nil, fmt.Errorf("input: expected 1 or 2 for its last axis, found %v", x)
+		return nil, fmt.Errorf("input: expected 1 or 2 for its last axis, found %s", x)
 	}
 	inverse, onesided := getInt(n, "inverse") != 0, getInt(n, "onesided") != 0
 	length := int64(x.Dim(axis))

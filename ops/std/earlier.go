@@ -186,7 +186,7 @@ var Tile1 = earlier(&ir.Op{
 	},
 })
 
-// Concat1 is the first version of Concat. Its default axis is that of the channels.
+// Concat1 is the first version of Concat. Its default axis is the channel axis.
 var Concat1 = earlier(&ir.Op{
 	Name: "Concat", Since: 1, Doc: "All inputs concatenated along axis (default 1).",
 	In: []ir.Param{{Name: "inputs", Elem: "T", Variadic: true}}, Out: ops.Sig("concat_result:T"),

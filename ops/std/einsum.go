@@ -126,7 +126,7 @@ func meets(n *ir.Node, e einsum, in []ir.Fact, letter rune) bool {
 	return false
 }
 
-// einsum is an equation with its ellipses expanded. Their axes get digits as letters, of which 0 is the last axis.
+// einsum is an equation with its ellipses expanded. Their axes get digits as letters; 0 is the last axis.
 type einsum struct {
 	in  [][]rune
 	out []rune
@@ -297,8 +297,8 @@ func einsumSum[T int64 | float64](c *ir.EvalCtx, parts []*tensor.Tensor, e einsu
 	return total, nil
 }
 
-// EinsumTerms returns the letters of an equation's terms and of its output, for inputs of the given ranks. The letters
-// of an ellipsis are digits, of which 0 is the last axis.
+// EinsumTerms returns the letters of an equation's terms and of its output, for inputs of the given ranks. The
+// letters of an ellipsis are digits; 0 is the last axis.
 func EinsumTerms(equation string, ranks []int) (in [][]rune, out []rune, err error) {
 	e, err := parseEinsum(equation, ranks)
 	return e.in, e.out, err

@@ -27,7 +27,7 @@ var FlexAttention = ops.Register(&ir.Op{
 		for i := range t {
 			var err error
 			if x := ops.Tensor(in, i); x == nil || x.Rank() != 4 {
-				return nil, fmt.Errorf("%s: expected four axes, found %v", c.Node.Op.In[i].Name, x)
+				return nil, fmt.Errorf("%s: expected four axes, found %s", c.Node.Op.In[i].Name, x)
 			}
 			if t[i], err = readHeads(c, c.Node, in, i, ""); err != nil {
 				return nil, err
@@ -35,7 +35,7 @@ var FlexAttention = ops.Register(&ir.Op{
 		}
 		q, k, v := t[0], t[1], t[2]
 		if q.b != k.b || q.b != v.b || k.h != v.h || k.h == 0 || q.h%k.h != 0 || k.s != v.s || q.e != k.e {
-			return nil, fmt.Errorf("Q, K and V are %v, %v, %v, which do not match", ops.Tensor(in, 0),
+			return nil, fmt.Errorf("Q, K and V are %s, %s, %s, which do not match", ops.Tensor(in, 0),
 				ops.Tensor(in, 1), ops.Tensor(in, 2))
 		}
 		shape := []int{q.b, q.h, q.s, k.s}
@@ -48,7 +48,7 @@ var FlexAttention = ops.Register(&ir.Op{
 		}
 		dtype = tensor.DType(c.Node.Attrs.Int("softmax_precision", int64(dtype)))
 		if !dtype.IsFloat() || dtype.Bits() < 16 {
-			return nil, fmt.Errorf("softmax_precision: %v is no element type for it", dtype)
+			return nil, fmt.Errorf("softmax_precision: %v is not an element type for it", dtype)
 		}
 		// change applies a graph of the node to numbers.
 		change := func(name string, v []float64) ([]float64, error) {
@@ -70,7 +70,7 @@ var FlexAttention = ops.Register(&ir.Op{
 			}
 			y := ops.Tensor(out, 0)
 			if y == nil {
-				return nil, fmt.Errorf("%s gives no tensor", name)
+				return nil, fmt.Errorf("%s returns no tensor", name)
 			}
 			if err := ops.SameShape(y.Shape(), shape); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)

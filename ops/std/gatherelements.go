@@ -66,11 +66,11 @@ func elementPlaces(c *ir.EvalCtx, x, it *tensor.Tensor, axis int64) ([]int, erro
 		return nil, err
 	}
 	if x.Rank() != it.Rank() {
-		return nil, fmt.Errorf("data %v and indices %v differ in rank", x, it)
+		return nil, fmt.Errorf("data %s and indices %s differ in rank", x, it)
 	}
 	for i, d := range it.Shape() {
 		if i != a && d > x.Dim(i) {
-			return nil, fmt.Errorf("indices %v reach beyond data %v on axis %d", it, x, i)
+			return nil, fmt.Errorf("indices %s reach beyond data %s on axis %d", it, x, i)
 		}
 	}
 	idx, err := indices(c, it, x.Dim(a))
@@ -118,7 +118,7 @@ var GatherND = ops.Register(&ir.Op{
 		}
 		b := getInt(c.Node, "batch_dims")
 		if it.Rank() == 0 || b < 0 || b >= int64(it.Rank()) {
-			return nil, fmt.Errorf("indices %v with batch_dims %d", it, b)
+			return nil, fmt.Errorf("indices %s with batch_dims %d", it, b)
 		}
 		places, run, err := slicePlaces(c, x, it, int(b))
 		if err != nil {
@@ -143,11 +143,11 @@ var GatherND = ops.Register(&ir.Op{
 func slicePlaces(c *ir.EvalCtx, x, it *tensor.Tensor, batch int) (places []int, run int, err error) {
 	k := it.Dim(-1)
 	if batch+k > x.Rank() {
-		return nil, 0, fmt.Errorf("indices %v name %d axes of %v", it, batch+k, x)
+		return nil, 0, fmt.Errorf("indices %s name %d axes of %s", it, batch+k, x)
 	}
 	for i := range ops.Each(c, batch) {
 		if x.Dim(i) != it.Dim(i) {
-			return nil, 0, fmt.Errorf("data %v and indices %v differ on batch axis %d", x, it, i)
+			return nil, 0, fmt.Errorf("data %s and indices %s differ on batch axis %d", x, it, i)
 		}
 	}
 	v, err := ops.Int64s(c, it)

@@ -94,7 +94,8 @@ var Gemm = ops.Register(&ir.Op{
 	Tol: ir.Summing,
 })
 
-// turned is 1 if an attribute of Gemm says that a matrix is stored transposed, which any number but 0 does, and 0 if not.
+// turned is 1 if an attribute of Gemm has any value but 0, which means that a matrix is stored transposed, and
+// otherwise 0.
 func turned(n *ir.Node, attr string) int {
 	if getInt(n, attr) != 0 {
 		return 1
@@ -112,7 +113,7 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, err
 	}
 	if a.Rank() != 2 || b.Rank() != 2 {
-		return nil, fmt.Errorf("expected matrices, found %v and %v", a, b)
+		return nil, fmt.Errorf("expected matrices, found %s and %s", a, b)
 	}
 	u, v := ops.F64(c, in, 0), ops.F64(c, in, 1)
 	m, k := a.Dim(0), a.Dim(1)
@@ -124,7 +125,7 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		v, kb, p = transposed(c, v, kb, p), p, kb
 	}
 	if k != kb {
-		return nil, fmt.Errorf("%v and %v: inner dimensions %d and %d differ", a, b, k, kb)
+		return nil, fmt.Errorf("%s and %s: inner dimensions %d and %d differ", a, b, k, kb)
 	}
 	shape := []int{m, p}
 	size, err := ops.Elems(shape)
@@ -140,7 +141,7 @@ func evalGemm(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	if t := ops.Tensor(in, 2); t != nil {
 		if s, err := ops.Broadcast(t.Shape(), shape); err != nil || ops.SameShape(s, shape) != nil {
-			return nil, fmt.Errorf("C %v does not broadcast to %v", t, shape)
+			return nil, fmt.Errorf("C %s does not broadcast to %v", t, shape)
 		}
 		beta := getFloat(c.Node, "beta")
 		for i, x := range ops.All(c, ops.BroadcastTo(c, ops.F64(c, in, 2), t.Shape(), shape)) {

@@ -75,7 +75,7 @@ func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (fun
 				return nil, err
 			}
 			if x.Rank() < 2 {
-				return nil, fmt.Errorf("X: expected at least two axes, found %v", x)
+				return nil, fmt.Errorf("X: expected at least two axes, found %s", x)
 			}
 			shape := append([]int{}, x.Shape()[:2]...)
 			for range x.Shape()[2:] {

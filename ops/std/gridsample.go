@@ -77,7 +77,7 @@ func evalGridSample(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	k := x.Rank() - 2
 	if k < 1 || k > 8 || g.Rank() != k+2 || g.Dim(0) != x.Dim(0) || g.Dim(k+1) != k {
 		return nil, fmt.Errorf(
-			"X %v and grid %v: expected ranks from 3 to 10, equal, the same batch, and a coordinate per axis", x, g)
+			"X %s and grid %s: expected ranks from 3 to 10, equal, the same batch, and a coordinate per axis", x, g)
 	}
 	s := NewGridSampler(c.Node, x.Shape()[2:])
 	shape := append(slices.Clone(x.Shape()[:2]), g.Shape()[1:k+1]...)

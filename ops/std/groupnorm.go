@@ -39,7 +39,7 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 			}
 			groups := int(getInt(c.Node, "num_groups"))
 			if x.Rank() < 2 || groups < 1 || groups > max(1, x.Dim(1)) || x.Dim(1)%groups != 0 {
-				return nil, fmt.Errorf("X %v: expected channels that divide into %d groups", x, groups)
+				return nil, fmt.Errorf("X %s: expected channels that divide into %d groups", x, groups)
 			}
 			ch, inner := x.Dim(1), product(x.Shape()[2:])
 			per := ch / groups

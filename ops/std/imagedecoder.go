@@ -40,7 +40,7 @@ var ImageDecoder = ops.Register(&ir.Op{
 			return nil, err
 		}
 		if t.DType() != tensor.Uint8 {
-			return nil, fmt.Errorf("encoded_stream: expected uint8, found %v", t)
+			return nil, fmt.Errorf("encoded_stream: expected uint8, found %s", t)
 		}
 		pic, err := decodeImage(c, t.Bytes())
 		if err != nil {
@@ -108,8 +108,8 @@ func pixelBytes(m color.Model) int64 {
 	return 16
 }
 
-// parts reads a file in small parts, with a check of the context before each: decoders of images have none, and a part
-// may stand for a thousand times its bytes.
+// parts reads a file in small parts, with a check of the context before each: image decoders have none, and a part
+// may represent a thousand times its bytes.
 type parts struct {
 	c    *ir.EvalCtx
 	file *bytes.Reader
@@ -125,7 +125,7 @@ func (p *parts) Read(b []byte) (int, error) {
 // long; programs that write such files make some ten.
 const maxScans = 256
 
-// readerOf returns a reader for the decoder of the format. Two bytes of a progressive JPEG file may stand for 32,767
+// readerOf returns a reader for the decoder of the format. Two bytes of a progressive JPEG file may represent 32,767
 // blocks of 64 samples.
 func readerOf(ec *ir.EvalCtx, data []byte, format string) (*parts, error) {
 	p := &parts{ec, bytes.NewReader(data), 32}

@@ -60,7 +60,7 @@ func TestImageDecoder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := decoded(t, []byte(tt.file), tt.format); !bytes.Equal(tensor.Data[uint8](got), tt.want) {
-				t.Errorf("found %v %v, expected %v", got, tensor.Data[uint8](got), tt.want)
+				t.Errorf("found %s %v, expected %v", got, tensor.Data[uint8](got), tt.want)
 			}
 		})
 	}
@@ -153,14 +153,14 @@ func progressive(width, height, scans int) []byte {
 func TestProgressiveJPEG(t *testing.T) {
 	if got := decoded(t, progressive(100, 60, 20), "RGB"); !slices.Equal(got.Shape(), []int{60, 100, 3}) ||
 		slices.ContainsFunc(tensor.Data[uint8](got), func(b uint8) bool { return b != 128 }) {
-		t.Errorf("%v, expected a grey picture", got)
+		t.Errorf("%s, expected a grey picture", got)
 	}
 	if got := decoded(t, progressive(100, 60, maxScans), "RGB"); got.Len() != 3*100*60 {
-		t.Errorf("%v of %d scans", got, maxScans)
+		t.Errorf("%s of %d scans", got, maxScans)
 	}
 	file := progressive(2048, 2048, maxScans+1)
 	if got := decoded(t, file, "RGB"); got.Len() != 0 {
-		t.Errorf("%v of %d scans", got, maxScans+1)
+		t.Errorf("%s of %d scans", got, maxScans+1)
 	}
 	file = progressive(2048, 2048, maxScans)
 	var checks []time.Duration

@@ -58,7 +58,7 @@ func channels(c *ir.EvalCtx, in []tensor.Datum, k int) (*tensor.Tensor, [][]floa
 		return nil, nil, err
 	}
 	if x.Rank() < 2 {
-		return nil, nil, fmt.Errorf("input: expected at least two axes, found %v", x)
+		return nil, nil, fmt.Errorf("input: expected at least two axes, found %s", x)
 	}
 	var out [][]float64
 	for i := 1; i <= k; i++ {
@@ -67,7 +67,7 @@ func channels(c *ir.EvalCtx, in []tensor.Datum, k int) (*tensor.Tensor, [][]floa
 			return nil, nil, err
 		}
 		if t.Rank() != 1 || t.Len() != x.Dim(1) {
-			return nil, nil, fmt.Errorf("input %d: expected %d channels, found %v", i, x.Dim(1), t)
+			return nil, nil, fmt.Errorf("input %d: expected %d channels, found %s", i, x.Dim(1), t)
 		}
 		out = append(out, ops.F64(c, in, i))
 	}

@@ -11,10 +11,10 @@ import (
 // errNotExact is the error for a kind of JPEG file that only package image/jpeg decodes.
 var errNotExact = errors.New("not a baseline JPEG of three components in one scan")
 
-// decodeJPEG decodes common JPEG files (baseline, three components in one scan, chroma at full or half resolution) to
-// exactly the samples of libjpeg, with which the standard's answers are made. The inverse DCT of image/jpeg rounds a
-// few percent of them differently. image/jpeg has accepted the file before, so decodeJPEG checks only what is necessary
-// for its safety.
+// decodeJPEG decodes common JPEG files (baseline, three components in one scan, chroma at full or half resolution)
+// to exactly the samples of libjpeg, with which the standard's answers are made. The inverse DCT of image/jpeg
+// rounds a few percent of them differently. image/jpeg has already accepted the file, so decodeJPEG checks only what
+// is necessary for its safety.
 func decodeJPEG(c *ir.EvalCtx, data []byte) (*image.YCbCr, error) {
 	d := jpegDecoder{bytes: len(data)}
 	for p := 2; p+4 <= len(data); {

@@ -138,7 +138,7 @@ func affine(c *ir.EvalCtx, in []tensor.Datum, row []int, x *tensor.Tensor) (scal
 			continue
 		}
 		if s, err := ops.Broadcast(t.Shape(), row); err != nil || ops.SameShape(s, row) != nil {
-			return nil, nil, fmt.Errorf("input %d %v does not broadcast to the normalized axes %v of %v", i+1, t, row,
+			return nil, nil, fmt.Errorf("input %d %s does not broadcast to the normalized axes %v of %s", i+1, t, row,
 				x)
 		}
 		*to = ops.BroadcastTo(c, ops.F64(c, in, i+1), t.Shape(), row)

@@ -98,7 +98,7 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 	if hkv < 1 || hq < 1 || hq%hkv != 0 || query.Rank() != 3 || query.Dim(2)%hq != 0 || value.Rank() != 3 ||
 		value.Dim(2)%hkv != 0 {
 		return nil, fmt.Errorf(
-			"query %v with %d heads, value %v with %d: expected three axes, the last of whole heads, and a positive "+
+			"query %s with %d heads, value %s with %d: expected three axes, the last of whole heads, and a positive "+
 				"multiple of heads", query, hq, value, hkv)
 	}
 	batch, length, dk, dv := query.Dim(0), query.Dim(1), query.Dim(2)/hq, value.Dim(2)/hkv
@@ -121,7 +121,7 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 			return nil, 0, nil
 		}
 		if s := t.Shape(); len(s) != 3 || s[0] != batch || s[1] != length || s[2] != a && s[2] != b {
-			return nil, 0, fmt.Errorf("%s: expected (%d,%d,%d) or (%d,%d,%d), found %v", n.Op.In[i].Name, batch, length,
+			return nil, 0, fmt.Errorf("%s: expected (%d,%d,%d) or (%d,%d,%d), found %s", n.Op.In[i].Name, batch, length,
 				a, batch, length, b, t)
 		}
 		return ops.F64(c, in, i), t.Dim(2), nil

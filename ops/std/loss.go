@@ -44,7 +44,7 @@ var (
 				return nil, err
 			}
 			if x.Rank() < 2 {
-				return nil, fmt.Errorf("scores: expected at least two axes, found %v", x)
+				return nil, fmt.Errorf("scores: expected at least two axes, found %s", x)
 			}
 			v := ops.F64(c, in, 0)
 			outer, classes, inner := splitAt(x.Shape(), 1)
@@ -88,7 +88,8 @@ var (
 	}), 12)
 )
 
-// lossBody is the body of NegativeLogLikelihoodLoss: for each position the element of its class, times that of weight.
+// lossBody is the body of NegativeLogLikelihoodLoss: for each position, the element of its class times the class's
+// weight.
 func lossBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	x, class := in[0], in[1]
 	zero := constLike(b, x, 0)
@@ -150,7 +151,7 @@ func pickLoss(c *ir.EvalCtx, in []tensor.Datum, d tensor.DType, logs []float64) 
 		return nil, err
 	}
 	if x.Rank() < 2 {
-		return nil, fmt.Errorf("%s: expected at least two axes, found %v", c.Node.Op.In[0].Name, x)
+		return nil, fmt.Errorf("%s: expected at least two axes, found %s", c.Node.Op.In[0].Name, x)
 	}
 	if err := ops.SameShape(target.Shape(), append([]int{x.Dim(0)}, x.Shape()[2:]...)); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Node.Op.In[1].Name, err)

@@ -24,7 +24,7 @@ var LRN = ops.Same(ops.Register(&ir.Op{
 		}
 		size := getInt(c.Node, "size")
 		if x.Rank() < 2 || size < 1 || size > 1<<31 {
-			return nil, fmt.Errorf("X %v, size %d: expected at least two axes, and a positive size", x, size)
+			return nil, fmt.Errorf("X %s, size %d: expected at least two axes, and a positive size", x, size)
 		}
 		alpha, beta, bias := getFloat(c.Node, "alpha")/float64(size), getFloat(c.Node, "beta"), getFloat(c.Node, "bias")
 		v := ops.F64(c, in, 0)

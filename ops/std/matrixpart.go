@@ -21,7 +21,7 @@ var Trilu = ops.Register(&ir.Op{
 			return nil, err
 		}
 		if x.Rank() < 2 {
-			return nil, fmt.Errorf("expected matrices, found %v", x)
+			return nil, fmt.Errorf("expected matrices, found %s", x)
 		}
 		k := int64(0)
 		if ops.Tensor(in, 1) != nil {
@@ -43,7 +43,7 @@ var Trilu = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	// Elements of a matrix are kept or cleared by their position in it, so a step alone does not tell.
+	// Elements of a matrix are kept or cleared by their position in it, so one step does not determine the result.
 	Along: alongKeep(func(_ *ir.Node, axis, rank int) bool { return axis >= rank-2 }),
 	Tol:   ir.Exact,
 })
@@ -74,7 +74,7 @@ var EyeLike = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		if x.Rank() != 2 {
-			return nil, fmt.Errorf("expected a matrix, found %v", x)
+			return nil, fmt.Errorf("expected a matrix, found %s", x)
 		}
 		d, err := dtypeAttr(c.Node, eyeTypes, c.Node.In(0).Elem())
 		if err != nil {
@@ -124,7 +124,7 @@ var TensorScatter = ops.Register(&ir.Op{
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		a, err := ops.Axis(getInt(n, "axis"), len(in))
 		if err == nil && a == 0 {
-			err = fmt.Errorf("axis %d is that of the samples", a)
+			err = fmt.Errorf("axis %d is the axis of the samples", a)
 		}
 		return in, err
 	}),
@@ -142,14 +142,14 @@ var TensorScatter = ops.Register(&ir.Op{
 		}
 		a, err := ops.Axis(getInt(c.Node, "axis"), x.Rank())
 		if err != nil || a == 0 {
-			return nil, fmt.Errorf("axis %d of %v", getInt(c.Node, "axis"), x)
+			return nil, fmt.Errorf("axis %d of %s", getInt(c.Node, "axis"), x)
 		}
 		want := slices.Clone(x.Shape())
 		if up.Rank() == x.Rank() {
 			want[a] = up.Dim(a)
 		}
 		if !slices.Equal(want, up.Shape()) || up.Dim(a) > x.Dim(a) {
-			return nil, fmt.Errorf("update %v does not go into %v along axis %d", up, x, a)
+			return nil, fmt.Errorf("update %s does not fit into %s along axis %d", up, x, a)
 		}
 		at, err := ints(c, in, 2)
 		if err != nil {

@@ -47,7 +47,7 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		if x.Rank() < 3 || len(where) != x.Len() {
-			return nil, fmt.Errorf("X %v with %d positions: expected at least three axes, and a position per element",
+			return nil, fmt.Errorf("X %s with %d positions: expected at least three axes, and a position per element",
 				x, len(where))
 		}
 		win, taps, err := poolWindows(c.Node, x.Rank()-2)

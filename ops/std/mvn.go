@@ -50,7 +50,8 @@ var MeanVarianceNormalization = ops.Register(&ir.Op{
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		axes := b.Ints(n.Attrs.Ints("axes", defaultOf[[]int64](n, "axes"))...)
 		d := op(b, "Sub", in[0], op(b, "ReduceMean", in[0], axes))
-		// The mean of what is left is its rounding, which is large beside elements that are nearly equal.
+		// The mean of the differences is its rounding error, which is large relative to elements that are nearly
+		// equal.
 		d = op(b, "Sub", d, op(b, "ReduceMean", d, axes))
 		std := op(b, "Sqrt", op(b, "ReduceMean", op(b, "Mul", d, d), axes))
 		return []*ir.Value{op(b, "Div", d, op(b, "Add", std, constLike(b, d, 1e-9)))}

@@ -33,7 +33,7 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 		}
 		if boxes.Rank() != 3 || scores.Rank() != 3 || boxes.Dim(2) != 4 || boxes.Dim(0) != scores.Dim(0) ||
 			boxes.Dim(1) != scores.Dim(2) {
-			return nil, fmt.Errorf("boxes %v and scores %v do not match", boxes, scores)
+			return nil, fmt.Errorf("boxes %s and scores %s do not match", boxes, scores)
 		}
 		most := int64(0)
 		if ops.Tensor(in, 2) != nil {
@@ -132,7 +132,7 @@ func scalarReal(c *ir.EvalCtx, in []tensor.Datum, i int, what string, def float6
 	}
 	v := ops.F64(c, in, i)
 	if len(v) != 1 {
-		return 0, fmt.Errorf("%s: expected one number, found %v", what, t)
+		return 0, fmt.Errorf("%s: expected one number, found %s", what, t)
 	}
 	return v[0], nil
 }

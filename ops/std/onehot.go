@@ -45,7 +45,7 @@ var OneHot = ops.Register(&ir.Op{
 		}
 		d := ops.F64(c, in, 1)
 		if len(d) != 1 || !(d[0] >= 0 && d[0] <= ops.MaxElems) || values.Len() != 2 {
-			return nil, fmt.Errorf("depth %v and values %v: expected one size and two values", d, values)
+			return nil, fmt.Errorf("depth %v and values %s: expected one size and two values", d, values)
 		}
 		depth := int(d[0])
 		a, err := ops.Axis(getInt(c.Node, "axis"), it.Rank()+1)

@@ -147,7 +147,7 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			shape[a] += int(p)
 		}
 		if begin[a] = int(pads[i]); shape[a] < 0 {
-			return nil, fmt.Errorf("pads %v cut more than %v has", pads, x)
+			return nil, fmt.Errorf("pads %v cut more than %s has", pads, x)
 		}
 	}
 	out, err := alloc(c, x.DType(), shape)
@@ -159,12 +159,12 @@ func evalPad(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	from := make([][]int, x.Rank())
 	for a, d := range shape {
 		if from[a], err = padSource(c, mode, d, begin[a], x.Dim(a)); err != nil {
-			return nil, fmt.Errorf("axis %d of %v: %w", a, x, err)
+			return nil, fmt.Errorf("axis %d of %s: %w", a, x, err)
 		}
 	}
 	if v := ops.Tensor(in, 2); v != nil && mode == "constant" {
 		if v.Len() != 1 || v.DType() != x.DType() {
-			return nil, fmt.Errorf("constant_value: expected one %v, found %v", x.DType(), v)
+			return nil, fmt.Errorf("constant_value: expected one %v, found %s", x.DType(), v)
 		}
 		fillWith(c, out, v)
 	}

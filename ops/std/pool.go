@@ -205,7 +205,7 @@ func bindPool(n *ir.Node, in []tensor.Datum) (*tensor.Tensor, *poolGrid, error) 
 		return nil, nil, err
 	}
 	if x.Rank() < 3 {
-		return nil, nil, fmt.Errorf("X: expected at least three axes, found %v", x)
+		return nil, nil, fmt.Errorf("X: expected at least three axes, found %s", x)
 	}
 	g := &poolGrid{in: x.Shape(), out: []int{x.Dim(0), x.Dim(1)}}
 	if g.win, g.taps, err = poolWindows(n, x.Rank()-2); err != nil {

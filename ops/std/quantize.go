@@ -22,7 +22,7 @@ func quantAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 		intAttr("axis", 1, "axis of the scales"),
 		intAttr("block_size", 0, "number of elements along the axis with the same scale; 0: one scale per index"),
 		intAttr("output_dtype", 0,
-			"element type of the result, by ONNX's number; 0: that of the zero point, or of the scale"),
+			"element type of the result, by ONNX's number; 0: the zero point's type, or the scale's"),
 	}, more...)
 }
 
@@ -74,8 +74,9 @@ func inferScaled(elem func(*ir.Node) (tensor.DType, error)) func(*ir.Node) ([]ir
 	}
 }
 
-// scaleAt returns a function from the index of an element of the data to that of its scale: one for all, one per index
-// along the axis, or one per block along it. From each multiple of run on, so many elements have the same scale.
+// scaleAt returns a function from the index of an element of the data to the index of its scale: one scale for all,
+// one per index along the axis, or one per block along it. Starting at each multiple of run, run elements have the
+// same scale.
 func scaleAt(n *ir.Node, x, scale []int) (at func(i int) int, run int, err error) {
 	if len(scale) == 0 || len(scale) == 1 && scale[0] == 1 {
 		return func(int) int { return 0 }, math.MaxInt, nil
@@ -126,7 +127,7 @@ func scales(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, x *tensor.Tensor) (sca
 	zero = ops.Make[float64](c, len(scale))
 	if z := ops.Tensor(in, 2); z != nil {
 		if z.Len() != s.Len() {
-			return nil, nil, nil, 0, fmt.Errorf("zero point %v, scale %v: expected as many", z, s)
+			return nil, nil, nil, 0, fmt.Errorf("zero point %s, scale %s: expected as many", z, s)
 		}
 		zero, err = ops.Float64s(c, z)
 	}

@@ -94,12 +94,12 @@ func randomOf(name, doc string, next func(*ir.Node) func(*mt19937) float64, attr
 	}), 1)
 }
 
-// randomLike registers a generator whose shape is that of its input.
+// randomLike registers a generator with the shape of its input.
 func randomLike(name, doc string, next func(*ir.Node) func(*mt19937) float64, attrs ...ir.AttrSpec) *ir.Op {
 	typeOf := func(n *ir.Node) (tensor.DType, error) {
 		d, err := dtypeAttr(n, ops.Floats, n.In(0).Elem())
 		if err == nil && !d.IsFloat() {
-			err = fmt.Errorf("attribute dtype is needed: the input's %v is no float type", d)
+			err = fmt.Errorf("attribute dtype is needed: the input's %v is not a float type", d)
 		}
 		return d, err
 	}
@@ -225,7 +225,7 @@ var Multinomial = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		if x.Rank() != 2 || x.Dim(1) == 0 {
-			return nil, fmt.Errorf("input: expected rows of classes, found %v", x)
+			return nil, fmt.Errorf("input: expected rows of classes, found %s", x)
 		}
 		shape, err := intShape([]int64{int64(x.Dim(0)), getInt(c.Node, "sample_size")})
 		if err != nil {
@@ -271,7 +271,7 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 		ratio, training := 0.5, false
 		if t := ops.Tensor(in, 1); t != nil {
 			if t.Len() != 1 {
-				return nil, fmt.Errorf("ratio: expected one number, found %v", t)
+				return nil, fmt.Errorf("ratio: expected one number, found %s", t)
 			}
 			ratio = ops.F64(c, in, 1)[0]
 		}

@@ -27,7 +27,7 @@ func init() {
 	ops.Same(RNN, 14, 7)
 	ops.Same(GRU, 14, 7)
 	ops.Same(LSTM, 14, 7)
-	// Before version 7, an attribute told whether Y is needed. The node's outputs tell it, too.
+	// Before version 7, an attribute stated whether Y is needed. The node's outputs show it, too.
 	sequence := intAttr("output_sequence", 0, "ignored")
 	sameButFor(RNN, 1, sequence)
 	sameButFor(GRU, 3, sequence)
@@ -288,7 +288,7 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 		return nil, err
 	}
 	if x.Rank() != 3 || r.Rank() != 3 {
-		return nil, fmt.Errorf("X %v, R %v: expected three axes each", x, r)
+		return nil, fmt.Errorf("X %s, R %s: expected three axes each", x, r)
 	}
 	q := &recurrentInputs{length: x.Dim(0), batch: x.Dim(1), inputs: x.Dim(2), hidden: r.Dim(2), dirs: directions(n),
 		batchFirst: getInt(n, "layout") != 0, x: ops.F64(c, in, 0)}
@@ -296,7 +296,7 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 		q.length, q.batch = q.batch, q.length
 	}
 	if h, ok := n.Attrs.Get("hidden_size").(int64); ok && h != int64(q.hidden) {
-		return nil, fmt.Errorf("hidden_size is %d, R is %v", h, r)
+		return nil, fmt.Errorf("hidden_size is %d, R is %s", h, r)
 	}
 	gh := gates * q.hidden
 	state := []int{q.dirs, q.batch, q.hidden}

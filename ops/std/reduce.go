@@ -30,7 +30,7 @@ func reduce(name string, since int, doc string, types []tensor.DType, r reductio
 		In: ops.Sig("data:T", "axes:int64?"), Out: ops.Sig("reduced:T"), Elems: elems("T", types),
 		Attrs: []ir.AttrSpec{
 			intAttr("keepdims", 1, "whether reduced axes are kept, with size 1"),
-			intAttr("noop_with_empty_axes", 0, "whether nothing is reduced if there are no axes"),
+			intAttr("noop_with_empty_axes", 0, "true: reduce nothing if there are no axes"),
 		},
 		Infer: inferShape(reducedShape),
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -317,7 +317,7 @@ func argExtreme(name, doc string, better func(x, best float64) bool) *ir.Op {
 			}
 			kept, dropped, _ := reducedDims(t.Shape(), []int{a})
 			if t.Dim(a) == 0 && product(kept) > 0 {
-				return nil, fmt.Errorf("axis %d of %v is empty", a, t)
+				return nil, fmt.Errorf("axis %d of %s is empty", a, t)
 			}
 			v, err := ops.Float64s(c, t)
 			if err != nil {

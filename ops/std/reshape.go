@@ -49,7 +49,7 @@ var Reshape = ops.Register(&ir.Op{
 			case d == 0 && getInt(c.Node, "allowzero") == 0:
 				copied[i] = true
 				if i >= x.Rank() {
-					return nil, fmt.Errorf("shape %v: 0 at place %d has nothing to copy from %v", want, i, x)
+					return nil, fmt.Errorf("shape %v: 0 at place %d has nothing to copy from %s", want, i, x)
 				}
 				d = int64(x.Dim(i))
 			case d < 0:
@@ -72,7 +72,7 @@ var Reshape = ops.Register(&ir.Op{
 				size, _ := leftOver(ir.Of(x).Shape, out, copied, rest).Known()
 				shape[rest] = int(size)
 			case n == 0 || x.Len()%n != 0:
-				return nil, fmt.Errorf("shape %v does not divide the %d elements of %v", want, x.Len(), x)
+				return nil, fmt.Errorf("shape %v does not divide the %d elements of %s", want, x.Len(), x)
 			default:
 				shape[rest] = x.Len() / n
 			}
@@ -250,7 +250,7 @@ var Squeeze = ops.Register(&ir.Op{
 		for i, d := range x.Shape() {
 			drop := slices.Contains(axes, i)
 			if drop && d != 1 {
-				return nil, fmt.Errorf("axis %d of %v is not of size 1", i, x)
+				return nil, fmt.Errorf("axis %d of %s is not of size 1", i, x)
 			}
 			if drop || given == nil && d == 1 {
 				continue

@@ -207,7 +207,7 @@ func resizedDim(n *ir.Node, in ir.Shape, i, a int) ir.Dim {
 	if p := getStr(n, "keep_aspect_ratio_policy"); p != "stretch" && p != "" {
 		return ir.Unknown
 	}
-	if v := resizeInput(n, "scales"); v != nil { // an empty tensor stands for no scales
+	if v := resizeInput(n, "scales"); v != nil { // an empty tensor means no scales
 		if s := v.Shape(); len(s) != 1 || !s[0].Equal(ir.Const(0)) {
 			return ir.Unknown
 		}

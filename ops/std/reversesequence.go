@@ -26,7 +26,7 @@ var ReverseSequence = ops.Register(&ir.Op{
 		}
 		ba, ta := getInt(c.Node, "batch_axis"), getInt(c.Node, "time_axis")
 		if ba+ta != 1 || ba*ta != 0 || x.Rank() < 2 {
-			return nil, fmt.Errorf("batch_axis %d and time_axis %d of %v: expected 0 and 1", ba, ta, x)
+			return nil, fmt.Errorf("batch_axis %d and time_axis %d of %s: expected 0 and 1", ba, ta, x)
 		}
 		if len(lens) != x.Dim(int(ba)) {
 			return nil, fmt.Errorf("%d lengths for a batch of %d", len(lens), x.Dim(int(ba)))
@@ -37,7 +37,7 @@ var ReverseSequence = ops.Register(&ir.Op{
 		for b, n := range lens {
 			c.Step(1)
 			if n < 0 || n > int64(x.Dim(int(ta))) {
-				return nil, fmt.Errorf("length %d of sequence %d is not within 0 and %d", n, b, x.Dim(int(ta)))
+				return nil, fmt.Errorf("length %d of sequence %d is not between 0 and %d", n, b, x.Dim(int(ta)))
 			}
 			for t := range ops.Each(c, int(n)) {
 				base := b * strides[ba]

@@ -73,7 +73,7 @@ func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	bins := c.Node.Attrs.Ints("pooled_shape", nil)
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Dim(1) != 5 || len(bins) != 2 || bins[0] < 1 || bins[1] < 1 {
-		return nil, fmt.Errorf("X %v, rois %v, pooled_shape %v: expected (N,C,H,W), (R,5), and two positive numbers", x,
+		return nil, fmt.Errorf("X %s, rois %s, pooled_shape %v: expected (N,C,H,W), (R,5), and two positive numbers", x,
 			rois, bins)
 	}
 	shape, err := intShape([]int64{int64(rois.Dim(0)), int64(x.Dim(1)), bins[0], bins[1]})
@@ -159,8 +159,8 @@ func roiAlignOp(since int, attrs ...ir.AttrSpec) *ir.Op {
 // maxSamples bounds the samples of one bin. Their number depends on data.
 const maxSamples = 1 << 20
 
-// roiSamples returns the number of samples in all regions. Where the regions are no constants, those that count elements
-// are taken to be no larger than X.
+// roiSamples returns the number of samples in all regions. If the regions are not constant, regions whose size
+// determines the number are assumed to be no larger than X.
 func roiSamples(n *ir.Node, bind map[string]int64) int64 {
 	regions, bins := ops.DimAt(n.In(1), 0, bind), ops.Product(getInt(n, "output_height"), getInt(n, "output_width"))
 	if ratio := getInt(n, "sampling_ratio"); ratio > 0 {
@@ -200,7 +200,7 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	n := c.Node
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Dim(1) != 4 || len(samples) != rois.Dim(0) {
-		return nil, fmt.Errorf("X %v, rois %v, %d batch_indices: expected (N,C,H,W), (R,4), (R)", x, rois, len(samples))
+		return nil, fmt.Errorf("X %s, rois %s, %d batch_indices: expected (N,C,H,W), (R,4), (R)", x, rois, len(samples))
 	}
 	shape, err := intShape([]int64{int64(len(samples)), int64(x.Dim(1)), getInt(n, "output_height"),
 		getInt(n, "output_width")})

@@ -107,7 +107,7 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		turned = x.e
 	}
 	if turned < 0 || turned > x.e || turned%2 != 0 {
-		return nil, fmt.Errorf("%d features of %d are to be turned: expected an even number within them", turned, x.e)
+		return nil, fmt.Errorf("%d features of %d are to be rotated: expected an even number within them", turned, x.e)
 	}
 	half := turned / 2
 	positions, err := ints(c, in, 3)
@@ -127,7 +127,7 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			rows = s[0]
 		case positions == nil && ops.SameShape(s, []int{x.b, x.s, half}) == nil:
 		default:
-			return nil, fmt.Errorf("%s: found %v, with %d pairs and position_ids %v", n.Op.In[i+1].Name, t, half,
+			return nil, fmt.Errorf("%s: found %s, with %d pairs and position_ids %v", n.Op.In[i+1].Name, t, half,
 				positions != nil)
 		}
 		if cache[i], err = ops.Float64s(c, t); err != nil {

@@ -89,14 +89,14 @@ func evalScan8(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 		t := args[i]
 		if t.Rank() < 1 || batch >= 0 && t.Dim(0) != batch {
-			return nil, fmt.Errorf("input %d is %v, expected %d samples", 1+i, t, batch)
+			return nil, fmt.Errorf("input %d is %s, expected %d samples", 1+i, t, batch)
 		}
 		batch = t.Dim(0)
 		if i < p.states {
 			continue
 		}
 		if t.Rank() < 2 || steps >= 0 && t.Dim(1) != steps {
-			return nil, fmt.Errorf("input %d is %v, expected %d steps", 1+i, t, steps)
+			return nil, fmt.Errorf("input %d is %s, expected %d steps", 1+i, t, steps)
 		}
 		steps = t.Dim(1)
 	}

@@ -34,7 +34,7 @@ var ScatterND = ops.Register(&ir.Op{
 			return nil, err
 		}
 		if up.Len() != len(places)*run {
-			return nil, fmt.Errorf("updates %v: expected %d slices of %d elements", up, len(places), run)
+			return nil, fmt.Errorf("updates %s: expected %d slices of %d elements", up, len(places), run)
 		}
 		return ops.One(scatter(c, x, up, places, run))
 	},

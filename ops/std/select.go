@@ -43,7 +43,7 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 			return nil, err
 		}
 		if cond.DType() != tensor.Bool {
-			return nil, fmt.Errorf("condition: expected bools, found %v", cond)
+			return nil, fmt.Errorf("condition: expected bools, found %s", cond)
 		}
 		shape, a := []int{x.Len()}, 0
 		if ax, ok := c.Node.Attrs.Get("axis").(int64); ok {
@@ -56,7 +56,7 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 		keep := notZero(c, cond.Bytes())
 		if len(keep) > 0 && keep[len(keep)-1] >= n {
 			first, _ := slices.BinarySearch(keep, n)
-			return nil, fmt.Errorf("condition is true at index %d, but there are only %d slices of %v", keep[first], n, x)
+			return nil, fmt.Errorf("condition is true at index %d, but there are only %d slices of %s", keep[first], n, x)
 		}
 		shape[a] = len(keep)
 		out, err := alloc(c, x.DType(), shape)
@@ -114,7 +114,7 @@ var NonZero = ops.Same(ops.Register(&ir.Op{
 		from, end := 0, 0 // of the row that holds the element before
 		for i, p := range set {
 			c.Step(1)
-			if rank > 1 && p < end { // all indices but the last one are those of the element before
+			if rank > 1 && p < end { // all indices but the last equal the previous element's
 				for a := range rank - 1 {
 					out[a*len(set)+i] = out[a*len(set)+i-1]
 				}

@@ -165,12 +165,12 @@ func split(c *ir.EvalCtx, x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.
 	left := int64(x.Dim(axis))
 	for _, k := range ops.All(c, sizes) {
 		if k < 0 || k > left {
-			return nil, fmt.Errorf("split %v does not fit axis %d of %v", sizes, axis, x)
+			return nil, fmt.Errorf("split %v does not fit axis %d of %s", sizes, axis, x)
 		}
 		left -= k
 	}
 	if left != 0 {
-		return nil, fmt.Errorf("split %v leaves %d of axis %d of %v", sizes, left, axis, x)
+		return nil, fmt.Errorf("split %v leaves %d of axis %d of %s", sizes, left, axis, x)
 	}
 	outer, n, inner := splitAt(x.Shape(), axis)
 	c.Charge(ops.ItemSize * int64(len(sizes)))

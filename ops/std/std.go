@@ -1,10 +1,9 @@
-// Package std holds the operators of ONNX's own domain. A file holds one operator or a few related ones, with
-// signature, shape rule, evaluation and facts. Names, attributes and definitions are those of the operator set version
-// Since.
+// Package std has the operators of ONNX's own domain. A file has one operator or a few related ones, with signature,
+// shape rule, evaluation and facts. Names, attributes and definitions follow the operator set version Since.
 //
 // It imports ir, ir/scalar, ir/tensor and ops only. Evaluations compute floats in float64 and integers exactly, and
-// keep element types. A wide evaluation holds float32 as float64, so evaluations read types from tensors, not from the
-// graph. They check conditions on data, and return errors instead of panicking.
+// keep element types. A wide evaluation stores float32 values as float64, so evaluations read types from tensors,
+// not from the graph. Evaluations check the conditions on their data, and return errors instead of panicking.
 package std
 
 import (
@@ -155,7 +154,7 @@ func inferBroadcast(elem func(*ir.Node) tensor.DType) func(*ir.Node) ([]ir.Type,
 	}
 }
 
-// fillsOut refuses an input that does not broadcast to a shape, as far as its type tells.
+// fillsOut refuses an input that does not broadcast to a shape, as far as its type shows this.
 func fillsOut(n *ir.Node, i int, to ir.Shape) error {
 	t := tensorIn(n, i)
 	if t == nil || t.NoRank {

@@ -90,7 +90,7 @@ func evalSTFT(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, err
 	}
 	if x.Rank() != 3 || x.Dim(2) != 1 && x.Dim(2) != 2 {
-		return nil, fmt.Errorf("signal: expected (B,L,1) or (B,L,2), found %v", x)
+		return nil, fmt.Errorf("signal: expected (B,L,1) or (B,L,2), found %s", x)
 	}
 	step, err := scalarInt(c, in, 1, "frame_step")
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 func stringsIn(in []tensor.Datum, i int, what string) (*tensor.Tensor, error) {
 	t, err := need(in, i, what)
 	if err == nil && t.DType() != tensor.String {
-		err = fmt.Errorf("%s: expected strings, found %v", what, t)
+		err = fmt.Errorf("%s: expected strings, found %s", what, t)
 	}
 	return t, err
 }
 
 // StringConcat concatenates pairs of strings.
 var StringConcat = ops.Register(&ir.Op{
-	Name: "StringConcat", Since: 20, Doc: "Each string of X followed by that of Y, with broadcasting.",
+	Name: "StringConcat", Since: 20, Doc: "Each string of X followed by the string of Y, with broadcasting.",
 	In: ops.Sig("X:string", "Y:string"), Out: ops.Sig("Z:string"),
 	Infer: inferBroadcast(elemIs(tensor.String)),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

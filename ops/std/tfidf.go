@@ -63,7 +63,7 @@ var TfIdfVectorizer = ops.Register(&ir.Op{
 			return nil, err
 		}
 		if x.Rank() < 1 || x.Rank() > 2 {
-			return nil, fmt.Errorf("expected a vector or rows, found %v", x)
+			return nil, fmt.Errorf("expected a vector or rows, found %s", x)
 		}
 		words := x.Strings()
 		if x.DType() != tensor.String {

@@ -48,7 +48,7 @@ var Tile = ops.Register(&ir.Op{
 			shape = append(shape, times[i], x.Dim(i))
 			strides = append(strides, 0, st)
 			if x.Dim(i) > 0 && times[i] > ops.MaxElems/x.Dim(i) {
-				return nil, fmt.Errorf("repeats %v of %v are too many", r, x)
+				return nil, fmt.Errorf("repeats %v of %s are too many", r, x)
 			}
 			out = append(out, times[i]*x.Dim(i))
 		}

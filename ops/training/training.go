@@ -1,8 +1,9 @@
-// Package training holds the optimizers of ONNX's domain ai.onnx.preview.training, with signature and evaluation. The
-// domain's fourth operator, Gradient, is not here: it differentiates the graph around it, which is the work of a pass.
+// Package training has the optimizers of ONNX's domain ai.onnx.preview.training, with signature and evaluation. The
+// domain's fourth operator, Gradient, is missing: it differentiates the graph around it, which is the work of a
+// pass.
 //
-// It imports ir, ir/tensor and ops only. A node optimizes several tensors by the same rule. Results have the shapes and
-// element types of the tensors that they replace.
+// It imports ir, ir/tensor and ops only. A node updates several tensors by the same rule. Results have the shapes
+// and element types of the tensors that they replace.
 package training
 
 import (
@@ -52,7 +53,7 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			rate, count := ops.F64(c, in, 0), ops.Tensor(in, 1)
 			if len(rate) != 1 || count == nil || count.Len() != 1 {
-				return nil, fmt.Errorf("expected one learning rate and one count, found %v and %v", ops.Tensor(in, 0),
+				return nil, fmt.Errorf("expected one learning rate and one count, found %s and %s", ops.Tensor(in, 0),
 					count)
 			}
 			t, err := ops.Int64s(c, count)
@@ -72,7 +73,7 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 					at := 2 + j*k + i
 					y := ops.Tensor(in, at)
 					if y == nil || !slices.Equal(y.Shape(), x.Shape()) {
-						return nil, fmt.Errorf("input %d: expected the shape of %v, found %v", at, x, y)
+						return nil, fmt.Errorf("input %d: expected the shape of %s, found %s", at, x, y)
 					}
 					cols[j] = ops.F64(c, in, at)
 				}

@@ -5,9 +5,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// convolution computes a system with a window as a Conv with a group per state or head. A step reads ℓ taps behind it
-// and, in a bidirectional system, ℓ taps ahead. The state is the inputs in the window. Its part for the recurrence
-// follows from them.
+// convolution computes a system with a window as a Conv with a group per state or head. A step reads ℓ taps before
+// it and, in a bidirectional system, ℓ taps after it. The state is the inputs in the window. Its part for the
+// recurrence follows from them.
 func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 	u, elem := n.Inputs[0], n.Inputs[0].Elem()
 	state := n.In(len(n.Op.In) - 1)
@@ -131,7 +131,7 @@ func (l *lowerer) afterConv(x *ir.Value, y *system, cell *cell, form groupForm) 
 		l.headLinear(im, l.fourDims("C", elem, y, y.out, y.m, y.k, true)))
 }
 
-// windowState returns the state after the last step: that of the recurrence, and the inputs in the window.
+// windowState returns the state after the last step: the recurrence's state, and the inputs in the window.
 func (l *lowerer) windowState(past *ir.Value, y *system, elem tensor.DType) *ir.Value {
 	w := y.window
 	features := y.heads() * y.k

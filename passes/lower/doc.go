@@ -1,26 +1,28 @@
-// Package lower rewrites a portable graph in standard operators, for `essmc export`: the graphs of ONNX files, and the
-// bodies of functions in them. It expands operators of the domain essm, each in one file, and converts standard
+// Package lower rewrites a portable graph in standard operators, for `essmc export`: the graphs of ONNX files, and
+// the bodies of functions in them. It expands operators of the domain essm, each in one file, and converts standard
 // operators to the requested version.
 //
-// It imports ir, the operator packages and passes, and knows neither file formats nor engines. The result computes the
-// same as the graph, to the tolerance of the expanded operators. Inputs and outputs keep their names and types, except
-// that optional inputs become required or are dropped. Constants are computed in float64 and rounded once. Equal graphs
-// give equal results.
+// It imports ir, the operator packages and passes, and depends on neither file formats nor engines. The result
+// computes the same as the graph, to the tolerance of the expanded operators. Inputs and outputs keep their names
+// and types, except that optional inputs become required or are dropped. Constants are computed in float64 and
+// rounded once. Equal graphs give equal results.
 //
-// A state-space system with constants becomes matrix products. Time is cut into chunks of T steps. Inside a chunk the
-// convolution is a product with a Toeplitz matrix per group, gathered from the kernel's taps. The state between chunks,
-// a few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share the products. A
-// group is one state between the products with B and C, or a whole head where those would be more expensive. Package
-// passes/raise recognizes the form: it reads the system's numbers from the constants, lowers them again, and compares.
+// A state-space system with constants becomes matrix products. Time is cut into chunks of T steps. Inside a chunk
+// the convolution is a product with one Toeplitz matrix per group, gathered from the kernel's taps. The state
+// between chunks, a few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share
+// the products. A group is one state between the products with B and C, or a whole head where that is cheaper.
+// Package passes/raise recognizes the form: it reads the system's numbers from the constants, lowers them again, and
+// compares.
 //
-// Subgraphs of nodes (branches, bodies of loops) are lowered too. Only systems in discrete form are expanded there;
-// passes and frontends write no others.
+// Subgraphs of nodes (branches, bodies of loops) are lowered too. There, only systems in discrete form are expanded;
+// passes and frontends create no others.
 //
-// A system with a window becomes a grouped Conv, with the inputs in the window as its state. The recurrence's part of a
-// given state is ignored, since it follows from the inputs. The graph computes the taps from the system's numbers, so
-// package raise finds these even if there are few taps. Engines fold this when they load the file. In a file that
-// another program has folded, only the taps remain, which determine the system if there are enough of them. Systems
-// whose numbers are not constants (in the bodies of functions), and those that grow, become a Scan over steps.
+// A system with a window becomes a grouped Conv, with the inputs in the window as its state. The recurrence's part
+// of a given state is ignored, since it follows from the inputs. The graph computes the taps from the system's
+// numbers, so package raise finds these even if there are few taps. Engines fold this computation when they load the
+// file. A file that another program has folded has only the taps, which determine the system if there are enough of
+// them. Systems whose numbers are not constants (in the bodies of functions) become a Scan over steps, and so do
+// systems that grow.
 package lower
 
 import (

@@ -103,7 +103,7 @@ func signature(g *ir.Graph) string {
 		}
 		fmt.Fprintf(&b, " %d", k)
 		if v.Const != nil && !seen {
-			fmt.Fprintf(&b, "=%v%x", v.Const, v.Const.Bytes())
+			fmt.Fprintf(&b, "=%s%x", v.Const, v.Const.Bytes())
 		}
 	}
 	graph = func(g *ir.Graph) {
@@ -125,7 +125,7 @@ func signature(g *ir.Graph) string {
 				case *ir.Graph:
 					graph(v)
 				case *tensor.Tensor:
-					fmt.Fprintf(&b, "%v%x", v, v.Bytes())
+					fmt.Fprintf(&b, "%s%x", v, v.Bytes())
 				default:
 					fmt.Fprintf(&b, "%v", v)
 				}

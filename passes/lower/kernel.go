@@ -9,8 +9,8 @@ import (
 )
 
 // windowTaps returns the weights (groups·outputs, inputs, taps) of the Conv for a system with a window. The graph
-// computes them from the system's numbers, in float64, and rounds them once. Engines fold that when they load the file,
-// and a reader still finds the system, which few taps alone would not determine.
+// computes them from the system's numbers, in float64, and rounds them once. Engines fold that when they load the
+// file. A reader still finds the system, which a few taps would not determine.
 func (l *lowerer) windowTaps(y *system, cell *cell, form groupForm, elem tensor.DType) *ir.Value {
 	w := y.window
 	// of the taps in order, from the most distant past step to the most distant future one
@@ -35,7 +35,8 @@ func (l *lowerer) windowTaps(y *system, cell *cell, form groupForm, elem tensor.
 		taps = l.stateTaps(y, cell, lags)
 	}
 	if dims, ok := taps.Shape().Known(); ok && !y.forward() {
-		// A step does not depend on itself. This is no Pad, which ONNX Runtime takes for one of the Conv's input.
+		// A step does not depend on itself. This is not a Pad, because ONNX Runtime would take that for a pad of the
+		// Conv's input.
 		now := l.number("now", tensor.Float64, make([]float64, dims[0]*dims[1]), dims[0], dims[1], 1)
 		taps = l.with("Concat", []*ir.Value{now, taps}, ir.A("axis", 2))
 	} else if !ok {

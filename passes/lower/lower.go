@@ -16,7 +16,7 @@ type lowerer struct {
 	opset       int                     // version of ai.onnx
 	of          map[*ir.Value]*ir.Value // from a value to its replacement
 	chunk       int                     // steps of a chunk; 0: chosen
-	form        groupForm               // what a group is; autoForm: chosen
+	form        groupForm               // the kind of groups; autoForm to choose it
 }
 
 func lowerTo(g *ir.Graph, o Options, version int) (*ir.Graph, []Function, error) {
@@ -251,7 +251,7 @@ func (l *lowerer) subgraph(g *ir.Graph) error {
 	return nil
 }
 
-// failed is the value of a failed computation, so that rules need not check errors: node does that after them.
+// failed is the value of a failed computation, so that rules need not check errors; node does that after them.
 var failed = &ir.Value{Name: "failed", Type: ir.Tensor(tensor.Float32)}
 
 // op adds a node of ai.onnx.

@@ -19,8 +19,8 @@ func (l *lowerer) product(x, y complexValue) complexValue {
 		l.op("Add", l.op("Mul", x.re, y.im), l.op("Mul", x.im, y.re))}
 }
 
-// exponential returns e^x, and what it is made of: the size, the cosine and the sine. The cosine is a sine with its phase
-// shifted by π/2, because some engines have no cosine in float64.
+// exponential returns e^x, and its absolute value. The cosine is a sine with its phase shifted by π/2, because some
+// engines have no cosine in float64.
 func (l *lowerer) exponential(x complexValue) (z complexValue, size *ir.Value) {
 	size = l.op("Exp", x.re)
 	cos := l.op("Sin", l.op("Add", x.im, l.number("quarter", tensor.Float64, []float64{math.Pi / 2})))

@@ -43,7 +43,7 @@ func (l *lowerer) steps(y *system) int {
 	return 64
 }
 
-// formOf chooses what a group is, by the number of multiplications per step.
+// formOf chooses the kind of groups by the number of multiplications per step.
 func (l *lowerer) formOf(y *system, keepsInput bool) groupForm {
 	if l.form != autoForm {
 		return l.form

@@ -1,7 +1,8 @@
-// Package match holds patterns over graphs, and rewrite rules, as values.
+// Package match represents patterns over graphs, and rewrite rules, as Go values.
 //
-// It imports ir only. Matching changes nothing. A variable that occurs twice in a pattern matches the same value twice.
-// Only the match reads its inner values, unless the pattern is Shared, so a rewrite can drop them.
+// It imports ir only. Matching changes nothing. A variable that occurs twice in a pattern matches the same value
+// twice. A match's inner values have no readers outside it, unless the pattern is Shared, so a rewrite can drop
+// them.
 package match
 
 import (
@@ -61,8 +62,8 @@ func (m *Match) Nodes() []*ir.Node { return m.all }
 // Uses returns the number of readers of v.
 func (m *Match) Uses(v *ir.Value) int { return len(m.uses[v]) }
 
-// Of matches a pattern with the first output of node n, and reports whether it matches. uses are those of the whole
-// graph. The previous content of m is lost.
+// Of matches a pattern with the first output of node n, and reports whether it matches. uses are the uses in the
+// whole graph. The previous content of m is lost.
 func (m *Match) Of(p *OpPattern, n *ir.Node, uses map[*ir.Value][]ir.Use) bool {
 	m.Root, m.uses, m.Found = n, uses, nil
 	m.values, m.nodes, m.all = m.values[:0], m.nodes[:0], m.all[:0]
@@ -205,7 +206,7 @@ type Rule struct {
 // Set is a list of rules, indexed by the operators in their patterns.
 type Set struct {
 	rules []*Rule
-	needs [][]string // by rule: the operators in its pattern, with that of the root first
+	needs [][]string // by rule: the operators in its pattern, the root's first
 }
 
 // NewSet returns a set of rules, which are tried in this order.

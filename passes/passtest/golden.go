@@ -30,10 +30,10 @@ func Updating() bool { return *update }
 
 // Case holds the options of the golden cases of a pass.
 type Case struct {
-	// Tol is the largest difference between the answers before and after, relative to the largest value. 0 stands for
+	// Tol is the maximum difference between the answers before and after, relative to the largest value. 0 means
 	// 1e-9.
 	Tol float64
-	// Dims are the sizes at which answers are compared. Nil stands for the variable Dims.
+	// Dims are the sizes at which answers are compared. Nil means the variable Dims.
 	Dims []map[string]int64
 	// Show returns the text of the graph after the pass. If it is nil, the text has all constants.
 	Show func(g *ir.Graph) string

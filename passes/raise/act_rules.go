@@ -17,7 +17,7 @@ var RaiseActivation = &passes.Pass{
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) { return passes.Apply(c, g, activationRules()) },
 }
 
-// number matches a constant that is k to float32's rounding, and binds it to name.
+// number matches a constant that equals k up to float32's rounding, and binds it to name.
 func number(name string, k float64) Pattern {
 	return Where(name, func(v *ir.Value) bool { return isNumber(v, k) })
 }
@@ -27,7 +27,7 @@ func isNumber(v *ir.Value, k float64) bool {
 	return ok && math.Abs(x-k) <= 2e-7*math.Abs(k)
 }
 
-// scalarOf returns the number that a constant of one element holds.
+// scalarOf returns the number in a constant of one element.
 func scalarOf(v *ir.Value) (float64, bool) {
 	if v == nil || v.Const == nil || v.Const.Len() != 1 || !v.Elem().IsFloat() {
 		return 0, false

@@ -105,7 +105,7 @@ func fullSystem(t testing.TB, n int) *ir.Graph {
 	return l.graph(t)
 }
 
-// impulses is a graph of long convolutions by one channel, of which none is a system.
+// impulses is a graph of long convolutions by one channel, none of which is a system.
 func impulses(t testing.TB, count int) *ir.Graph {
 	l := newLayer()
 	const length = 600
@@ -127,8 +127,8 @@ var searches = map[string]func(t testing.TB) *ir.Graph{
 
 func all() []*passes.Pass { return slices.Concat(raise.Pipeline(), passes.Pipeline()) }
 
-// TestCancel cancels the search for forms at many moments. It must end at once: numeric routines that cannot be
-// interrupted are left alone.
+// TestCancel cancels the search for forms at many moments. It must end at once, without waiting for numeric routines
+// that cannot be interrupted.
 func TestCancel(t *testing.T) {
 	moments := 2
 	if os.Getenv("ESSMC_LONG") != "" {
@@ -208,7 +208,7 @@ func TestSearchBudget(t *testing.T) {
 	}
 }
 
-// TestSearchBombs raises graphs of a few kilobytes that ask for much memory or work. They stay as they are.
+// TestSearchBombs raises graphs of a few kilobytes that demand much memory or work. They stay unchanged.
 func TestSearchBombs(t *testing.T) {
 	for _, c := range []struct {
 		name  string

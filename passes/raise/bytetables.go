@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// byteTables replaces functions of one number of 8 bits by their tables: QuantizeLinear of operators that work element by
-// element, on one dequantized tensor and constants. The table has what the graph computes, bit by bit.
+// byteTables replaces functions of one 8-bit number by their tables: QuantizeLinear of elementwise operators on one
+// dequantized tensor and constants. The table has exactly the graph's results.
 func byteTables(c *passes.Context, g *ir.Graph) (changes int, err error) {
 	if !slices.ContainsFunc(g.Nodes, isQuantize) {
 		return 0, nil
@@ -29,7 +29,7 @@ func byteTables(c *passes.Context, g *ir.Graph) (changes int, err error) {
 		}
 		table, err := tableOf(e, n.Outputs[0], x)
 		if err != nil {
-			continue // what is not evaluated stays as it is
+			continue // cannot be evaluated, so it stays
 		}
 		if b == nil {
 			b = passes.Edit(g)
@@ -51,10 +51,10 @@ func byteTables(c *passes.Context, g *ir.Graph) (changes int, err error) {
 
 func isQuantize(n *ir.Node) bool { return n.Op.Name == "QuantizeLinear" && n.Op.Domain == "" }
 
-// mostSources bounds the steps by which a source is looked for behind another.
+// mostSources is the maximum number of steps in the search for a source behind another.
 const mostSources = 8
 
-// sourceOf returns the only tensor of 8 bits, but constants, that n's result is a function of, element by element.
+// sourceOf returns the only tensor of 8 bits, apart from constants, of which n's result is an elementwise function.
 func sourceOf(n *ir.Node) (*ir.Value, bool) {
 	from, ok := sources(n.Outputs[0])
 	for range mostSources {
@@ -70,7 +70,7 @@ func sourceOf(n *ir.Node) (*ir.Value, bool) {
 	return nil, false
 }
 
-// expandOne replaces one of some sources by the others, or by the one source, that it is a function of.
+// expandOne replaces one source by the sources, or the single source, of which it is a function.
 func expandOne(from []*ir.Value) ([]*ir.Value, bool) {
 	for i, v := range from {
 		rest := slices.Delete(slices.Clone(from), i, i+1)
@@ -88,8 +88,8 @@ func expandOne(from []*ir.Value) ([]*ir.Value, bool) {
 	return nil, false
 }
 
-// sources returns the tensors of 8 bits, but constants, that a quantized tensor is a function of, element by element, with none
-// between. ok is false if it is none.
+// sources returns the nearest tensors of 8 bits, apart from constants, of which a quantized tensor is an elementwise
+// function. ok is false if it is not such a function.
 func sources(v *ir.Value) (from []*ir.Value, ok bool) {
 	switch {
 	case v.Def == nil:
@@ -104,16 +104,17 @@ func sources(v *ir.Value) (from []*ir.Value, ok bool) {
 	return from, ok
 }
 
-// oneQuantum reports whether a node that quantizes or dequantizes v has one scale and one zero point, which are constants.
+// oneQuantum reports whether a node that quantizes or dequantizes v has a single scale and a single zero point, both
+// constant.
 func oneQuantum(v *ir.Value, n *ir.Node) bool {
 	q, ok := quantaOf(v, n.In(1), n.In(2))
 	return ok && q.one()
 }
 
-// maxTableNodes bounds the operators of a table.
+// maxTableNodes is the maximum number of operators behind a table.
 const maxTableNodes = 64
 
-// collect adds the sources of v, a number that is no quantized one.
+// collect adds the sources of v, a number that is not quantized.
 func collect(v *ir.Value, from *[]*ir.Value, left *int) bool {
 	if v.Const != nil {
 		return v.Const.Len() == 1
@@ -146,7 +147,7 @@ func collect(v *ir.Value, from *[]*ir.Value, left *int) bool {
 	return true
 }
 
-// tableOf evaluates v for all numbers of x.
+// tableOf evaluates v for all values of x.
 func tableOf(e *eval.Constants, v, x *ir.Value) (*tensor.Tensor, error) {
 	b := ir.NewBuilder("table", ops.Default, ops.Opsets())
 	all := tensor.New(x.Elem(), 256)

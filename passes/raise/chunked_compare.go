@@ -102,11 +102,11 @@ func (c *comparison) constant(t *tensor.Tensor, w *ir.Value, elem tensor.DType) 
 	x, err1 := t.Float64s()
 	y, err2 := u.Float64s()
 	if err1 != nil || err2 != nil || len(x) != len(y) || t.Rank() != u.Rank() {
-		return fmt.Sprintf("%s is %v, expected %v", w.Name, u, t)
+		return fmt.Sprintf("%s is %s, expected %s", w.Name, u, t)
 	}
 	for i, d := range t.Shape() {
 		if u.Dim(i) != d {
-			return fmt.Sprintf("%s is %v, expected %v", w.Name, u, t)
+			return fmt.Sprintf("%s is %s, expected %s", w.Name, u, t)
 		}
 	}
 	tol := 0.0

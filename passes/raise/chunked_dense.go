@@ -33,7 +33,7 @@ func (f *chunks) denseNumbers() (*headSystem, string) {
 	}
 	within, ws, err := constantFloats(f.run, f.within)
 	if err != nil {
-		return nil, "the table from a chunk's inputs to its outputs is no constant: " + err.Error()
+		return nil, "the table from a chunk's inputs to its outputs is not a constant: " + err.Error()
 	}
 	if len(as) != 3 || as[1] != as[2] || len(es) < 3 || len(es) > 4 || len(ls) != len(es) || len(ws) != len(es) {
 		return nil, "its tables have other shapes than expected"

@@ -27,10 +27,10 @@ func (f *chunks) start() (*headSystem, string) {
 func (f *chunks) outerTables() (enter []float64, es []int, leave []float64, ls []int, why string) {
 	enter, es, err := constantFloats(f.run, f.enter)
 	if err != nil {
-		return nil, nil, nil, nil, "the table from a chunk's inputs to the next chunk is no constant: " + err.Error()
+		return nil, nil, nil, nil, "the table from a chunk's inputs to the next chunk is not a constant: " + err.Error()
 	}
 	if leave, ls, err = constantFloats(f.run, f.leave); err != nil {
-		return nil, nil, nil, nil, "the table from the state before a chunk to its outputs is no constant: " + err.Error()
+		return nil, nil, nil, nil, "the table from the state before a chunk to its outputs is not a constant: " + err.Error()
 	}
 	return enter, es, leave, ls, ""
 }
@@ -86,7 +86,7 @@ func (f *chunks) numbers() (*headSystem, string) {
 		return complex(at(i), -at(k+i))
 	}
 	if f.steps < 3 {
-		return nil, fmt.Sprintf("chunks of %d steps are too short to tell a system", f.steps)
+		return nil, fmt.Sprintf("chunks of %d steps are too short to determine a system", f.steps)
 	}
 	s.a = make([]complex128, groups*k)
 	for g := range groups {
@@ -188,7 +188,7 @@ func snap(z []complex128) {
 	}
 }
 
-// fromMatrices reads B and C where the graph has them as products.
+// fromMatrices reads B and C if the graph has them as products.
 func (s *headSystem) fromMatrices(f *chunks, states int) string {
 	var why string
 	var bs, cs []int
@@ -217,17 +217,17 @@ func (f *chunks) powers() (re, im []float64, why string) {
 	body := f.anchor.Attrs.Graph("body")
 	sum := back(body.Outputs[0], "Add")
 	if !isOp(sum, "Sub") {
-		return nil, nil, "the recurrence between chunks is no product with complex numbers"
+		return nil, nil, "the recurrence between chunks is not a product with complex numbers"
 	}
 	var out [2][]float64
 	for i := range out {
 		m := sum.Def.In(i)
 		if !isOp(m, "Mul") {
-			return nil, nil, "the recurrence between chunks is no product with complex numbers"
+			return nil, nil, "the recurrence between chunks is not a product with complex numbers"
 		}
 		x, _, err := constantFloats(f.run, m.Def.In(0))
 		if err != nil {
-			return nil, nil, "the powers of the eigenvalues are no constants: " + err.Error()
+			return nil, nil, "the powers of the eigenvalues are not constants: " + err.Error()
 		}
 		out[i] = x
 	}

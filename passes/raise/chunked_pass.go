@@ -118,7 +118,7 @@ func (f *chunks) inputs(v *ir.Value) bool {
 	return f.steps > 0 && f.heads > 0 && f.features > 0
 }
 
-// outputs follows the chunks' outputs to the sequence that they are put together to. It reports whether there is one.
+// outputs follows the chunks' outputs to the sequence that joins them. It reports whether there is one.
 func (f *chunks) outputs(x *ir.Value) bool {
 	if x == nil {
 		return false
@@ -148,7 +148,7 @@ func (f *chunks) outputs(x *ir.Value) bool {
 	return f.y != nil
 }
 
-// states finds the state before the first step and the state after the last one, where the graph has them.
+// states finds the state before the first step and the state after the last one, if the graph has them.
 func (f *chunks) states(parts int) {
 	v := back(f.anchor.Inputs[0], "Transpose", "Reshape")
 	if !f.dense {

@@ -1,11 +1,11 @@
-// Package raise holds the passes that recognize layers which an exporter has written in primitive operators, and
-// replace them by essm operators: state-space layers in the form of convolutions, transforms and recurrences, and the
-// norms, activations and linear layers around them.
+// Package raise recognizes layers that an exporter has written in primitive operators, and replaces them by essm
+// operators: state-space layers in the form of convolutions, transforms and recurrences, and the norms, activations
+// and linear layers around them.
 //
-// It imports ir, the operator packages, passes, and passes/lower, whose forms it recognizes by lowering them again. It
-// knows neither file formats nor machines. A raised graph computes the same as before, to the tolerance of its new
-// operators. Other parts of the graph do not change. A near miss leaves a note with the condition that failed. Each
-// form is in its own file, with its cases in testdata.
+// It imports ir, the operator packages, passes, and passes/lower, whose forms it recognizes by lowering them again.
+// It depends on neither file formats nor machines. A raised graph computes the same as before, to the tolerance of
+// its new operators. Other parts of the graph do not change. A near miss leaves a note with the condition that
+// failed. Each form is in its own file, with its cases in testdata.
 package raise
 
 import (
@@ -24,7 +24,7 @@ import (
 // reasons for its place.
 func Pipeline() []*passes.Pass { return slices.Concat(exports, convolutions, recurrences, layers) }
 
-// where names a node by its scope in the model, or by itself if it has none.
+// where identifies a node by its scope in the model, or by itself if it has none.
 func where(n *ir.Node) string {
 	if n.Scope != "" {
 		return n.Scope
@@ -32,7 +32,7 @@ func where(n *ir.Node) string {
 	return n.String()
 }
 
-// missed notes that node n resembles a form but stays as it is, and why.
+// missed records that node n resembles a form but was not raised, and why.
 func missed(c *passes.Context, form string, n *ir.Node, why string, args ...any) {
 	c.Note("%s: %v left as it is: %s", form, n, fmt.Sprintf(why, args...))
 }
@@ -46,7 +46,7 @@ func nodesOf(g *ir.Graph) map[*ir.Node]bool {
 	return out
 }
 
-// workOfWalk is the work of a walk over a graph, about.
+// workOfWalk is the approximate work of a walk over a graph.
 func workOfWalk(g *ir.Graph) int64 { return 64 * int64(len(g.Nodes)) }
 
 // isOp reports whether v is the output of the named operator (a name as ir.Op.FullName returns it).

@@ -9,11 +9,11 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// maxEval bounds the elements of a tensor that is computed from constants. A layer's kernel before the sum over states
-// has states × length elements.
+// maxEval is the maximum number of elements of a tensor that is computed from constants. A layer's kernel before the
+// sum over states has states × length elements.
 const maxEval = 1 << 24
 
-// maxBytes bounds the bytes that the search for one form holds at a time.
+// maxBytes is the maximum memory for the search for one form.
 const maxBytes = 1 << 29
 
 // memory returns a budget for the search for one form: maxBytes, and the operations that the run has left.
@@ -30,7 +30,7 @@ func constantsWithin(run *passes.Context, b *ir.Budget, bind map[string]int64) *
 	return &eval.Constants{Wide: true, Bind: bind, Limit: maxEval, Budget: b, Ctx: run.Done()}
 }
 
-// constant computes a value that depends on constants and known shapes alone. It returns float64 for float32.
+// constant computes a value that depends only on constants and known shapes. It returns float64 for float32.
 func constant(run *passes.Context, v *ir.Value) (*tensor.Tensor, error) {
 	run.Check()
 	return constants(run, nil).Tensor(v)

@@ -7,9 +7,10 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// direct returns the response of a region that is one Conv with constant weights, of tensors (batch, channels, time), as
-// probe finds it: the taps are the weights. It returns nil for other regions, and where a probe might tell less apart
-// than the weights do: channels of equal weights, lengths that cut taps off, or a channel that looks at one step.
+// direct returns the response of a region that is one Conv with constant weights, on tensors (batch, channels,
+// time), in the form that probe returns: the taps are the weights. It returns nil for other regions, and if a probe
+// might distinguish less than the weights do: with channels of equal weights, lengths that truncate taps, or a
+// channel that depends on only one step.
 func (s *surroundings) direct(r *region) *response {
 	if len(r.nodes) != 1 {
 		return nil
@@ -92,7 +93,7 @@ func isSymbol(d ir.Dim) bool {
 	return ok
 }
 
-// biasOf sets the bias of a Conv. It reports false if that is not a constant vector.
+// biasOf sets the bias of a Conv. It returns false if the bias is not a constant vector.
 func (res *response) biasOf(v *ir.Value) bool {
 	if v == nil {
 		return true
@@ -116,9 +117,9 @@ func (res *response) biasOf(v *ir.Value) bool {
 }
 
 // tellsApart reports whether the weights of several channels are finite, whether channels differ, and whether a step
-// depends on several ones.
+// depends on several steps.
 func tellsApart(taps []float64, k int) bool {
-	const clear = 1e-3 // of the largest weight
+	const clear = 1e-3 // relative to the largest weight
 	_, peak := norms(taps)
 	if !(peak > 0) || math.IsInf(peak, 0) {
 		return false

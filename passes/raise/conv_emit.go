@@ -17,20 +17,20 @@ import (
 // half is one direction of a response in the form in which it will run: exponentials or taps.
 type half struct {
 	taps   [][]float64
-	exps   []exponentials // per channel; nil: use taps
-	fitted bool           // whether poles follow from the taps, not from the computation of a kernel
-	window int            // number of lags after which the kernel ends; 0: it does not end
+	exps   []exponentials // per channel; if nil, use taps
+	fitted bool           // whether poles follow from the taps instead of the computation of a kernel
+	window int            // number of lags after which the kernel ends; 0 if it does not end
 	why    string         // why there are no exponentials
 }
 
 // model is a response in the form in which it will run.
 type model struct {
-	fwd, bwd *half     // nil: no response in that direction
+	fwd, bwd *half     // nil for no response in that direction
 	both     bool      // bwd is fwd's kernel from lag 1
-	direct   []float64 // per channel, an additional response at lag 0; nil: none
+	direct   []float64 // per channel, an additional response at lag 0; nil for none
 }
 
-// silent reports whether a is negligible beside b: below float32's rounding.
+// silent reports whether a is negligible relative to b: below float32's rounding.
 func silent(a, b [][]float64) bool {
 	for c := range a {
 		na, pa := norms(a[c])
@@ -110,8 +110,8 @@ func (res *response) model(run *passes.Context, poles *poles) (*model, *miss) {
 	return m, nil
 }
 
-// standsOut reports whether some channel has a response at lag 0 that is far larger than those behind it, as where D u is
-// added to a kernel.
+// standsOut reports whether some channel has a response at lag 0 far larger than at later lags, as when D u is added
+// to a kernel.
 func standsOut(lag0, tail [][]float64) bool {
 	for c := range lag0 {
 		if _, peak := norms(tail[c]); math.Abs(lag0[c][0]) > 8*peak {
@@ -121,7 +121,7 @@ func standsOut(lag0, tail [][]float64) bool {
 	return false
 }
 
-// apart fits exponentials to the response from lag 1 on, and returns what remains of lag 0, or why there are none.
+// apart fits exponentials to the response from lag 1 on, and returns the remainder at lag 0, or why the fit failed.
 func (res *response) apart(run *passes.Context, lag0, tail [][]float64, poles *poles) (*half, []float64, string) {
 	h, miss := res.half(run, tail, poles)
 	switch {
@@ -151,7 +151,7 @@ func (h *half) states() int {
 	return n
 }
 
-// fast reports whether some pole has an effect at lag 0 almost only, where a direct term may be meant.
+// fast reports whether some pole has an effect almost only at lag 0, so that it may be meant as a direct term.
 func (h *half) fast() bool {
 	return slices.ContainsFunc(h.exps, func(e exponentials) bool {
 		return slices.ContainsFunc(e.pole, func(p complex128) bool { return cmplx.Abs(p) < 0.05 })
@@ -171,10 +171,10 @@ func sameKernel(fwd, bwd [][]float64) bool {
 	return true
 }
 
-// leastShift is the least size of a pole with which a kernel is moved by a lag.
+// leastShift is the minimum absolute value of a pole with which a kernel is moved by a lag.
 const leastShift = 1e-2
 
-// shift moves kernels from lag 1 to lag 0. Poles that are too near 0 for that are moved away, if the kernels still fit. It
+// shift moves kernels from lag 1 to lag 0. Poles too near 0 for that are moved away if the kernels still fit. It
 // returns false if they do not.
 func (h *half) shift(run *passes.Context) bool {
 	for c, e := range h.exps {
@@ -206,7 +206,7 @@ func (h *half) shift(run *passes.Context) bool {
 	return true
 }
 
-// half fits exponentials to the kernels of one direction, each channel by itself.
+// half fits exponentials to the kernels of one direction, each channel separately.
 func (res *response) half(run *passes.Context, taps [][]float64, poles *poles) (*half, *miss) {
 	h := &half{}
 	// Drop trailing taps that are 0 in all channels.
@@ -283,25 +283,25 @@ func (h *half) cuts(length int, anySize bool) bool {
 type fitting struct {
 	run     *passes.Context
 	taps    [][]float64
-	poles   *poles // nil: not known
+	poles   *poles // nil if not known
 	endless bool
 	left    int64 // operations that the run has left
 
 	out    []exponentials
 	ok     []bool
-	known  []bool // with poles that hold beyond the taps
+	known  []bool // with poles that are valid beyond the taps
 	work   []tally
-	read   []uint       // tables that a channel has read, as bits
+	read   []uint       // bit set of the tables that a channel has read
 	spent  atomic.Int64 // operations of all channels so far
 	failed atomic.Int64 // the first channel that cannot be fitted; later ones need not be tried
 }
 
-// fitAll fits every channel. If one cannot be fitted, it returns the reason for the first such channel. If endless is
-// set, the exponentials must hold beyond the taps: either their poles are known, or the kernel has decayed.
+// fitAll fits every channel. If one cannot be fitted, it returns the reason for the first such channel. If endless
+// is set, the exponentials must be valid beyond the taps: either their poles are known, or the kernel has decayed.
 //
-// fitted tells whether the poles of some channel were not known.
+// fitted reports whether the poles of some channel were not known.
 //
-// The result depends on the channels in their order alone, not on those that were tried beside them.
+// The result depends only on the channels in their order, and not on which others were tried at the same time.
 func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) (exps []exponentials, fitted bool,
 	why string) {
 	n := len(taps)
@@ -342,14 +342,14 @@ func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) (
 	return exps, slices.Contains(f.known, false), ""
 }
 
-// lost returns the first of a few channels that cannot be fitted, and -1 where that takes a fit to know.
+// lost returns the first of a few channels that obviously cannot be fitted, or -1 if only a fit can show it.
 func (f *fitting) lost() int {
 	if f.poles != nil {
 		return -1
 	}
 	n, lost := len(f.taps), -1
 	work := tally{ctx: f.run.Done(), left: min(f.left, fitWork)}
-	_ = passes.Apart(work.ctx, func() { // where the run has ended, fitAll says so
+	_ = passes.Apart(work.ctx, func() { // if the run has ended, fitAll reports it
 		for _, c := range slices.Compact([]int{0, n / 2, n - 1}) {
 			if leastStates(f.taps[c], &work) > mostStates {
 				lost = c
@@ -403,7 +403,7 @@ func (f *fitting) fit(c int, work *tally) (exponentials, bool) {
 	return fitExponentials(k, work)
 }
 
-// result goes through the channels up to the first that cannot be fitted, and spends their operations.
+// result iterates over the channels up to the first that cannot be fitted, and spends their operations.
 func (f *fitting) result() ([]exponentials, string) {
 	var total int64
 	var read uint
@@ -541,7 +541,7 @@ func ssm(b *ir.Builder, u *ir.Value, elem tensor.DType, h *half, direction strin
 	return b.Op("essm", "SSM", in, ir.A("direction", direction), ir.A("window", h.window))
 }
 
-// logPole returns the logarithm of a pole. For 0 it returns one whose powers are 0.
+// logPole returns the logarithm of a pole. For 0 it returns a number whose powers are 0.
 func logPole(z complex128) complex128 {
 	if cmplx.Abs(z) < 1e-300 {
 		return deadLog
@@ -569,7 +569,7 @@ type layout struct {
 	noBatch, noChan bool
 	merge, part     []int64 // shapes; nil: unchanged
 	time            int     // position of time among the axes in their new order
-	asInput         bool    // several of their dimensions are not known
+	asInput         bool    // several of their dimensions are unknown
 	shape           *ir.Value
 	back            []int64 // order of the sink's axes without those of size 1
 	expand          []int64 // axes of the sink that have size 1
@@ -620,7 +620,7 @@ func (res *response) layout(r *region) *layout {
 					length, l.part[0] = k, k
 				}
 			}
-		case free > 1: // more than Reshape can infer: read from the input at run time
+		case free > 1: // more than Reshape can infer, so they are read from the input at run time
 			l.asInput = true
 			l.part = append(l.part, length)
 		default:
@@ -666,7 +666,7 @@ func (l *layout) in(b *ir.Builder, v *ir.Value) *ir.Value {
 	return v
 }
 
-// absent returns the axes of samples and channels that the value does not have.
+// absent returns the axes of samples and channels that the value lacks.
 func (l *layout) absent() (axes []int64) {
 	if l.noBatch {
 		axes = append(axes, 0)

@@ -15,12 +15,12 @@ var convolutions = []*passes.Pass{Upgrade, Shapes, Conv, DFT, Toeplitz, RunningS
 // Conv raises long depthwise convolutions.
 var Conv = &passes.Pass{
 	Name: "raise-conv",
-	Doc: "A depthwise Conv with a long kernel, with its pads, slices and reversals, alone or one per direction → " +
+	Doc: "A depthwise Conv with a long kernel, with its pads, slices and reversals, one or one per direction → " +
 		"essm.SSM if the kernel is a sum of exponentials, else essm.LongConv.",
 	After: []passes.Reason{
 		afterUpgrade,
 		afterShapes,
-		{Pass: "raise-windowed", Why: "its Conv is one too, but the taps alone do not show the state"},
+		{Pass: "raise-windowed", Why: "its Conv is one too, but the taps do not show the state"},
 	},
 	Before: []passes.Reason{
 		beforeFoldKernels,
@@ -60,11 +60,11 @@ func isLongConv(s *surroundings, n *ir.Node) (anchor bool, why string) {
 	return why == "", why
 }
 
-// maxProbes bounds the number of regions around one anchor that are run.
+// maxProbes is the maximum number of regions that are run around one anchor.
 const maxProbes = 10
 
-// raiseAll raises the convolutions that it finds around the anchors which is accepts, and notes why the others stay.
-// Anchors are of the named operators (as ir.Op.FullName returns them).
+// raiseAll raises the convolutions that it finds around the anchors that is accepts, and records why the others
+// stay. Anchors are nodes of the named operators (as ir.Op.FullName returns them).
 func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
 	is func(*surroundings, *ir.Node) (bool, string)) (int, error) {
 	changes := 0
@@ -106,7 +106,7 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
 		c.Note("%s: %d nodes → %s", name, size, made)
 		for _, h := range []*half{made.fwd, made.bwd} {
 			if h != nil && h.exps == nil {
-				c.Note("%s: %s is no essm.SSM: %s", form, name, h.why)
+				c.Note("%s: %s is not an essm.SSM: %s", form, name, h.why)
 			} else if h != nil && h.fitted {
 				c.Note("%s: the states are fitted to %d taps to within %g; a step takes %d multiplications instead of %d",
 					name, len(h.taps[0]), fitTol, 4*h.states(), len(h.taps[0]))

@@ -41,11 +41,11 @@ type response struct {
 	bind    map[string]int64
 }
 
-// miss is the reason why a region is no convolution. A larger stage is a nearer miss.
+// miss is the reason why a region is not a convolution. A larger stage is a nearer miss.
 type miss struct {
 	stage int
 	why   string
-	off   float64 // how far its answers are from those expected; 0: not known
+	off   float64 // distance of its answers from the expected ones; 0 if not known
 }
 
 func missf(stage int, format string, args ...any) *miss {
@@ -67,12 +67,12 @@ func (s *surroundings) probe(r *region) (*response, *miss) {
 }
 
 // tried finds a region's response by running it three times. An impulse in the middle and at its neighbors shows the
-// axes. Impulses at either end of all channels give every tap. Random numbers verify the result: the region is linear,
-// as all its operators are, so it equals the convolution if both give the same answer to them.
+// axes. Impulses at either end of all channels give every tap. Random numbers verify the result: the region is
+// linear, as all its operators are, so it equals the convolution if both give the same answer to them.
 func (s *surroundings) tried(r *region) (*response, *miss) {
 	xs, ys := r.source.Shape(), r.sink.Shape()
 	if len(xs) == 0 || len(ys) == 0 || !isReal(r.source.Elem()) || !isReal(r.sink.Elem()) {
-		return nil, missf(0, "its input or output is no tensor of real numbers")
+		return nil, missf(0, "its input or output is not a tensor of real numbers")
 	}
 	if !xs.Size().Equal(ys.Size()) {
 		return nil, missf(0, "it computes %[2]v elements from %[1]v, expected as many", xs.Size(), ys.Size())
@@ -198,7 +198,7 @@ func (res *response) ask(r *region, e *eval.Constants,
 	if y, err = t.Float64s(); err != nil {
 		return nil, nil, missf(1, "it cannot be evaluated: %v", err)
 	}
-	// The inferred shape, and the axes that were found at one size, may not hold at another.
+	// The inferred shape, and the axes found at one size, may be wrong at another.
 	ys := t.Shape()
 	fits := len(ys) == len(r.sink.Shape()) && len(y) == size
 	for i, j := range res.to { // empty until the axes are known
@@ -213,7 +213,7 @@ func (res *response) ask(r *region, e *eval.Constants,
 // workPerElement is the work of making an input of a region and reading its output, in operations per element.
 const workPerElement = 32
 
-// each calls visit with the indices below n, and checks the run's context between.
+// each calls visit with the indices below n, and checks the run's context in between.
 func (res *response) each(n int, visit func(i int)) {
 	for i := range n {
 		if i%(1<<14) == 0 {
@@ -522,7 +522,7 @@ type convolver struct {
 	pad    []float64
 }
 
-// workOfConvolution returns the work of so many transforms and their inverses over a number of steps, about.
+// workOfConvolution is the approximate work of count transforms and their inverses over a number of steps.
 func workOfConvolution(steps, count int) int64 {
 	return int64(count) * int64(steps) * int64(20*bits.Len(uint(steps)))
 }

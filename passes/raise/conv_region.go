@@ -19,7 +19,7 @@ type region struct {
 	nodes        []*ir.Node // in the order of the graph
 }
 
-// maxRegion bounds the nodes of a region.
+// maxRegion is the maximum number of nodes of a region.
 const maxRegion = 1000
 
 // The inputs in which an operator is affine.
@@ -29,7 +29,7 @@ const (
 	inOne              // any one input while the others are fixed
 )
 
-// affine lists the operators that a region may hold, by full name.
+// affine lists the operators that a region may contain, by full name.
 var affine = map[string]int{
 	"Identity": inFirst, "Transpose": inFirst, "Reshape": inFirst, "Squeeze": inFirst, "Unsqueeze": inFirst,
 	"Flatten": inFirst, "Slice": inFirst, "Gather": inFirst, "GatherElements": inFirst, "Expand": inFirst,
@@ -48,9 +48,9 @@ type surroundings struct {
 	uses  map[*ir.Value][]ir.Use
 	fixed map[*ir.Value]bool
 	along map[*ir.Node]bool // whether a MatMul or an Einsum may act along time
-	// unread tells why the matrix of such a product was not read.
+	// unread is the reason why the matrix of such a product was not read.
 	unread map[*ir.Node]string
-	// memory bounds the probe of one region.
+	// memory is the budget for the probe of one region.
 	memory *ir.Budget
 }
 
@@ -74,7 +74,7 @@ func surroundingsOf(run *passes.Context, g *ir.Graph) *surroundings {
 	return s
 }
 
-// isFixed reports whether v depends on constants and shapes alone. An omitted output depends on nothing.
+// isFixed reports whether v depends only on constants and shapes. An omitted output depends on nothing.
 func (s *surroundings) isFixed(v *ir.Value) bool { return v == nil || v.Const != nil || s.fixed[v] }
 
 // data returns the inputs in which node n is affine. It returns false if n is not affine, or may not be part of a
@@ -127,8 +127,8 @@ func notDepthwise(n *ir.Node) string {
 	return ""
 }
 
-// alongSteps reports whether a product may act along time: it is one with a matrix whose diagonals are constant but for
-// a few elements. Other products mix features, and end a region.
+// alongSteps reports whether a product may act along time: whether its matrix has constant diagonals except for a
+// few elements. Other products mix features, and end a region.
 func (s *surroundings) alongSteps(n *ir.Node) bool {
 	ok, known := s.along[n]
 	if !known {
@@ -140,7 +140,7 @@ func (s *surroundings) alongSteps(n *ir.Node) bool {
 	return ok
 }
 
-// upstream collects the nodes from which sink is computed, as far as stop, and the values that they begin with. It
+// upstream collects the nodes from which sink is computed, back to stop, and the values that they start from. It
 // returns false if there are too many.
 func (s *surroundings) upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
 	seen := map[*ir.Value]bool{sink: true}

@@ -70,7 +70,7 @@ func TestConvFolded(t *testing.T) {
 			want := [2]int{1, 0}
 			reason := "the states are fitted to"
 			if rough > 0 {
-				want, reason = [2]int{0, 1}, "is no essm.SSM: from lag 1 on, the kernel of channel"
+				want, reason = [2]int{0, 1}, "is not an essm.SSM: from lag 1 on, the kernel of channel"
 			}
 			if got := [2]int{count(r, "essm.SSM"), count(r, "essm.LongConv")}; got != want || count(r, "Conv", "Pad") != 0 {
 				t.Errorf("length %d: got %v of essm.SSM and essm.LongConv, expected %v\n%s", length, got, want, notes)

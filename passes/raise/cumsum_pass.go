@@ -27,7 +27,7 @@ var RunningSum = &passes.Pass{
 	},
 }
 
-// isWeighted reports whether the results of a running sum are multiplied or divided by fixed numbers that are not one.
+// isWeighted reports whether the results of a running sum are multiplied or divided by fixed numbers other than one.
 func (s *surroundings) isWeighted(n *ir.Node) bool {
 	for _, u := range s.uses[n.Outputs[0]] {
 		if u.Node == nil || u.Node.Op.FullName() != "Mul" && u.Node.Op.FullName() != "Div" {
@@ -49,7 +49,7 @@ func (m *model) notDecaying() *miss {
 		case h == nil:
 			continue
 		case h.exps == nil:
-			return missf(4, "its weights are no sum of exponentials: %s", h.why)
+			return missf(4, "its weights are not a sum of exponentials: %s", h.why)
 		case h.window > 0:
 			return missf(4, "its weights end after %d steps", h.window)
 		}

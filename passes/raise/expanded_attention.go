@@ -11,7 +11,7 @@ import (
 // there is a mask.
 func expandedAttention(f *surrounding, n *ir.Node) *expansion { return readAttention(f, n, false) }
 
-// expandedMasked reads them as the body of an Attention with a mask of its own.
+// expandedMasked reads the nodes around a Softmax as the body of an Attention with a given mask.
 func expandedMasked(f *surrounding, n *ir.Node) *expansion {
 	if !isOp(n.In(0), "Add") {
 		return nil
@@ -77,7 +77,7 @@ func readAttention(f *surrounding, n *ir.Node, own bool) *expansion {
 			Attrs: ir.NewAttrs(attrs...)}}
 }
 
-// unshared returns the keys or values of fewer heads that were repeated for heads of queries.
+// unshared undoes the repetition of keys or values that have fewer heads than the queries.
 func unshared(v *ir.Value) *ir.Value {
 	if w := back(v, "Reshape", "Expand", "Unsqueeze"); w != nil {
 		return w

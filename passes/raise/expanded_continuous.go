@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// expandedContinuousConv reads a Conv with kernels that a network computes as a ContinuousConv.
+// expandedContinuousConv reads a Conv whose kernels are computed by a network as a ContinuousConv.
 func expandedContinuousConv(f *surrounding, n *ir.Node) *expansion {
 	out, kernels := f.ahead(n.Out(0), "Transpose"), n.In(1)
 	if isOp(kernels, "Cast") {
@@ -52,8 +52,8 @@ func expandedContinuousConv(f *surrounding, n *ir.Node) *expansion {
 		Scope: n.Scope, Inputs: args, Attrs: ir.NewAttrs(attrs...)}}
 }
 
-// unactivated returns the sums of a layer of units whose activation gives v, the activation, and the scales and offsets of
-// the norm between them; nil for none.
+// unactivated returns the sums of a layer of units whose activation is v, the activation, and the scales and offsets
+// of the norm in between, or nil if there is none.
 func unactivated(v *ir.Value) (sums *ir.Value, activation string, norm *ir.Value) {
 	switch {
 	case isOp(v, "Sin"):

@@ -26,7 +26,7 @@ func expandedDPLRScan(f *surrounding, n *ir.Node) *expansion {
 		}
 		return true
 	}
-	// the state's parts are f∘z - g∘low + b u, less the input that leaves the window
+	// the state's parts are f∘z - g∘low + b u, minus the input that leaves the window
 	var parts [2]*ir.Value
 	var window int64
 	for i := range parts {

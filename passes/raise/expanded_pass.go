@@ -26,11 +26,11 @@ var Expanded = &passes.Pass{
 // expansion is a part of a graph that looks like an operator that package lower expanded.
 type expansion struct {
 	node    *ir.Node    // the operator, outside of the graph, with inputs of the graph
-	outputs []*ir.Value // the outputs of the part; nil where the operator has none
+	outputs []*ir.Value // the outputs of the part; nil if the operator lacks one
 }
 
-// expanded finds expansions at their anchors, by the names of these. The functions read a part of the graph loosely, and
-// return nil where it has another form.
+// expanded finds expansions at their anchors, by operator name. The functions read a part of the graph loosely, and
+// return nil if it has another form.
 var expanded = map[string][]func(f *surrounding, n *ir.Node) *expansion{
 	"Softmax": {expandedAttention, expandedMasked},
 	"Sub":     {expandedFourierMix},
@@ -39,7 +39,7 @@ var expanded = map[string][]func(f *surrounding, n *ir.Node) *expansion{
 	"Scan":    {expandedGatedScan, expandedSelectiveScan, expandedDPLRScan},
 }
 
-// surrounding is what the functions of expanded see of a graph.
+// surrounding is the information about a graph for the functions of expanded.
 type surrounding struct {
 	*exported
 	graph *ir.Graph
@@ -105,7 +105,7 @@ func (e *expansion) check(c *passes.Context, form lower.Form) string {
 	return e.compare(c, form)
 }
 
-// replace puts the operator in place of the part.
+// replace replaces the part by the operator.
 func (e *expansion) replace(g *ir.Graph) error {
 	b := passes.Edit(g)
 	b.Scope(e.node.Scope)

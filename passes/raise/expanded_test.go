@@ -99,7 +99,8 @@ func TestExpandedAttention(t *testing.T) {
 	}
 }
 
-// TestExpandedLooksAlike changes what is no attribute of a causal Attention. It must not be raised as one then.
+// TestExpandedLooksAlike changes something other than an attribute of a causal Attention. It must not be raised as
+// one then.
 func TestExpandedLooksAlike(t *testing.T) {
 	for name, change := range map[string]func(n *ir.Node) bool{
 		"weights of keys, not of queries": func(n *ir.Node) bool {

@@ -27,7 +27,7 @@ type exported struct {
 	y, stateOut *ir.Value  // outputs of the system, y without D u; stateOut may be nil
 }
 
-// headSystem holds the numbers of a system with c·s heads of k states, h inputs and m outputs.
+// headSystem has the numbers of a system with c·s heads of k states, h inputs and m outputs.
 type headSystem struct {
 	c, s, k, h, m int
 	direction     string
@@ -38,7 +38,7 @@ type headSystem struct {
 	out           []complex128 // (c·s, m, k)
 }
 
-// exportedPart is an exported part with the knowledge of its form.
+// exportedPart is an exported part that can read the numbers of its form.
 type exportedPart interface {
 	part() *exported
 	numbers() (s *headSystem, why string) // returns the system, or why it cannot be read
@@ -98,7 +98,7 @@ func back(v *ir.Value, names ...string) *ir.Value {
 	return v
 }
 
-// ahead follows v forward through nodes with the given names. Each must be the only reader of its name.
+// ahead follows v forward through nodes with the given names. Each must be the only reader with that name.
 func (f *exported) ahead(v *ir.Value, names ...string) *ir.Value {
 	for _, name := range names {
 		if v == nil {
@@ -167,7 +167,7 @@ func (f *exported) raise(g *ir.Graph, s *headSystem) (*ir.Node, string) {
 	return made, ""
 }
 
-// afford spends the work of lowering a system twice, about, and checks that its tables fit into memory.
+// afford spends the approximate work of lowering a system twice, and checks that its tables fit into memory.
 func (f *exported) afford(s *headSystem) error {
 	b := memory(f.run)
 	product := float64(s.h) * float64(s.m)
@@ -209,7 +209,7 @@ func (f *exported) compare(n *ir.Node, y *ir.Value) string {
 	return ""
 }
 
-// direct finds the addition of D u to the system's output, and returns the sum, and D as the operator takes it.
+// direct finds the addition of D u to the system's output, and returns the sum, and D in the operator's form.
 func (f *exported) direct(s *headSystem) (sum, d *ir.Value) {
 	if uses := f.uses[f.y]; len(uses) != 1 || uses[0].Node == nil || uses[0].Node.Op.FullName() != "Add" {
 		return nil, nil
@@ -314,7 +314,7 @@ func complexConstant(run *passes.Context, parts []*ir.Value) (z []complex128, sh
 	for i, v := range parts {
 		x, sh, err := constantFloats(run, v)
 		if err != nil {
-			return nil, nil, "a matrix of the system is no constant: " + err.Error()
+			return nil, nil, "a matrix of the system is not a constant: " + err.Error()
 		}
 		if i == 0 {
 			z, shape = make([]complex128, len(x)), sh

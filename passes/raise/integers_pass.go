@@ -16,8 +16,8 @@ import (
 
 // Integers replaces an operator between DequantizeLinear and QuantizeLinear by one on the integers.
 //
-// The graph's meaning is that of its operators in real numbers. Both forms compute it, and round differently before they
-// round to a quantum: values whose real number lies next to the middle between two quanta may differ by one quantum.
+// The graph's meaning is its operators on real numbers. Both forms compute it, but round differently before they
+// round to a quantum: values whose real number is near the middle between two quanta may differ by one quantum.
 var Integers = &passes.Pass{
 	Name: "integers",
 	Doc: "DequantizeLinear, then Conv, MatMul, Gemm, Add, Mul or a move of elements, then QuantizeLinear, all of 8 bits → one " +
@@ -63,7 +63,7 @@ func plainQuantization(n *ir.Node) bool {
 		n.Attrs.Int("output_dtype", 0) == 0
 }
 
-// quantizedAs returns the patterns for p, quantized, perhaps behind Relu or Clip.
+// quantizedAs returns the patterns for quantized p, possibly after Relu or Clip.
 func quantizedAs(p Pattern) []*OpPattern {
 	var list []*OpPattern
 	for _, x := range []Pattern{p, Op("Relu", p), Op("Clip", p, Var("least"), Var("most")).As("clip")} {
@@ -72,15 +72,15 @@ func quantizedAs(p Pattern) []*OpPattern {
 	return list
 }
 
-// quanta are the numbers behind the integers of a tensor: (integer - zero)·scale, with one scale and zero point, or one
-// for each index of an axis.
+// quanta describes the numbers that the integers of a tensor represent: (integer - zero)·scale, with one scale and
+// zero point, or one per index of an axis.
 type quanta struct {
 	scale []float64
 	zero  *tensor.Tensor
 }
 
-// quantaOf returns the quanta of value v of type int8 or uint8 with constants for scale and zero point, which may be
-// absent. It returns false for other types, and scales that no number of quanta describes.
+// quantaOf returns the quanta of value v of type int8 or uint8. scale and zero, which may be absent, must be
+// constants. It returns false for other types, and for scales with which computations may overflow.
 func quantaOf(v, scale, zero *ir.Value) (q quanta, ok bool) {
 	t, isTensor := v.TensorType()
 	if !isTensor || t.Elem != tensor.Int8 && t.Elem != tensor.Uint8 || scale == nil || scale.Const == nil ||
@@ -104,7 +104,7 @@ func quantaOf(v, scale, zero *ir.Value) (q quanta, ok bool) {
 	return q, true
 }
 
-// one reports whether a whole tensor has one scale.
+// one reports whether the whole tensor has one scale.
 func (q quanta) one() bool { return len(q.scale) == 1 }
 
 func (q quanta) zeroPoint() int {
@@ -112,7 +112,7 @@ func (q quanta) zeroPoint() int {
 	return int(z[0])
 }
 
-// values makes constants for scale and zero point: scalars if there is one of each, and else vectors.
+// values makes constants for scale and zero point: scalars if there is one of each, otherwise vectors.
 func (q quanta) values(b *ir.Builder, name string) (scale, zero *ir.Value) {
 	shape := []int{len(q.scale)}
 	if q.one() {
@@ -127,15 +127,15 @@ func (q quanta) values(b *ir.Builder, name string) (scale, zero *ir.Value) {
 	return b.Const(name+".scale", s), b.Const(name+".zero", z)
 }
 
-// integerMatch is a match of dequantized inputs a and b, or only a, with one operator "op" between, and a quantized
-// result.
+// integerMatch is a match of dequantized inputs a and b, or only a, with an operator "op" between them, and a
+// quantized result.
 type integerMatch struct {
 	a, b, y quanta
 	bias    *tensor.Tensor // int32
 }
 
-// read reads the quanta of a match: those of a and y have one scale. It returns false if the match is none of 8 bits, or
-// if Relu or Clip changes numbers that the type of the result holds.
+// read reads the quanta of a match; a and y must have one scale. It returns false if the match is not of 8 bits, or
+// if Relu or Clip changes numbers that the result's type can represent.
 func (q *integerMatch) read(m *Match) (ok bool) {
 	if q.a, ok = quantaOf(m.Val("a"), m.Val("a scale"), m.Val("a zero")); !ok || !q.a.one() || m.Val("a").Const != nil {
 		return false
@@ -160,7 +160,7 @@ func (q *integerMatch) read(m *Match) (ok bool) {
 				return false
 			}
 		case "Clip":
-			// A bound within half a quantum of the type's changes no integer.
+			// A bound within half a quantum of the type's own changes no integer.
 			if v := m.Val("least"); v != nil {
 				if k, known := scalarOf(v); !known || k > lo+0.49*q.y.scale[0] {
 					return false
@@ -176,8 +176,8 @@ func (q *integerMatch) read(m *Match) (ok bool) {
 	return true
 }
 
-// biasOf reads a bias of n numbers as integers of scale a·b, which is how it is added to sums. It returns false if this
-// would change it by more than 1/64 of a quantum of the result.
+// biasOf reads a bias of n numbers as integers of scale a·b, as which it can be added to sums. It returns false if
+// this would change the bias by more than 1/64 of a quantum of the result.
 func (q *integerMatch) biasOf(v *ir.Value, n int) bool {
 	if v == nil {
 		return true
@@ -221,12 +221,12 @@ func (q *integerMatch) biasOf(v *ir.Value, n int) bool {
 	return true
 }
 
-// mostFactors bounds the products of a sum: so many products of two numbers within ±255, and a bias within ±2^30, fit 32
-// bits.
+// mostFactors is the maximum number of products of a sum. This many products of two numbers within ±255, and a bias
+// within ±2^30, fit in 32 bits.
 const mostFactors = 1 << 14
 
-// leastFactors is the number of products of a sum from which convolutions of several channels pay: others take longer to
-// copy their inputs than to add products.
+// leastFactors is the minimum number of products of a sum for which convolutions of several channels pay. With
+// fewer, copying the inputs takes longer than adding products.
 const leastFactors = 16
 
 // integerRank returns the rank of a tensor, or -1 if it is unknown.
@@ -238,9 +238,9 @@ func integerRank(v *ir.Value) int {
 	return len(t.Shape)
 }
 
-// scaledProduct reads MatMulInteger with constant weights, whose sums become float32 numbers and are multiplied by the
-// product of two scales: one of a, and one or as many as there are columns of b. The operator that replaces them rounds as
-// they do.
+// scaledProduct reads a MatMulInteger with constant weights whose sums become float32 numbers and are multiplied by
+// the product of two scales: one of a, and one of b or one per column of b. The operator that replaces them rounds
+// in the same way.
 func scaledProduct(m *Match) string {
 	w, x, y := m.Val("b"), m.Val("a scale"), m.Val("b scale")
 	one := func(v *ir.Value, most int) bool {
@@ -305,8 +305,7 @@ func (q *integerMatch) operands(b *ir.Builder, m *Match, w *ir.Value) []*ir.Valu
 	return []*ir.Value{m.Val("a"), aScale, aZero, w, bScale, bZero, yScale, yZero}
 }
 
-// productIntegers reads a product of matrices: constant weights with one scale for each column, or matrices that are both
-// computed.
+// productIntegers reads a product of matrices: constant weights with one scale per column, or two computed matrices.
 func productIntegers(m *Match) string {
 	q, n := &integerMatch{}, m.Node("op")
 	if !ops.Newest(n.Op) || !q.read(m) {
@@ -392,7 +391,8 @@ func makePairIntegers(b *ir.Builder, m *Match) []*ir.Value {
 	return []*ir.Value{b.Op(microsoft, "QLinear"+m.Node("op").Op.Name, found(m).operands(b, m, m.Val("b")))}
 }
 
-// movedIntegers reads an operator that gives elements of its input as they are, with the same quanta before and after.
+// movedIntegers reads an operator that returns elements of its input unchanged, with the same quanta before and
+// after.
 func movedIntegers(m *Match) string {
 	q := &integerMatch{}
 	n := m.Node("op")

@@ -89,7 +89,7 @@ func (q *quantizedGraph) floats(n int) *ir.Value {
 	return q.Const("bias", t)
 }
 
-// TestIntegers holds the operators on integers against the graph in real numbers: each result differs by one quantum at
+// TestIntegers checks the operators on integers against the graph in real numbers: each result differs by one quantum at
 // most, and few do. The CPU backend computes the same bytes as the interpreter.
 func TestIntegers(t *testing.T) {
 	group, pads, turned := ir.A("group", 2), ir.A("pads", []int64{1, 0, 1, 2}), ir.A("transB", 1)

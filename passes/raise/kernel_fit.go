@@ -13,28 +13,28 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Bounds of the search for exponentials.
+// Limits of the search for exponentials.
 const (
-	// fitTol is the largest difference between a kernel and its fit: the root of the sum of squares, relative to that
-	// of the kernel, and each tap, relative to the largest one. It is a few roundings of float32, in which kernels are
+	// fitTol is the maximum difference between a kernel and its fit: the root of the sum of squares, relative to the
+	// kernel's, and each tap, relative to the largest one. It is a few roundings of float32, in which kernels are
 	// stored.
 	fitTol = 1e-6
-	// maxPoles bounds the states of a fitted kernel. A pair of conjugate states counts as one.
+	// maxPoles is the maximum number of states of a fitted kernel. A pair of conjugate states counts as one.
 	maxPoles = 64
-	// minTaps is the smallest length of a convolution that may be a state-space layer.
+	// minTaps is the minimum length of a convolution that may be a state-space layer.
 	minTaps = 24
-	// fitWork bounds the operations of one fit.
+	// fitWork is the maximum number of operations of one fit.
 	fitWork = 1 << 32
 )
 
-// tally bounds the operations of one fit. It may be used from one goroutine.
+// tally limits the operations of one fit. Only one goroutine may use it.
 type tally struct {
 	ctx         context.Context
 	left, spent int64
 	err         error // why it has ended: a *ir.BudgetError, or the context's error
 }
 
-// take takes operations, and reports whether the fit may go on.
+// take takes operations, and reports whether the fit may continue.
 func (t *tally) take(operations int) bool {
 	if t.err != nil {
 		return false
@@ -48,7 +48,7 @@ func (t *tally) take(operations int) bool {
 	return t.err == nil
 }
 
-// The operations of the parts of a fit, about.
+// The approximate operations of the parts of a fit.
 func workOfPencil(size int) int       { return 25 * size * size * size }
 func workOfPoles(size, rank int) int  { return 2*size*size*rank + 2*size*rank*rank + 25*rank*rank*rank }
 func workOfFit(taps, columns int) int { return taps * columns * (2*columns + 32) }
@@ -56,8 +56,8 @@ func workOfRefine(taps, columns int) int {
 	return workOfFit(taps, 2*columns) + 3*workOfFit(taps, columns)
 }
 
-// exponentials is a kernel k[j] = Σ Re(amp_i · pole_i^j). A pole with a positive imaginary part stands for itself and
-// its conjugate.
+// exponentials is a kernel k[j] = Σ Re(amp_i · pole_i^j). A pole with a positive imaginary part represents itself
+// and its conjugate.
 type exponentials struct{ pole, amp []complex128 }
 
 // at returns n taps from the given lag on. Lags count from 0.
@@ -139,7 +139,7 @@ func fitExponentials(k []float64, work *tally) (best exponentials, ok bool) {
 				best = e
 			}
 		}
-		// The largest pencil takes longer than all that is before it.
+		// The largest pencil takes longer than everything before it.
 		if most := []int{fewOnGrid, maxPoles, 0}[i]; most > 0 {
 			e, ok := onGrid(k, norm, peak, most, work)
 			if ok {
@@ -168,14 +168,14 @@ func fitExponentials(k []float64, work *tally) (best exponentials, ok bool) {
 	return best, false
 }
 
-// fitSize tries a pencil at the ranks that its singular values suggest, in ascending order from the given one. After the
-// first that fails, it tries those that sure allows, count of them.
+// fitSize tries a pencil at the ranks that its singular values suggest, in ascending order from the given one. After
+// the first failure, it tries those that sure allows, at most count of them.
 func fitSize(k, body []float64, p *pencil, from, count int, sure func() int, norm, peak float64,
 	work *tally) (best exponentials, ok bool) {
 	least := norm
 	good := func(e exponentials, ok bool) bool { return ok && e.fits(k, norm, peak) }
 	steps, far := 4, 1e2*fitTol
-	if len(k) <= shortKernel { // the states of a short window are hard to tell apart, but many ranks can be tried
+	if len(k) <= shortKernel { // the states of a short window are hard to distinguish, but many ranks can be tried
 		steps, far = 16, 0.1
 	}
 	short, tried := len(k) <= shortKernel, false
@@ -223,12 +223,12 @@ func fitSize(k, body []float64, p *pencil, from, count int, sure func() int, nor
 	return best, false
 }
 
-// shortKernel is the largest length for which a fit tries every rank from the least one on, and moreRanks the number of
-// these. Higher ranks fit the rounding errors.
+// shortKernel is the maximum length for which a fit tries every rank from the smallest one on, and moreRanks the
+// number of these. Higher ranks fit the rounding errors.
 const shortKernel, moreRanks = 512, 16
 
-// quickRanks is the number of ranks that are tried with each pencil before other ways to fit, mostRanks after them, and
-// fewRanks behind one that nearly fits.
+// quickRanks is the number of ranks tried with each pencil before other ways to fit, mostRanks the number tried
+// after them, and fewRanks the number tried after one that nearly fits.
 const quickRanks, mostRanks, fewRanks = 3, 1 << 10, 2
 
 // ranks returns the ranks that the singular values suggest, in ascending order.
@@ -283,7 +283,7 @@ type pencil struct {
 }
 
 // offsets spreads at most n offsets over [0, span). They are dense at the start, where fast states are visible, and
-// increasingly sparse behind it, where slow states differ.
+// increasingly sparse after it, where slow states differ.
 func offsets(span, n int) []int {
 	if span <= n {
 		out := make([]int, span)
@@ -326,9 +326,9 @@ func newPencil(k []float64, size int) (*pencil, bool) {
 	return p, true
 }
 
-// least returns the rank that a fit to fitTol has at least. The Hankel matrix of r columns of exponentials has rank r, and
-// singular values differ by no more than the norm of the difference of two matrices: that of the taps, as often as they
-// are in the matrix.
+// least returns a lower bound for the rank of a fit to fitTol. The Hankel matrix of r columns of exponentials has
+// rank r, and singular values differ by no more than the norm of the difference of two matrices, in which each tap
+// counts as often as it occurs.
 func (p *pencil) least(norm, peak float64) int {
 	bound := fitTol * min(norm*math.Sqrt(float64(p.often)), peak*float64(len(p.s)))
 	r := 0
@@ -338,12 +338,12 @@ func (p *pencil) least(norm, peak float64) int {
 	return r
 }
 
-// mostStates bounds the states that a fit to a kernel may have: those of maxPoles pairs.
+// mostStates is the maximum number of states of a fit to a kernel: maxPoles pairs.
 const mostStates = 2 * maxPoles
 
-// leastStates returns the least number of states of a sum of exponentials that comes near a kernel, by the singular values of
-// its Hankel matrix: far less work than a fit that fails. The matrix is symmetric, so they are its eigenvalues. It
-// returns 0 where the work does not suffice.
+// leastStates returns the minimum number of states of a sum of exponentials near a kernel, from the singular values
+// of its Hankel matrix. This is far less work than a fit that fails. The matrix is symmetric, so the values follow
+// from its eigenvalues. It returns 0 if the work does not suffice.
 func leastStates(k []float64, work *tally) int {
 	size := min(6*maxPoles, len(k)/2)
 	if size < 2 || !work.take(workOfPencil(size)/16) {

@@ -82,8 +82,8 @@ func TestFitShort(t *testing.T) {
 	}
 }
 
-// foldedKernel returns the kernel of a channel of S4D-Lin, or of DSS, as it is computed in float32 and then stored. Its
-// angles have errors that are larger than those of its taps.
+// foldedKernel returns the kernel of a channel of S4D-Lin, or of DSS, computed in float32 and then stored. Its
+// angles have larger errors than its taps.
 func foldedKernel(n, length int, dt float64, dss bool, r *rand.Rand) []float64 {
 	single := func(x float64) float64 { return float64(float32(x)) }
 	k := make([]float64, length)
@@ -135,8 +135,8 @@ func TestFitFolded(t *testing.T) {
 	}
 }
 
-// TestFitRefused gives kernels that no sum of few exponentials fits. The reason tells how near one comes, or how many it
-// would take. Amplitudes that cancel are no fit.
+// TestFitRefused gives kernels that no sum of few exponentials fits. The reason reports how near one comes, or how
+// many it would take. Amplitudes that cancel are not a fit.
 func TestFitRefused(t *testing.T) {
 	for noise, reason := range map[float64]string{3e-6: "the nearest sum, of ", 1e-3: "it has at least 1"} {
 		r := rand.New(rand.NewPCG(5, 6))

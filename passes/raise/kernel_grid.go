@@ -9,24 +9,27 @@ import (
 )
 
 const (
-	// maxCancel bounds the sum of the amplitudes of a fit, relative to the largest tap. Runs in float32 lose as many
+	// maxCancel is the maximum sum of a fit's amplitudes, relative to the largest tap. Runs in float32 lose as many
 	// digits as amplitudes cancel.
 	maxCancel = 1 << 8
-	// gridSlack is the factor by which the amplitudes on a grid of poles are held small, relative to the kernel's norm.
+	// gridSlack is the factor by which the amplitudes on a grid of poles are kept small, relative to the kernel's
+	// norm.
 	gridSlack = 1e-8
 	// fewOnGrid is the number of poles on a grid that are tried before larger pencils, which may find fewer.
 	fewOnGrid = 20
-	// tapsPerPole is the least number of taps for each pole of a grid: with fewer, a fit says no more than the taps.
+	// tapsPerPole is the minimum number of taps per pole of a grid. With fewer, a fit has no more information than
+	// the taps.
 	tapsPerPole = 6
-	// nearly is the residual, in units of fitTol, up to which more poles may fit the rounding errors of a kernel.
+	// nearly is the maximum residual, in units of fitTol, at which more poles may still fit the rounding errors of a
+	// kernel.
 	nearly = 2.5
 )
 
-// gridSpacings are the distances of the frequencies of a grid, in units of one over the length. With 2π, a grid would
-// hold sequences of that period; closer ones also hold those whose ends differ.
+// gridSpacings are the distances between the frequencies of a grid, in units of one over the length. With 2π, a
+// grid would contain sequences of that period; smaller distances also allow sequences whose ends differ.
 var gridSpacings = []float64{5, 4.2, 3.2, 2.4}
 
-// cancels reports whether amplitudes are too large beside the taps that they add up to.
+// cancels reports whether amplitudes are too large relative to the taps that they add up to.
 func (e exponentials) cancels(peak float64) bool {
 	sum := 0.0
 	for _, a := range e.amp {
@@ -41,8 +44,8 @@ func (e exponentials) fits(k []float64, norm, peak float64) bool {
 		maxDiff(k, e.at(0, len(k))) <= fitTol*peak
 }
 
-// off returns the difference between a kernel and e: that of all taps or that of one, the larger one, relative to the
-// kernel's norm or its largest tap.
+// off returns the larger of two differences between a kernel and e: of all taps, relative to the kernel's norm, and
+// of one tap, relative to the largest tap.
 func (e exponentials) off(k []float64) float64 {
 	norm, peak := norms(k)
 	if norm == 0 {
@@ -51,11 +54,11 @@ func (e exponentials) off(k []float64) float64 {
 	return max(residual(k, e)/norm, maxDiff(k, e.at(0, len(k)))/peak)
 }
 
-// onGrid returns a sum of exponentials at equal distances of frequency, with one slow decay, that equals k to fitTol.
+// onGrid returns a sum of exponentials with equidistant frequencies and one slow decay that equals k to fitTol.
 //
-// It serves kernels whose states change little within the window. Such states cannot be told apart, so that no pencil
-// finds them, but for the same reason any set of states serves that spans the same frequencies. If no sum equals k,
-// onGrid returns one that is near, if there is one, and false.
+// It is for kernels whose states change little within the window. Such states cannot be distinguished, so no pencil
+// finds them, but for the same reason any set of states that spans the same frequencies works. If no sum equals k,
+// onGrid returns a near one, if there is one, and false.
 func onGrid(k []float64, norm, peak float64, most int, work *tally) (best exponentials, ok bool) {
 	most = min(most, len(k)/tapsPerPole)
 	if !below(k, gridSpacings[0]*float64(most)/float64(len(k)), work) {
@@ -64,7 +67,7 @@ func onGrid(k []float64, norm, peak float64, most int, work *tally) (best expone
 	nearest, least := exponentials{}, 1e-3
 	for _, spacing := range gridSpacings {
 		s := newSpan(k, norm, peak, work)
-		near := 0 // poles with which the residual is that of rounding errors
+		near := 0 // number of poles with which the residual consists of rounding errors
 		for len(s.poles) < most && s.add(gridPole(len(k), len(s.poles), spacing)) {
 			if s.fits() {
 				best, ok, most = s.sum(), true, len(s.poles)-1
@@ -84,7 +87,7 @@ func onGrid(k []float64, norm, peak float64, most int, work *tally) (best expone
 			nearest, least = s.sum(), off
 		}
 		if s.off() > 1e-2 {
-			break // closer ones span fewer frequencies
+			break // smaller spacings span fewer frequencies
 		}
 	}
 	if !ok {
@@ -93,7 +96,7 @@ func onGrid(k []float64, norm, peak float64, most int, work *tally) (best expone
 	return best, true
 }
 
-// below reports whether a kernel has hardly any frequencies above edge, but for those of the window's ends.
+// below reports whether a kernel has hardly any frequencies above edge, except those of the window's ends.
 func below(k []float64, edge float64, work *tally) bool {
 	n := len(k)
 	if !work.take(100 * n) {
@@ -119,8 +122,8 @@ func gridPole(length, i int, spacing float64) complex128 {
 	return cmplx.Rect(math.Exp(-1/float64(length)), float64(i)*spacing/float64(length))
 }
 
-// onPart returns a sum of exponentials of which the slow ones are on a grid and the others near those of e, the nearest
-// sum that a pencil has found.
+// onPart returns a sum of exponentials whose slow ones are on a grid, while the others are near those of e, the
+// nearest sum that a pencil has found.
 func onPart(k []float64, e exponentials, norm, peak float64, work *tally) (best exponentials, ok bool) {
 	least := 1e-2
 	for _, spacing := range gridSpacings[1:3] {
@@ -157,8 +160,8 @@ func onPart(k []float64, e exponentials, norm, peak float64, work *tally) (best 
 	return finish(k, best, norm, peak, work)
 }
 
-// span is the space of the columns of poles, to which poles are added one after the other. The columns, and below them
-// those of gridSlack times the identity, are made orthogonal as they come.
+// span is the space of the columns of poles that are added one after the other. The columns, stacked on gridSlack
+// times the identity, are made orthogonal as they are added.
 type span struct {
 	k          []float64
 	norm, peak float64
@@ -166,7 +169,7 @@ type span struct {
 	poles      []complex128
 	scales, y  []float64
 	q, r       [][]float64
-	rest       []float64 // what is left of k over its norm, and of the zeros below
+	rest       []float64 // the residual of k over its norm, and of the zeros below
 }
 
 func newSpan(k []float64, norm, peak float64, work *tally) *span {
@@ -190,7 +193,7 @@ func (s *span) add(pole complex128) bool {
 		c[length+n] = gridSlack
 		s.rest = append(s.rest, 0)
 		above := make([]float64, n+1)
-		for range 2 { // once more for the rounding errors of the first time
+		for range 2 { // a second time to remove the rounding errors of the first
 			for p, v := range s.q {
 				d := dot(v, c)
 				above[p] += d
@@ -218,7 +221,7 @@ func (s *span) off() float64 {
 	return n
 }
 
-// sum returns the sum of the poles that is nearest to the kernel.
+// sum returns the sum of the poles' exponentials that is nearest to the kernel.
 func (s *span) sum() exponentials {
 	x := slices.Clone(s.y)
 	for i := len(x) - 1; i >= 0; i-- {
@@ -237,7 +240,7 @@ func (s *span) fits() bool {
 	return n <= fitTol && p <= fitTol*s.peak/s.norm && s.sum().fits(s.k, s.norm, s.peak)
 }
 
-// finish goes back to so many poles of a grid, and adds others as finish does.
+// finish returns to the first count poles of a grid, and adds others like the function finish.
 func (s *span) finish(count int, spacing float64) (best exponentials, ok bool) {
 	f := newSpan(s.k, s.norm, s.peak, s.work)
 	for i := range min(count+2, len(s.poles)) {
@@ -258,7 +261,7 @@ func (s *span) finish(count int, spacing float64) (best exponentials, ok bool) {
 	return best, ok
 }
 
-// sumOf returns the sum whose columns have the given factors: one of each real pole, two of each other.
+// sumOf returns the sum whose columns have the given factors: one per real pole, two per complex one.
 func sumOf(poles []complex128, x []float64) exponentials {
 	e := exponentials{pole: slices.Clone(poles), amp: make([]complex128, len(poles))}
 	j := 0
@@ -289,8 +292,8 @@ func axpy(f float64, x, y []float64) {
 	}
 }
 
-// finish makes a sum fit that nearly does, if it can. Kernels that were computed in float32 have errors of a few
-// roundings, which a few more poles take up; and weights move the error from the worst taps to others.
+// finish tries to make a sum fit that nearly does. Kernels that were computed in float32 have errors of a few
+// roundings, which a few more poles absorb; and weights move the error from the worst taps to others.
 func finish(k []float64, e exponentials, norm, peak float64, work *tally) (exponentials, bool) {
 	for range 5 {
 		if !(residual(k, e) <= nearly*fitTol*norm) || maxDiff(k, e.at(0, len(k))) > 2*nearly*fitTol*peak {
@@ -315,7 +318,7 @@ func finish(k []float64, e exponentials, norm, peak float64, work *tally) (expon
 	return e, e.fits(k, norm, peak)
 }
 
-// level solves for the amplitudes again with more weight on the taps that are off too much.
+// level solves for the amplitudes again, with more weight on the taps whose error is too large.
 func level(k []float64, e exponentials, norm, peak float64, work *tally) (exponentials, bool) {
 	weight := make([]float64, len(k))
 	for j := range weight {
@@ -356,7 +359,7 @@ func level(k []float64, e exponentials, norm, peak float64, work *tally) (expone
 	return e, false
 }
 
-// strongest returns the poles of the exponentials that, one after the other, take most of the difference between a
+// strongest returns the poles of the exponentials that, one after the other, remove most of the difference between a
 // kernel and its fit.
 func strongest(k []float64, e exponentials, count int, work *tally) []complex128 {
 	length := len(k)

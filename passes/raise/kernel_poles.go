@@ -12,38 +12,40 @@ import (
 )
 
 const (
-	// poleTol is the largest error of one exponential as a fit to a row from which a pole is read, and tableTol that for
-	// a window, where the poles are refined: a table that an exporter has computed has float32's rounding errors.
+	// poleTol is the maximum error of one exponential as a fit to a row from which a pole is read. tableTol is the
+	// maximum for a window, where the poles are refined: a table computed by an exporter has float32's rounding
+	// errors.
 	poleTol, tableTol = 1e-9, 1e-5
-	// poleTables bounds the values behind a kernel in which poles are looked for. Those nearest to it come first.
+	// poleTables is the maximum number of values before a kernel in which poles are searched. The nearest ones come
+	// first.
 	poleTables = 8
 )
 
-// poleSource returns sets of candidate poles of a channel's kernel. It takes the work of reading them from a tally, and
-// says by bits which tables it has read. It may be called concurrently.
+// poleSource returns sets of candidate poles of a channel's kernel. It takes the work of reading them from a tally,
+// and records in the bits of read which tables it has read. It may be called concurrently.
 type poleSource func(channel int, work *tally, read *uint) iter.Seq[[]complex128]
 
-// poles is where the poles of kernels may be known from.
+// poles describes where the poles of kernels may be known from.
 type poles struct {
 	of     poleSource
 	tables []func() poleTable
-	sure   bool             // they hold beyond the window
-	known  [][][]complex128 // per channel, all sets of candidates, once none of them has served
+	sure   bool             // they are valid beyond the window
+	known  [][][]complex128 // per channel, all sets of candidates, once it is clear that none of them fits
 }
 
-// poleTable is a table of powers behind a kernel.
+// poleTable is a table of powers from which a kernel is computed.
 type poleTable struct {
 	x     []float64
 	shape []int
 	work  int64 // of computing it
 }
 
-// poles reads poles from the computation of a kernel. Before the sum over states there is often a table with a row of
-// steps for each state. Each row is one exponential, so its pole can be read exactly, however many states there are and
-// however slow they are. poles returns nil if there is no such table.
+// poles reads poles from the computation of a kernel. Before the sum over states there is often a table with a row
+// of steps for each state. Each row is one exponential, so its pole can be read exactly, whatever the number and
+// decay of the states. poles returns nil if there is no such table.
 //
 // Which tables are computed depends on the channels, so each is computed within a budget of its own, and its work is
-// spent with that of the channels that read it.
+// charged with that of the channels that read it.
 func (s *surroundings) poles(r *region, res *response) *poles {
 	out := &poles{}
 	tol := tableTol
@@ -80,7 +82,7 @@ func (s *surroundings) poles(r *region, res *response) *poles {
 		}
 		time := slices.Index(t.shape, res.length)
 		matched := false
-		for a, d := range t.shape { // each axis that may be that of channels
+		for a, d := range t.shape { // each axis that may be the axis of channels
 			if a != time && d == res.n && res.n > 1 {
 				matched = true
 				if set, ok := readPoles(t.x, t.shape, time, a, c, tol, work); ok {
@@ -116,7 +118,7 @@ func (s *surroundings) poles(r *region, res *response) *poles {
 					}
 				}
 			}
-			// Unions of two sets: a table of sines lacks the states without frequency.
+			// Unions of two sets: a table of sines lacks the states with frequency 0.
 			var pairs [][]complex128
 			for i, s := range sets {
 				for _, t := range sets[:i] {
@@ -156,8 +158,8 @@ func sameSet(a, b []complex128) bool {
 	})
 }
 
-// tables lists the values from which the region's constants are computed that have, for more states than channels, a
-// row of as many steps as the response. The last computed comes first.
+// tables lists values from which the region's constants are computed that have a row of as many steps as the
+// response for more states than channels. The last computed comes first.
 func (s *surroundings) tables(r *region, res *response) []*ir.Value {
 	var out []*ir.Value
 	seen := map[*ir.Value]bool{}

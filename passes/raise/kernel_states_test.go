@@ -10,7 +10,8 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// TestLeastStates checks that the bound never exceeds the states of a kernel, and that it shows kernels that are no sums.
+// TestLeastStates checks that the bound never exceeds the states of a kernel, and that it detects kernels that are
+// not sums.
 func TestLeastStates(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, length := range []int{24, 100, 512, 2000} {

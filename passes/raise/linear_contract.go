@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// This file holds the linearizer's rules for operators that sum up or move elements.
+// The linearizer's rules for operators that sum up or move elements.
 
 // oneVaries checks that exactly one of the first two operands varies.
 func oneVaries(n *ir.Node, forms []*form) error {
@@ -20,7 +20,7 @@ func oneVaries(n *ir.Node, forms []*form) error {
 	return nil
 }
 
-// factors returns the two factors of a product, of which one varies.
+// factors returns the two factors of a product; one of them varies.
 func (l *linearizer) factors(n *ir.Node, forms []*form, in []tensor.Datum) (x, y *form, err error) {
 	if err := oneVaries(n, forms); err != nil {
 		return nil, nil, err
@@ -161,8 +161,8 @@ func (l *linearizer) einsum(n *ir.Node, forms []*form, in []tensor.Datum) error 
 	return l.enter(n.Outputs[0], out)
 }
 
-// contract sums products of elements of x and y over all labels that the result lacks. first tells whether x is the
-// factor that varies.
+// contract sums products of elements of x and y over all labels that the result lacks. first reports whether x is
+// the factor that varies.
 func (l *linearizer) contract(x *form, lx []int, y *form, ly []int, lo []int, first bool) (*form, error) {
 	dims := map[int]int{}
 	for _, o := range []struct {
@@ -309,8 +309,8 @@ func intsOf(d tensor.Datum) []int64 {
 	return x
 }
 
-// movesInput reports whether input i of a moving operator holds the elements that move. Other inputs determine their
-// places.
+// movesInput reports whether input i of a moving operator has the elements that move. Other inputs determine their
+// positions.
 func movesInput(n *ir.Node, i int) bool {
 	switch n.Op.Name {
 	case "Concat":
@@ -332,7 +332,7 @@ func (l *linearizer) move(n *ir.Node, forms []*form, in []tensor.Datum) error {
 		}
 		if !movesInput(n, i) {
 			if forms[i] != nil {
-				return fmt.Errorf("%v moves elements to places that change from step to step", n)
+				return fmt.Errorf("%v moves elements to positions that change from step to step", n)
 			}
 			continue
 		}

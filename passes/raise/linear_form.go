@@ -13,7 +13,7 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// maxForms bounds the elements and terms that one linearizer makes, to some hundred megabytes.
+// maxForms is the maximum number of elements and terms that one linearizer makes, some hundred megabytes.
 const maxForms = 1 << 23
 
 // term is a basis element with its coefficient.
@@ -36,7 +36,7 @@ type form struct {
 	elems []combination
 }
 
-// linearizer computes values as affine functions of a basis, which is made of the elements of the values that it is
+// linearizer computes values as affine functions of a basis, which consists of the elements of the values that it is
 // seeded with. It evaluates values that do not depend on these. It works with the shapes that it finds, since the
 // bodies of loops lack types.
 type linearizer struct {
@@ -46,7 +46,7 @@ type linearizer struct {
 	forms map[*ir.Value]*form
 	alias map[*ir.Value]*ir.Value // from a value to its replacement
 	size  int
-	work  int // since pay
+	work  int // since the last pay
 	acc   accumulator
 }
 
@@ -120,7 +120,7 @@ func (l *linearizer) value(v *ir.Value, depth int) (*form, tensor.Datum, error) 
 	case v.Def == nil:
 		return nil, nil, fmt.Errorf("it reads %s, which is neither an input nor a state of the step", v.Name)
 	case depth > eval.MaxDepth:
-		return nil, nil, fmt.Errorf("more than %d nodes lie between %s and the step's inputs", eval.MaxDepth, v.Name)
+		return nil, nil, fmt.Errorf("more than %d nodes are between %s and the step's inputs", eval.MaxDepth, v.Name)
 	}
 	n := v.Def
 	if n.Op.Random || len(n.Subgraphs()) > 0 {
@@ -254,7 +254,7 @@ func (l *linearizer) enter(v *ir.Value, f *form) error {
 			bad = bad || math.IsNaN(t.coef) || math.IsInf(t.coef, 0)
 		}
 		if bad {
-			return fmt.Errorf("%s holds NaN or infinity", v.Name)
+			return fmt.Errorf("%s contains NaN or infinity", v.Name)
 		}
 	}
 	if varies {
@@ -326,7 +326,7 @@ func (l *linearizer) arithmetic(n *ir.Node, forms []*form, in []tensor.Datum) er
 	return l.enter(n.Outputs[0], x)
 }
 
-// zip applies f to elements at the same place, with broadcasting.
+// zip applies f to elements at the same position, with broadcasting.
 func (l *linearizer) zip(x, y *form, f func(a, b *combination) combination) (*form, error) {
 	shape, err := broadcast(x.shape, y.shape)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
-// RaiseLayout moves transposes behind elementwise operators, and raises sums over time.
+// RaiseLayout moves transposes after elementwise operators, and raises sums over time.
 var RaiseLayout = &passes.Pass{
 	Name: "raise-layout",
 	Doc: "Moves transposes after elementwise operators, so that those around (B, C, L) layers cancel. A mean, first " +
 		"or last over time → essm.Pick, if the graph has a state-space layer.",
 	After: []passes.Reason{
-		{Pass: "raise-activation", Why: "a transpose moves behind an activation that is one operator"},
+		{Pass: "raise-activation", Why: "a transpose moves after an activation that is one operator"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		n, err := passes.Apply(c, g, layoutRules())
@@ -46,7 +46,7 @@ var layoutRules = sync.OnceValue(func() *Set {
 	for _, op := range []string{"Add", "Sub", "Mul", "Div"} {
 		turned := func(name, node string) *OpPattern { return Op("Transpose", Var(name)).As(node).Shared() }
 		rules = append(rules, &Rule{
-			Name: "transpose-" + op, Doc: "two equal transposes before an elementwise operator are one behind it",
+			Name: "transpose-" + op, Doc: "two equal transposes before an elementwise operator become one after it",
 			Pattern: Op(op, turned("x", "t"), turned("y", "u")),
 			Check: func(m *Match) string {
 				if !slices.Equal(ops.Permutation(m.Node("t")), ops.Permutation(m.Node("u"))) {
@@ -75,7 +75,7 @@ var layoutRules = sync.OnceValue(func() *Set {
 				Pattern: Op(op, in...),
 				Check: func(m *Match) string {
 					if x := m.Val("x"); x.Const != nil || m.Val("k").Const.Rank() > len(x.Shape()) {
-						return passes.Leave // two constants would take turns without end; folding has them
+						return passes.Leave // two constants would alternate forever; folding handles them
 					}
 					return ""
 				},
@@ -92,7 +92,7 @@ var layoutRules = sync.OnceValue(func() *Set {
 	return NewSet(rules...)
 })
 
-// turnedBack returns a constant as an operand of the value before a transpose of the given order.
+// turnedBack returns a constant as an operand for the value before a transpose of the given order.
 func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
 	if k.Const.Len() == 1 {
 		return k

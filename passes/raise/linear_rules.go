@@ -17,7 +17,7 @@ var RaiseLinear = &passes.Pass{
 		"1 on (B, C, L) → essm.Linear. A linear layer that is split (GLU) becomes several.",
 	After: []passes.Reason{
 		{Pass: "fold", Why: "weights and biases must be constants"},
-		{Pass: "raise-norm", Why: "a factor and a shift behind a norm belong to it"},
+		{Pass: "raise-norm", Why: "a factor and a shift after a norm belong to it"},
 	},
 	Before: []passes.Reason{
 		{Pass: "fold-norm", Why: "it makes the linear layers into which norms are folded"},
@@ -33,7 +33,7 @@ var RaiseLinear = &passes.Pass{
 	},
 }
 
-// weight matches the constant matrices that can be a linear layer's weight.
+// weight matches constant matrices that can be a linear layer's weight.
 func weight(name string) Pattern {
 	return Where(name, func(v *ir.Value) bool { return v.Const != nil && v.Const.Rank() == 2 && v.Elem().IsFloat() })
 }
@@ -80,7 +80,7 @@ var linearRules = NewSet(
 		},
 	},
 	&Rule{
-		Name: "bias", Doc: "a constant added to each feature behind a Linear is its bias",
+		Name: "bias", Doc: "a constant added to each feature after a Linear is its bias",
 		Pattern: Op("Add", Op("essm.Linear", Var("x"), Const("w")), Const("c")),
 		Check: func(m *Match) string {
 			rank := len(m.Val("x").Shape())
@@ -207,8 +207,8 @@ func transpose[T float32 | float64 | tensor.F16 | tensor.BF16](y, x []T, rows, c
 	}
 }
 
-// splitLinear replaces ranges of features that a Split or Slice with constants takes from a Linear, directly or behind
-// a transpose, by separate Linears.
+// splitLinear replaces ranges of features that a Split or Slice with constants takes from a Linear, directly or
+// after a transpose, by separate Linears.
 func splitLinear(g *ir.Graph) (int, error) {
 	changes := 0
 	var b *ir.Builder

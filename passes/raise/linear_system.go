@@ -44,7 +44,7 @@ type cell struct {
 	inputs  []slot
 	outputs []*ir.Value
 	alias   map[*ir.Value]*ir.Value // from a value to its replacement
-	eval    *eval.Constants         // evaluates values that do not vary; nil: a new one
+	eval    *eval.Constants         // evaluates values that do not vary; nil for a new one
 }
 
 // system is a cell as matrices: s = A s' + B x + bias, and for each output y = P s + Q s' + D x + bias. s' is the state
@@ -188,7 +188,7 @@ func cut(row []term, n, h int) (before, in, after []term) {
 	return before, in, after
 }
 
-// seedSamples makes the elements of a slot's tensor the basis. Those of sample i begin at i·k + first.
+// seedSamples makes the elements of a slot's tensor the basis. Those of sample i start at i·k + first.
 func (l *linearizer) seedSamples(s slot, first, k int) error {
 	n, err := tensor.Size(s.shape)
 	if err != nil {

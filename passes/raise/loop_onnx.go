@@ -128,7 +128,7 @@ func joined(uses []ir.Use, q *sequence) (*ir.Value, error) {
 	return n.Outputs[0], nil
 }
 
-// steps finds the places where the body reads a step of a sequence outside of it, and checks that it reads every step.
+// steps finds where the body reads a step of a sequence outside it, and checks that it reads every step.
 func (d *draft) steps(n *ir.Node, body *ir.Graph) error {
 	counter := body.Inputs[0]
 	trips, ok := ops.DimsOf(n.In(0))
@@ -221,7 +221,7 @@ func stepOf(m *ir.Node, counter *ir.Value) (q sequence, at index, ok bool) {
 	return sequence{time: axis, kept: true}, from, err == nil
 }
 
-// indexRank returns the rank of an index that is computed from the counter: 0 or 1, or -1 if that is not known.
+// indexRank returns the rank of an index that is computed from the counter: 0 or 1, or -1 if unknown.
 func indexRank(v, counter *ir.Value) int {
 	if v == counter {
 		return 0

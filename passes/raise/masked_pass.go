@@ -9,11 +9,11 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// Masked recognizes the steps of each sequence that package lower selects by a mask.
+// Masked recognizes masks with which package lower selects the steps of each sequence.
 var Masked = &passes.Pass{
 	Name: "raise-masked",
 	Doc: "Where over the steps before lengths, as `essmc export` writes it → essm.StepMask; with a sum or a mean after it, " +
-		"or the last step alone → essm.Pick. In files of `essmc export` alone: the operators refuse lengths beyond the " +
+		"or only the last step → essm.Pick. Only in files of `essmc export`: the operators refuse lengths beyond the " +
 		"sequence.",
 	Before: []passes.Reason{
 		beforeUpgrade,
@@ -68,7 +68,7 @@ func raiseMasked(c *passes.Context, g *ir.Graph) (int, error) {
 // mask is a Where that keeps the steps of x (samples, steps, …) before lengths, or the last of them.
 type mask struct {
 	x, lengths, y *ir.Value
-	value         float64 // elsewhere
+	value         float64 // value after the length
 	last          bool
 }
 
@@ -119,7 +119,7 @@ func findMask(g *ir.Graph, n *ir.Node) *mask {
 	return m
 }
 
-// reduction returns the mode of the Pick that the mask is a part of, and its output. Without one, it returns "" and the
+// reduction returns the mode of the Pick that contains the mask, and its output. Without one, it returns "" and the
 // output of the mask.
 func (m *mask) reduction(g *ir.Graph) (*ir.Value, string) {
 	uses := g.Uses()

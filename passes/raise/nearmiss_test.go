@@ -106,7 +106,7 @@ var nearMisses = map[string]nearMiss{
 			missConv(k, func(_ layer, x *ir.Value) *ir.Value { return x })(l)
 		},
 		left: "essm.LongConv",
-		why: "convolution: Conv -> y is no essm.SSM: the kernel of channel 1 is not a sum of decaying exponentials: " +
+		why: "convolution: Conv -> y is not an essm.SSM: the kernel of channel 1 is not a sum of decaying exponentials: " +
 			"no sum of 64, or of a quarter of its 96 taps, comes near",
 	},
 	"conv: a mask in the middle": {
@@ -184,7 +184,7 @@ var nearMisses = map[string]nearMiss{
 			}
 		}),
 		left: "essm.LongConv",
-		why:  "convolution by transform: DFT -> DFT_1 is no essm.SSM: the kernel of channel 0 is not a sum of",
+		why:  "convolution by transform: DFT -> DFT_1 is not an essm.SSM: the kernel of channel 0 is not a sum of",
 	},
 	"dft: a spectrum from an input": {
 		graph: func(l layer) {
@@ -385,7 +385,7 @@ func TestNearMissExport(t *testing.T) {
 	}
 }
 
-// TestShortConvolution checks that a convolution with few taps is no near miss: most networks have some.
+// TestShortConvolution checks that a convolution with few taps is not a near miss: most networks have some.
 func TestShortConvolution(t *testing.T) {
 	l := newLayer()
 	l.Output("y", l.causal(missInput(l), l.floats("w", missKernel()[:missChannels*4], missChannels, 1, 4), missChannels,

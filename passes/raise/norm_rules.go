@@ -178,14 +178,14 @@ func alongAxis(v *ir.Value, rank, axis int, n int) ([]float64, bool) {
 	return x, len(x) == n
 }
 
-// affineRules returns the rules that move a factor and a shift into the norm before them, also from behind a transpose.
+// affineRules returns the rules that move a factor and a shift into the norm before them, also across a transpose.
 func affineRules(op string) []*Rule {
 	plain := Op(op, Var("x"), Const("scale")).As("norm")
 	var rules []*Rule
 	add := func(name, outer string, inner *OpPattern) {
 		for _, behind := range []*OpPattern{inner, Op("Transpose", inner).As("transpose")} {
 			rules = append(rules, &Rule{
-				Name: name, Doc: "a factor or shift per feature behind a norm belongs to it",
+				Name: name, Doc: "a factor or shift per feature after a norm belongs to it",
 				Pattern: Op(outer, behind, Const("k")),
 				Check: func(m *Match) string {
 					if _, ok := perFeature(m); !ok {
@@ -226,7 +226,7 @@ func affineRules(op string) []*Rule {
 	return rules
 }
 
-// perFeature reads the constant behind a norm over its last axis: one number per feature.
+// perFeature reads the constant after a norm over its last axis: one number per feature.
 func perFeature(m *Match) ([]float64, bool) {
 	norm := m.Node("norm")
 	rank := len(norm.In(0).Shape())

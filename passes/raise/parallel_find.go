@@ -11,25 +11,25 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// parallel is a part of a graph in which steps of one axis meet: by running sums, or by slices, pads and joints of that
-// axis. Associative scans and sums in the space of logarithms have that form. Its operators have derivatives of any order
-// almost everywhere, so an equation that holds at random numbers holds for all.
+// parallel is a part of a graph in which steps of one axis interact: by running sums, or by slices, pads and
+// concatenations along that axis. Associative scans and sums in log space have that form. Its operators have
+// derivatives of any order almost everywhere, so an equation that is true for random numbers is true for all.
 type parallel struct {
 	run    *passes.Context
 	axis   int // of time, in its sequences
 	steps  ir.Dim
 	fixed  func(v *ir.Value) bool
-	nodes  []*ir.Node  // the part, and what it needs of constants and shapes, in the order of the graph
+	nodes  []*ir.Node  // the part, and the constants and shapes that it needs, in the order of the graph
 	late   []*ir.Value // values of the part, in that order
-	leaves []*ir.Value // values that enter it
+	leaves []*ir.Value // values that enter the part
 	sums   int         // the number of its running sums
-	moves  int         // the number of its slices, pads and joints along time
+	moves  int         // number of slices, pads and concatenations along time
 	mixes  int         // the number of its products, sums and exponentials
 	scaled int         // the number of its products with constants
-	gated  int         // the number of its products of varying numbers, and exponentials
+	gated  int         // number of products of varying numbers, and exponentials
 }
 
-// The bounds of a part.
+// The limits of a part.
 const (
 	maxLeaves   = 16
 	minParallel = 4 // steps
@@ -45,8 +45,8 @@ var blend = map[string]bool{
 	"ReduceSum": true, "ReduceMax": true, "ReduceLogSumExp": true, "Reciprocal": true,
 }
 
-// dataOf returns the inputs of a blending operator that vary. It returns false for another operator, and where a choice or an
-// index varies.
+// dataOf returns the inputs of a blending operator that vary. It returns false for other operators, and if a choice
+// or an index varies.
 func (s *surroundings) dataOf(n *ir.Node) (in []*ir.Value, ok bool) {
 	name := n.Op.FullName()
 	if _, ok := blend[name]; !ok {
@@ -77,7 +77,7 @@ func (s *surroundings) dataOf(n *ir.Node) (in []*ir.Value, ok bool) {
 	return in, len(in) > 0
 }
 
-// meets reports whether a node joins or chooses steps of an axis, or sums over them.
+// meets reports whether a node joins or selects steps of an axis, or sums over them.
 func meets(n *ir.Node, axis int, steps ir.Dim) bool {
 	has := func(v *ir.Value) bool { s := v.Shape(); return axis < len(s) && s[axis].Equal(steps) }
 	is := func(v *ir.Value, a int64) bool {
@@ -113,11 +113,11 @@ func meets(n *ir.Node, axis int, steps ir.Dim) bool {
 	return false
 }
 
-// key is an axis that may be that of time, with its size.
+// key is an axis that may be time, with its size.
 type key struct {
 	axis  int
 	steps ir.Dim
-	count int // of the nodes along it
+	count int // number of nodes along it
 }
 
 // keys lists the axes along which running sums, or several slices, are taken.
@@ -158,10 +158,11 @@ func (s *surroundings) keys() []key {
 	return out
 }
 
-// minOfSteps is the least sum of ofSteps along the axis of a scan.
+// minOfSteps is the minimum sum of ofSteps along the axis of a scan.
 const minOfSteps = 2
 
-// ofSteps is the weight of a node as a sign of a scan in parallel: a sum over all steps, or one of two halves of them.
+// ofSteps is the weight of a node as evidence of a parallel scan: a sum over all steps, or a sum of two halves of
+// them.
 func ofSteps(n *ir.Node) int {
 	switch n.Op.FullName() {
 	case "CumSum":
@@ -174,7 +175,7 @@ func ofSteps(n *ir.Node) int {
 
 // parallels lists the parts of a graph along one axis.
 func (s *surroundings) parallels(k key) []*parallel {
-	group := map[*ir.Value]*ir.Value{} // late values, joined to sets
+	group := map[*ir.Value]*ir.Value{} // late values, as joined sets
 	find := func(v *ir.Value) *ir.Value {
 		for group[v] != v {
 			group[v] = group[group[v]]
@@ -303,7 +304,7 @@ func (p *parallel) enter(s *surroundings, late map[*ir.Value]*ir.Value) {
 				continue
 			}
 			for !leaf[v] && v.Def != nil && slices.Contains([]string{"Unsqueeze", "Identity", "Expand"}, v.Def.Op.FullName()) &&
-				!s.isFixed(v.Def.In(0)) { // the sequence itself, not the same with another axis
+				!s.isFixed(v.Def.In(0)) { // the sequence itself, not the same one with another axis
 				inside[v.Def] = true
 				need(v.Def.In(1))
 				v = v.Def.In(0)
@@ -325,7 +326,7 @@ func (p *parallel) enter(s *surroundings, late map[*ir.Value]*ir.Value) {
 // last returns the last node of a part.
 func (p *parallel) last() *ir.Node { return p.late[len(p.late)-1].Def }
 
-// tooLarge returns why a part is not looked at, or "".
+// tooLarge returns why a part is skipped, or "".
 func (p *parallel) tooLarge() string {
 	switch {
 	case len(p.nodes) > maxRegion:

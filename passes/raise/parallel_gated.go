@@ -29,7 +29,7 @@ var RaiseParallel = &passes.Pass{
 	},
 }
 
-// raiseParallel raises what it finds in the parts of a graph, and notes why others stay.
+// raiseParallel raises recurrences that it finds in the parts of a graph, and records why other parts stay.
 func raiseParallel(c *passes.Context, g *ir.Graph, form string,
 	raise func(p *parallel, g *ir.Graph, s *surroundings) (note string, err error)) (int, error) {
 	changes := 0
@@ -93,7 +93,7 @@ func raiseParallel(c *passes.Context, g *ir.Graph, form string,
 		return changes, nil
 	}
 	s := surroundingsOf(c, g)
-	for _, k := range s.keys() { // what has become of parts that were looked at before others were raised
+	for _, k := range s.keys() { // values of parts that were examined before others were raised
 		for _, p := range s.parallels(k) {
 			if n := p.last(); misses[n] != nil {
 				missed(c, form, n, "%v", misses[n])
@@ -104,13 +104,14 @@ func raiseParallel(c *passes.Context, g *ir.Graph, form string,
 	return changes, nil
 }
 
-// sequences are the numbers of the leaves of one trial.
+// sequences are the numbers of the leaves in one trial.
 type sequences struct {
 	x     [][]float64
 	shape [][]int
 }
 
-// first runs a part on numbers that serve as logarithms and as factors, and shows each value with the axis of time.
+// first runs a part on numbers that can serve as logarithms and as factors, and calls see with each value and its
+// axis of time.
 func (p *parallel) first(bind map[string]int64, see func(v *ir.Value, x []float64, shape []int, axis int,
 	in *sequences) bool) error {
 	bind = maps.Clone(bind)
@@ -124,7 +125,7 @@ func (p *parallel) first(bind map[string]int64, see func(v *ir.Value, x []float6
 		return fmt.Errorf("its number of steps %v is not known", p.steps)
 	}
 	in := &sequences{x: make([][]float64, len(p.leaves)), shape: make([][]int, len(p.leaves))}
-	scale := min(1, 500/float64(max(steps, 1))) // sums of logarithms stay in float64's range
+	scale := min(1, 500/float64(max(steps, 1))) // keeps sums of logarithms in float64's range
 	return p.trial(constants(p.run, bind), func(i int, shape []int) []float64 {
 		in.x[i], in.shape[i] = drawn(uint64(i), shape, -0.95*scale, -0.05*scale), shape
 		return in.x[i]
@@ -208,16 +209,16 @@ func (p *parallel) raiseGated(g *ir.Graph, s *surroundings) (string, error) {
 	return p.emitGated(g, found, state)
 }
 
-// unlike says that no value of a part is a recurrence.
+// unlike reports that no value of a part is a recurrence.
 func (p *parallel) unlike() error {
 	if len(p.leaves) < 2 {
-		return fmt.Errorf("it varies with %s alone, and is no sum of exponentials of it; expected factors and inputs", p.leaves[0].Name)
+		return fmt.Errorf("it depends only on %s, and is not a sum of exponentials of it; expected factors and inputs", p.leaves[0].Name)
 	}
 	names := make([]string, 0, 3)
 	for _, v := range p.leaves[:min(3, len(p.leaves))] {
 		names = append(names, v.Name)
 	}
-	return fmt.Errorf("no value behind it is h[t] = f[t]·h[t-1] + v[t] over steps of two of its %d inputs (%s …) or of their exponentials",
+	return fmt.Errorf("no value after it is h[t] = f[t]·h[t-1] + v[t] over steps of two of its %d inputs (%s …) or of their exponentials",
 		len(p.leaves), strings.Join(names, ", "))
 }
 
@@ -237,8 +238,8 @@ func (gs *guess) describe(p *parallel) string {
 
 // firstState is the state before the first step: zeros, constants, or a leaf.
 type firstState struct {
-	x    []float64 // constants, of one sample; nil: zeros or a leaf
-	leaf int       // -1: none
+	x    []float64 // constants, for one sample; nil for zeros or a leaf
+	leaf int       // -1 for none
 	exp  bool
 }
 
@@ -248,8 +249,8 @@ func (s *firstState) equal(o *firstState) bool {
 	})
 }
 
-// confirm holds a guess at numbers of other sizes: factors near 1, so that the first step reaches the last one, and inputs of
-// any sign. It returns the state before the first step.
+// confirm checks a guess at numbers of other sizes: factors near 1, so that the first step affects the last one, and
+// inputs of any sign. It returns the state before the first step.
 func (p *parallel) confirm(gs *guess, bind map[string]int64) (*firstState, error) {
 	steps, err := p.steps.Eval(bind)
 	if err != nil {
@@ -322,7 +323,7 @@ func (p *parallel) confirm(gs *guess, bind map[string]int64) (*firstState, error
 	return state, nil
 }
 
-// stateOf tells from the states before the first step of all rows where they come from.
+// stateOf finds the source of the states before the first step of all rows.
 func (p *parallel) stateOf(gs *guess, first []float64, shape []int, in *sequences) (*firstState, error) {
 	if !slices.ContainsFunc(first, func(x float64) bool { return x != 0 }) {
 		return &firstState{leaf: -1}, nil
@@ -348,7 +349,7 @@ func (p *parallel) stateOf(gs *guess, first []float64, shape []int, in *sequence
 		}
 	}
 	if gs.axis == 0 || shape[0] < 2 {
-		return nil, errors.New("its first state is not zero, and no sequence of samples")
+		return nil, errors.New("its first state is neither zero nor a sequence of samples")
 	}
 	per := len(first) / shape[0]
 	for i, x := range first {
@@ -422,7 +423,7 @@ func (p *parallel) emitGated(g *ir.Graph, gs *guess, st *firstState) (string, er
 	return fmt.Sprintf("%s and what leads to it from %s and %s → %s", name, p.leaves[gs.f].Name, p.leaves[gs.v].Name, op), nil
 }
 
-// readBy finds the product of all states with a vector for each step, where the states have no other use.
+// readBy finds the product of all states with one vector per step, if the states have no other use.
 func (p *parallel) readBy(g *ir.Graph, w *varying) {
 	h := w.result.v
 	uses := g.Uses()
@@ -430,7 +431,7 @@ func (p *parallel) readBy(g *ir.Graph, w *varying) {
 		return
 	}
 	n := uses[h][0].Node
-	// only returns the one reader of v, if it has the given name.
+	// only returns the only reader of v, if it has the given name.
 	only := func(v *ir.Value, name string) *ir.Node {
 		if u := uses[v]; len(u) == 1 && u[0].Node != nil && u[0].Node.Op.FullName() == name && u[0].Index == 0 {
 			return u[0].Node

@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// trial runs a part on numbers of its own choice. fill returns the numbers of a leaf; see is shown each value of the part once
-// it is computed, and returns false if it needs no more.
+// trial runs a part on chosen numbers. fill returns the numbers of a leaf. see is called with each value of the part
+// once it is computed, and returns false if it needs no more.
 func (p *parallel) trial(e *eval.Constants, fill func(leaf int, shape []int) []float64,
 	see func(v *ir.Value, t *tensor.Tensor) bool) error {
 	left := map[*ir.Value]int{}
@@ -101,8 +101,7 @@ func (p *parallel) trial(e *eval.Constants, fill func(leaf int, shape []int) []f
 	return nil
 }
 
-// rows are the elements of a sequence as rows along time: row i has its first element at base[i], and the next ones stride
-// apart.
+// rows are the elements of a sequence as rows along time: row i starts at base[i], with the given stride.
 type rows struct {
 	x      []float64
 	base   []int
@@ -117,7 +116,8 @@ func rowsAlong(x []float64, shape []int, axis int) *rows {
 	return rowsLike(x, shape, shape, axis)
 }
 
-// rowsLike returns the rows of a tensor that is broadcast to a shape. It returns nil where it cannot be, or has not all steps.
+// rowsLike returns the rows of a tensor that is broadcast to a shape. It returns nil if that is impossible, or if
+// the tensor lacks steps.
 func rowsLike(x []float64, shape, like []int, axis int) *rows {
 	off := len(like) - len(shape)
 	if off < 0 || axis < off || shape[axis-off] != like[axis] {
@@ -158,7 +158,7 @@ func rowsLike(x []float64, shape, like []int, axis int) *rows {
 	return r
 }
 
-// drawn returns numbers from lo to hi that depend on a seed alone.
+// drawn returns numbers from lo to hi that depend only on a seed.
 func drawn(seed uint64, shape []int, lo, hi float64) []float64 {
 	r := rand.New(rand.NewPCG(seed, 7))
 	n := 1
@@ -172,7 +172,7 @@ func drawn(seed uint64, shape []int, lo, hi float64) []float64 {
 	return x
 }
 
-// binds returns numbers for the symbols of a part's leaves: of two lengths where that of time is open.
+// binds returns numbers for the symbols of a part's leaves: for two lengths if the length is open.
 func (p *parallel) binds(s *surroundings) []map[string]int64 {
 	var shape ir.Shape
 	for _, v := range p.leaves {
@@ -216,13 +216,13 @@ type guess struct {
 	axis       int  // of time, in h
 }
 
-// A fault is where a guess fails.
+// A fault is the point at which a guess fails.
 type fault struct {
-	steps     int // that hold before it
+	steps     int // number of correct steps before it
 	got, want float64
 }
 
-// exactTol bounds the error of one step, relative to the largest state of its row.
+// exactTol is the maximum error of one step, relative to the largest state of its row.
 const exactTol = 1e-9
 
 // holds compares h with the recurrence, and returns the first fault, or nil. first receives (h[0] - v[0])/f[0] for each row: the

@@ -31,10 +31,11 @@ var RaiseParallelSystem = &passes.Pass{
 	},
 }
 
-// states are values of a part that are the states of a system: its real parts, and its imaginary parts if it has some.
+// states are values of a part that are the states of a system: its real parts, and its imaginary parts if it has
+// any.
 type states struct {
 	h, leaf  [2]*ir.Value // im is nil if the system is real, and re if both are in one value
-	pairs    bool         // the last axis of the leaf has the real and the imaginary part
+	pairs    bool         // the last axis of the leaf separates the real and the imaginary part
 	at       [2]int       // of the leaves
 	backward bool
 	axis     int
@@ -43,12 +44,12 @@ type states struct {
 	factors  []complex128 // for each row
 }
 
-// tried is a value of a trial that begins as a leaf does.
+// tried is a value of a trial that starts like a leaf.
 type tried struct {
 	v        *ir.Value
 	leaf     int
 	backward bool
-	shape    []int // of the leaf; v has it, or one with the axes behind that of time in another form
+	shape    []int // of the leaf; v has this shape, or one with the axes after time in another form
 	rows     *rows
 }
 
@@ -62,7 +63,7 @@ func sameSteps(a, b []int, axis int) bool {
 	return errM == nil && errN == nil && m == n
 }
 
-// part returns the rows at an index of the last of all axes, which is not that of time and has size 2.
+// part returns the rows at one index of the last axis, which is not time and has size 2.
 func (r *rows) part(at int) *rows {
 	half := *r
 	half.base = nil
@@ -90,7 +91,7 @@ func (p *parallel) raiseSystem(g *ir.Graph, s *surroundings) (string, error) {
 	return p.emitSystem(g, st)
 }
 
-// findSystem looks for values of a part that begin as its leaves do, and go on as a system.
+// findSystem looks for values of a part that start like its leaves, and continue as a system.
 func (p *parallel) findSystem(bind map[string]int64) (*states, error) {
 	var found []tried
 	var in *sequences
@@ -154,8 +155,8 @@ func (p *parallel) findSystem(bind map[string]int64) (*states, error) {
 			}
 		}
 	}
-	if near == nil && p.gated == 0 { // otherwise raise-parallel states why
-		near = errors.New("no value behind it begins as one of its inputs, and goes on as z[t] = a·z[t-1] + v[t]")
+	if near == nil && p.gated == 0 { // otherwise raise-parallel reports why
+		near = errors.New("no value after it starts like one of its inputs and continues as z[t] = a·z[t-1] + v[t]")
 	}
 	return nil, near
 }
@@ -168,8 +169,8 @@ func complexAt(re, im *rows, row, step int) complex128 {
 	return complex(re.at(row, step), im.at(row, step))
 }
 
-// system returns the system of which re and im are the states. Its factors are those of the first steps. If they do not hold
-// for all, it returns the first step where one fails.
+// system returns the system whose states are re and im. Its factors come from the first steps. If they do not fit
+// all steps, it returns the first step where one fails.
 func (p *parallel) system(re tried, im *tried, pairs bool, in *sequences) (_ *states, bad int) {
 	st := &states{h: [2]*ir.Value{re.v}, leaf: [2]*ir.Value{p.leaves[re.leaf]}, at: [2]int{re.leaf, -1}, backward: re.backward,
 		axis: p.axis, shape: re.shape}
@@ -207,7 +208,7 @@ func (p *parallel) system(re tried, im *tried, pairs bool, in *sequences) (_ *st
 	return st, 0
 }
 
-// confirmSystem reads a system's factors from impulses, and holds all steps of random inputs against them.
+// confirmSystem reads a system's factors from impulses, and compares all steps of random inputs with them.
 func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 	numbers := func(random bool) (x [2][]float64, h [2]*rows, shape []int, err error) {
 		var bad error
@@ -334,7 +335,7 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 			continue
 		}
 		if batch >= 0 {
-			return "", fmt.Errorf("the shape %v of %s has two open dimensions besides that of time", shape, st.h[0].Name)
+			return "", fmt.Errorf("the shape %v of %s has two open dimensions besides time", shape, st.h[0].Name)
 		}
 		batch = i
 	}
@@ -444,7 +445,7 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 	return fmt.Sprintf("%s and what leads to it from %s → a linear recurrence, %v", name, from, made.plan), nil
 }
 
-// split puts the real and the imaginary parts of leaf and states into values of their own, which all that reads them reads then.
+// split makes the real and the imaginary parts of leaf and states separate values, for all their readers.
 func (st *states) split(g *ir.Graph, b *ir.Builder) error {
 	pair := st.leaf[0].Shape()
 	parts := func(v *ir.Value) (out [2]*ir.Value, err error) {
@@ -453,7 +454,7 @@ func (st *states) split(g *ir.Graph, b *ir.Builder) error {
 			return out, fmt.Errorf("%s, with real and imaginary parts, is an output of the graph", v.Name)
 		}
 		sizes := func(shape ir.Shape) (*ir.Value, error) {
-			out := make([]int64, len(shape)) // 0: as it is
+			out := make([]int64, len(shape)) // 0 keeps the dimension
 			for a := st.axis + 1; a < len(shape); a++ {
 				var ok bool
 				if out[a], ok = shape[a].Known(); !ok {

@@ -102,8 +102,8 @@ func finite(out map[string][]float64) bool {
 	return true
 }
 
-// TestParallelChanged changes one edge or one constant of each file at a time. What is raised then must give the answers of the
-// changed file: a part that is no recurrence any more stays.
+// TestParallelChanged changes one edge or one constant of each file at a time. A raised graph must then give the
+// answers of the changed file: a part that is no longer a recurrence stays.
 func TestParallelChanged(t *testing.T) {
 	left, changed := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(parallelFiles)) {

@@ -2,7 +2,7 @@ package raise
 
 import "github.com/essmc/essmc/passes"
 
-// Reasons of the passes' order that several have.
+// Reasons for the order of passes that several passes share.
 var (
 	afterUpgrade       = passes.Reason{Pass: "upgrade", Why: "it adds operators of the newest versions"}
 	afterUpgradeBodies = passes.Reason{Pass: "upgrade", Why: "it reads bodies of operators of the newest versions"}

@@ -58,7 +58,7 @@ func turnsPart(n *ir.Node) string {
 	return ""
 }
 
-// falling reports whether v holds d-1, d-2, …, 0.
+// falling reports whether the elements of v are d-1, d-2, …, 0.
 func falling(v *ir.Value, d ir.Dim) bool {
 	if x, ok := ops.ConstInts(v); ok {
 		n, known := d.Known()
@@ -84,13 +84,13 @@ func falling(v *ir.Value, d ir.Dim) bool {
 	return false
 }
 
-// dimIs reports whether v holds one number, which is d.
+// dimIs reports whether v is one number, the dimension d.
 func dimIs(v *ir.Value, d ir.Dim) bool {
 	s, ok := ops.DimsOf(v)
 	return ok && len(s) == 1 && s[0].Equal(d)
 }
 
-// allEqual reports whether v, which holds a length for each sample, is d throughout: as constants, or as that dimension
+// allEqual reports whether all elements of v, which has a length per sample, are d: constants, or that dimension
 // repeated.
 func allEqual(v *ir.Value, d ir.Dim) bool {
 	if x, ok := ops.ConstInts(v); ok {

@@ -16,7 +16,7 @@ import (
 var RaiseReverse = &passes.Pass{
 	Name: "raise-reverse",
 	Doc: "A system on a reversed sequence becomes a backward system, with its response at lag 0, which those lack, " +
-		"in D. Reversals move behind operators that treat steps separately, and cancel there. A forward and a " +
+		"in D. Reversals move after operators that treat steps separately, and cancel there. A forward and a " +
 		"backward system with the same parameters become one bidirectional system.",
 	After: []passes.Reason{
 		{Pass: "raise-layout", Why: "it reverses whole systems, and without transposes a scan joins its projections"},
@@ -92,7 +92,7 @@ var stepwiseOps = map[string]bool{
 	"essm.ScalarNorm": true, "essm.HeadLinear": true, "essm.HeadScale": true,
 }
 
-// behind moves the reversals of all sequences that a node reads behind the node. It returns nil if that is not
+// behind moves the reversals of all sequences that a node reads after the node. It returns nil if that is not
 // possible.
 func behind(b *ir.Builder, n *ir.Node) *ir.Value {
 	if !stepwiseOps[n.Op.FullName()] || len(n.Outputs) != 1 || n.Op.Along == nil {
@@ -160,7 +160,7 @@ func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Val
 	attrs := n.Attrs.With("direction", essm.Backward)
 	uses := g.Uses()[n.Outputs[0]]
 	if sys.d == nil && len(uses) == 1 && uses[0].Node != nil {
-		// Delayed by one step, the forward system starts at lag 1, as a backward one does.
+		// Delayed by one step, the forward system starts at lag 1, like a backward one.
 		if later := delayBehind(g, uses[0].Node); later != nil {
 			y := reversed(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
 			c.Note("reversed: %v, one step later, is a backward system", n)
@@ -175,7 +175,7 @@ func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Val
 	return reversed(b, b.Ops("essm", n.Op.Name, 1, in, attrs...)[0], 1)
 }
 
-// delayBehind returns the result of a delay that begins with the given node.
+// delayBehind returns the result of a delay that starts with the given node.
 func delayBehind(g *ir.Graph, n *ir.Node) *ir.Value {
 	if len(n.Outputs) == 0 || n.Outputs[0] == nil {
 		return nil
@@ -214,7 +214,7 @@ func readSystem(n *ir.Node) (*fused, error) {
 	}
 	for i, v := range n.Inputs[1:] {
 		if v != nil && v.Const == nil {
-			return nil, fmt.Errorf("its %s is no constant", n.Op.In[i+1].Name)
+			return nil, fmt.Errorf("its %s is not a constant", n.Op.In[i+1].Name)
 		}
 	}
 	f.n, f.d = n, n.In(f.at["D"])

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// draft is a recurrence, stated by an operator or by a range of nodes, whose cell has not been read yet.
+// draft is a recurrence, given by an operator or by a range of nodes, whose cell has not been read yet.
 type draft struct {
 	run     *passes.Context
 	node    *ir.Node // the recurrence, or its first node
@@ -184,14 +184,14 @@ func (d *draft) cells() ([]*cell, error) {
 			}
 			name, ok := dim.Symbol()
 			if !ok || symbol != "" && name != symbol {
-				return nil, fmt.Errorf("shape %v of %s has an open dimension besides that of samples", s.shape,
+				return nil, fmt.Errorf("shape %v of %s has an open dimension besides the samples", s.shape,
 					s.v.Name)
 			}
 			symbol = name
 			open++
 		}
 		if open > 1 {
-			return nil, fmt.Errorf("shape %v of %s has two axes that may be that of samples", s.shape, s.v.Name)
+			return nil, fmt.Errorf("shape %v of %s has two axes that may be the samples", s.shape, s.v.Name)
 		}
 	}
 	if symbol == "" {
@@ -218,7 +218,7 @@ func (d *draft) cells() ([]*cell, error) {
 	return []*cell{d.cell(int(count), map[string]int64{symbol: count}, axis)}, nil
 }
 
-// fixedCell takes the first axes as those of samples, if all tensors have one, of the same size.
+// fixedCell takes the first axes as the axes of samples, if all tensors have one and they have the same size.
 func (d *draft) fixedCell(all []stepValue) *cell {
 	n := int64(-1)
 	for _, s := range all {

@@ -10,7 +10,7 @@ import (
 // sequence relates the tensor of all steps to that of one step. It has the step's axes, and time inserted at axis time.
 // If kept is set, the step has an axis of size 1 there.
 type sequence struct {
-	v        *ir.Value // the sequence; nil: to be made
+	v        *ir.Value // the sequence; nil if it must be made
 	time     int
 	kept     bool
 	reversed bool // the recurrence starts at the last step of the sequence
@@ -45,7 +45,7 @@ type recurrence struct {
 	cell    *cell
 	inputs  []sequence   // one for each input of the cell
 	outputs []sequence   // one for each output
-	initial []*ir.Value  // one for each state; nil: zeros
+	initial []*ir.Value  // one for each state; nil for zeros
 	final   []bool       // whether each final state is wanted
 	elem    tensor.DType // of sequences and states
 }
@@ -262,7 +262,7 @@ func (e *emitter) scan() {
 	}
 }
 
-// scanOp applies a scan. The last result is the final state, or nil if it is not wanted.
+// scanOp adds a scan. The last result is the final state, or nil if it is not wanted.
 func (e *emitter) scanOp(name string, outs int, in []*ir.Value) []*ir.Value {
 	for in[len(in)-1] == nil {
 		in = in[:len(in)-1]
@@ -317,7 +317,7 @@ func (e *emitter) read(name string, rows [][]term, re, im *ir.Value) *ir.Value {
 		e.op("essm", "HeadLinear", []*ir.Value{im, cIm})})
 }
 
-// output builds output i as its reader expects it.
+// output builds output i in the form that its reader expects.
 func (e *emitter) output(i int) *ir.Value {
 	o, q := e.plan.sys.outputs[i], e.outputs[i]
 	var y *ir.Value
@@ -425,7 +425,7 @@ func (e *emitter) delayed(rows [][]term) *ir.Value {
 	return e.op("", "Slice", []*ir.Value{y, e.b.Ints(0), e.b.Ints(-1), e.b.Ints(1)})
 }
 
-// lastState returns the final value of a state, whose elements begin at index at.
+// lastState returns the final value of a state whose elements start at index at.
 func (e *emitter) lastState(s slot, at int) *ir.Value {
 	columns := make([]int64, s.size())
 	for k := range columns {

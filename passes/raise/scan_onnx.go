@@ -30,7 +30,7 @@ var RaiseScan = &passes.Pass{
 func eachDraft(c *passes.Context, g *ir.Graph, form string,
 	read func(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error)) (int, error) {
 	changes := 0
-	var uses map[*ir.Value][]ir.Use // nil: to be computed
+	var uses map[*ir.Value][]ir.Use // nil until it is computed
 	for _, n := range slices.Clone(g.Nodes) {
 		c.Check()
 		if len(n.Subgraphs()) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// unit is a part of a system's state that no other part depends on: one real number, a pair that is a complex number,
-// or, in a dense system, several numbers.
+// unit is a part of a system's state on which no other part depends: one real number, a pair that is a complex
+// number, or, in a dense system, several numbers.
 type unit struct {
 	at    []int // indices of states
 	eigen complex128
@@ -23,7 +23,7 @@ type plan struct {
 	// isComplex reports whether some unit is a complex number.
 	isComplex bool
 	heads     int
-	width     int    // states of a head: units of a diagonal system, numbers of a dense system
+	width     int    // states per head: units of a diagonal system, numbers of a dense system
 	units     []unit // heads × units, padded with empty ones
 	per       int    // units per head
 }
@@ -279,7 +279,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// position is the place of a state's number: column col of head head, in the real or the imaginary part.
+// position is the position of a state's number: column col of head head, in the real or the imaginary part.
 type position struct {
 	head, col int
 	imag      bool
@@ -320,5 +320,5 @@ func (p *plan) logs() (re, im []float64) {
 	return re, im
 }
 
-// deadLog is the logarithm of an eigenvalue that stands for 0.
+// deadLog is the logarithm of an eigenvalue that represents 0.
 const deadLog = -1000

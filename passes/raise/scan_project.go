@@ -9,10 +9,10 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// Projections outside of a recurrence are linear operators that treat each step separately, before its input sequences
-// and behind its output sequences. Where that saves work, they are multiplied into the recurrence's matrices, so that
-// the whole becomes one system. They are read at a length of 1. This is sound if, by its facts, each step of a result
-// depends on the same step of the arguments only, and if nothing but shapes depends on the length (see admits).
+// Projections outside a recurrence are linear operators that treat each step separately, before its input sequences
+// and after its output sequences. If that saves work, they are multiplied into the recurrence's matrices, so that
+// everything becomes one system. They are read at a length of 1. This is sound if, according to its facts, each step
+// of a result depends only on the same step of the arguments, and if only shapes depend on the length (see admits).
 
 // projected are the operators whose matrices may join those of a recurrence.
 var projected = map[string]bool{
@@ -23,7 +23,7 @@ var projected = map[string]bool{
 	"ReduceSum": true, "ReduceMean": true, "essm.Linear": true, "essm.Affine": true, "essm.HeadLinear": true,
 }
 
-// Bounds on the number of operators considered on either side, and on the multiplications for one choice of them.
+// Maximum number of operators considered on either side, and of multiplications for one choice of them.
 const (
 	maxProjected = 64
 	maxProducts  = 1 << 25
@@ -36,7 +36,8 @@ type projector struct {
 	c    *cell
 	bind map[string]int64 // sizes for the open dimensions of batch and time; that of time is 1
 	uses map[*ir.Value][]ir.Use
-	// length and batch are the dimensions of time and samples; steps and samples of fixed numbers are told by these.
+	// length and batch are the dimensions of time and samples, by which fixed numbers of steps and samples are
+	// recognized.
 	length, batch ir.Dim
 	body          map[*ir.Node]bool // the recurrence's node and the nodes of its body
 }
@@ -80,7 +81,7 @@ func (d *draft) project(g *ir.Graph, c *cell, s *system) {
 		p.bind[name] = 1
 	}
 	p.body = map[*ir.Node]bool{}
-	if d.parallel { // all that leads from the inputs to the results goes with it
+	if d.parallel { // everything between the inputs and the results is replaced, too
 		p.scanned()
 	} else {
 		p.body[d.node] = true
@@ -129,7 +130,7 @@ func (p *projector) whole(v *ir.Value, time, batch int) (slot, bool) {
 	return slot{v, shape, batch}, ok
 }
 
-// axisOf returns the one axis of v that is the given open dimension.
+// axisOf returns the only axis of v that is the given open dimension.
 func axisOf(v *ir.Value, symbol ir.Dim) int {
 	at := -1
 	for i, d := range v.Shape() {
@@ -152,7 +153,7 @@ func fixed(run *passes.Context, v *ir.Value) bool {
 	return err == nil
 }
 
-// admits reports whether a node may become part of a projection, and returns those of its inputs that vary.
+// admits reports whether a node may become part of a projection, and returns its inputs that vary.
 func admits(run *passes.Context, n *ir.Node) (varying []*ir.Value, ok bool) {
 	if n == nil || !projected[n.Op.FullName()] || n.Op.Along == nil || len(n.Inputs) == 0 {
 		return nil, false
@@ -218,9 +219,9 @@ func (p *projector) work(nodes []*ir.Node) int {
 	return sum
 }
 
-// spared returns the work of those nodes that are not needed once they are part of the recurrence's matrices, because
-// no other node reads their results. Nodes are in the opposite order of the graph. replaced, if not nil, is a value
-// that will be computed anew.
+// spared returns the work of the nodes that become unnecessary when they are part of the recurrence's matrices,
+// because no other node reads their results. Nodes must be in the opposite order of the graph. replaced, if not nil,
+// is a value that will be recomputed.
 func (p *projector) spared(nodes []*ir.Node, replaced *ir.Value) int {
 	gone := maps.Clone(p.body)
 	var out []*ir.Node
@@ -233,7 +234,7 @@ func (p *projector) spared(nodes []*ir.Node, replaced *ir.Value) int {
 	return p.work(out)
 }
 
-// read reports whether a node outside of gone needs the numbers of a value. Reading its shape does not count: initial
+// read reports whether a node outside gone needs the numbers of a value. Reading its shape does not count: initial
 // states of zeros are often made that way.
 func (p *projector) read(v *ir.Value, gone map[*ir.Node]bool, depth int) bool {
 	return slices.ContainsFunc(p.uses[v], func(u ir.Use) bool {
@@ -259,7 +260,7 @@ func count(rows ...[][]term) int {
 	return n
 }
 
-// before looks for one sequence of which all inputs are linear functions, step by step.
+// before looks for one sequence such that all inputs are linear functions of it, step by step.
 func (p *projector) before(s *system) {
 	position := map[*ir.Node]int{}
 	for i, n := range p.g.Nodes {
@@ -384,7 +385,7 @@ func (p *projector) inputs(u *ir.Value, nodes []*ir.Node) (slot, [][]term, bool)
 			return slot{}, nil, false
 		}
 		for _, r := range own {
-			if r.c != 0 { // a bias stays outside, since systems have none
+			if r.c != 0 { // a bias stays outside, because systems have none
 				return slot{}, nil, false
 			}
 			rows = append(rows, r.terms)
@@ -445,8 +446,8 @@ func plus(a, b [][]term) [][]term {
 	return out
 }
 
-// behind looks for the one sequence that readers outside need of the values computed step by step from the results and
-// the input.
+// behind looks for the only sequence that outside readers need among the values computed step by step from the
+// results and the input.
 func (p *projector) behind(s *system) {
 	q := p.d.out
 	facts := map[*ir.Value][2]ir.Fact{}
@@ -497,7 +498,7 @@ func (p *projector) behind(s *system) {
 		}
 		nodes = append(nodes, n)
 		if !inside {
-			continue // depends on the input alone
+			continue // depends only on the input
 		}
 		taken[n] = true
 		if e := p.exit(region, taken); e != nil {
@@ -529,8 +530,8 @@ func (p *projector) behind(s *system) {
 	p.d.out, p.d.results = []sequence{at}, []*ir.Value{chosen.at.v}
 }
 
-// exit returns the one value of the region that is read by other nodes than those taken. It returns nil if there are
-// several.
+// exit returns the only value of the region that is read by nodes other than the taken ones. It returns nil if there
+// are several.
 func (p *projector) exit(region map[*ir.Value]bool, taken map[*ir.Node]bool) *ir.Value {
 	var found *ir.Value
 	for v, in := range region {

@@ -17,21 +17,24 @@ type along struct {
 	time int
 }
 
-// varying is a recurrence s[t] = decay[t]·s[t-1] + enter[t], element by element, from zeros, as exporters write it.
+// varying is a recurrence s[t] = decay[t]·s[t-1] + enter[t], element by element, starting from zeros, as exporters
+// write it.
 type varying struct {
 	run          *passes.Context
-	decay, enter along     // with the axes of the state and that of time
-	read         along     // outputs are the product of the state, a matrix for each sample, with this vector; v nil: the state
-	column       bool      // an output of a product is (samples, features, 1)
-	result       along     // the outputs of all steps
-	backward     bool      // s[t] = decay[t]·s[t+1] + enter[t]
-	initial      *ir.Value // before the first step, (samples, numbers); nil: zeros
+	decay, enter along // with the axes of the state and the axis of time
+	// outputs are the products of the state, a matrix per sample, with this vector; if v is nil, outputs are the
+	// states
+	read     along
+	column   bool      // an output of a product is (samples, features, 1)
+	result   along     // the outputs of all steps
+	backward bool      // s[t] = decay[t]·s[t+1] + enter[t]
+	initial  *ir.Value // before the first step, (samples, numbers); nil for zeros
 }
 
 // reader reads one step of a recurrence.
 type reader struct {
 	run *passes.Context
-	// sequence returns the sequence of which v is a step, where it is the right step.
+	// sequence returns the sequence of which v is a step, if it is the right step.
 	sequence func(v *ir.Value) (along, bool)
 }
 
@@ -60,7 +63,7 @@ func whole(v *ir.Value) *ir.Value {
 	return v
 }
 
-// oneInt returns a constant number, which exporters also write as one with an axis more.
+// oneInt returns a constant number, which exporters may write with an extra axis.
 func oneInt(v *ir.Value) (int64, bool) {
 	for isOp(v, "Unsqueeze") {
 		v = v.Def.In(0)
@@ -115,7 +118,7 @@ func (r *reader) output(w *varying, next, out *ir.Value) error {
 		v = whole(v.Def.In(0))
 	}
 	if !isOp(v, "MatMul") || whole(v.Def.In(0)) != next {
-		return errors.New("the output is no product of the state with a vector")
+		return errors.New("the output is not a product of the state and a vector")
 	}
 	column := whole(v.Def.In(1))
 	if !isOp(column, "Unsqueeze") {
@@ -131,7 +134,8 @@ func (r *reader) output(w *varying, next, out *ir.Value) error {
 	return nil
 }
 
-// isIndexed reports whether a Gather along the last axis is along another one: the first ones, or one of the given number.
+// isIndexed reports whether a Gather along the last axis is of a Gather along another axis: one of the first axes,
+// or the axis with the given number.
 func isIndexed(v *ir.Value, first int64) bool {
 	axis := v.Def.Attrs.Int("axis", 0)
 	return axis >= 0 && axis <= first
@@ -149,7 +153,7 @@ func constantInt(run *passes.Context, v *ir.Value) (int64, bool) {
 	return x[0], err == nil
 }
 
-// gathered returns the sequence of which a Gather takes the step that index accepts.
+// gathered returns the sequence from which a Gather takes the step that index accepts.
 func gathered(v *ir.Value, index func(v *ir.Value) bool) (along, bool) {
 	v = whole(v)
 	if !isOp(v, "Gather") || !index(v.Def.In(1)) {
@@ -322,7 +326,7 @@ func varyingSteps(run *passes.Context, n *ir.Node) (*varying, error) {
 	return first, first.check(ir.Const(int64(steps)))
 }
 
-// stateOf returns the state of which out is the output.
+// stateOf returns the state from which the output out is computed.
 func stateOf(out *ir.Value) *ir.Value {
 	v := whole(out)
 	if isOp(v, "Gather") || isOp(v, "Squeeze") {
@@ -337,12 +341,12 @@ func stateOf(out *ir.Value) *ir.Value {
 	return v
 }
 
-// check holds the shapes of a recurrence's sequences to that of its state, (samples, sizes…).
+// check compares the shapes of a recurrence's sequences with the shape of its state, (samples, sizes…).
 func (w *varying) check(steps ir.Dim) error {
 	shape, ok := w.state(w.decay, steps)
 	other, ok2 := w.state(w.enter, steps)
 	if !ok || !ok2 || len(shape) != len(other) {
-		return fmt.Errorf("%s %v and %s %v are no sequences of %v states", w.decay.v.Name, w.decay.v.Type, w.enter.v.Name,
+		return fmt.Errorf("%s %v and %s %v are not sequences of %v states", w.decay.v.Name, w.decay.v.Type, w.enter.v.Name,
 			w.enter.v.Type, steps)
 	}
 	for i := range shape {
@@ -374,7 +378,7 @@ func (w *varying) check(steps ir.Dim) error {
 	return nil
 }
 
-// state returns the shape of a step of a sequence that has that many.
+// state returns the shape of one step of a sequence with the given number of steps.
 func (w *varying) state(s along, steps ir.Dim) (ir.Shape, bool) {
 	shape := s.v.Shape()
 	if len(shape) < 2 || s.time >= len(shape) || !shape[s.time].Equal(steps) {

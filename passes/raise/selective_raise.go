@@ -140,7 +140,7 @@ func (w *varying) selective() *mamba {
 		w.decay.time == 0 || w.decay.time == 3 {
 		return nil
 	}
-	feature := 3 - w.decay.time // of the axes 1 and 2
+	feature := 3 - w.decay.time // among the axes 1 and 2
 	heads, _ := shape[feature].Known()
 	states, _ := shape[3].Known()
 	m := &mamba{heads: int(heads), states: int(states)}
@@ -186,7 +186,7 @@ func (w *varying) selective() *mamba {
 	return m
 }
 
-// at3 returns the axis of the four that is left after another one is gone.
+// at3 returns the new index of one of four axes after another one is removed.
 func at3(axis, gone int) int {
 	if axis > gone {
 		return axis - 1
@@ -194,7 +194,7 @@ func at3(axis, gone int) int {
 	return axis
 }
 
-// boxed returns the sequence of which v is the same with an axis of size 1 more.
+// boxed returns the sequence that becomes v by adding an axis of size 1.
 func boxed(v *ir.Value, axis, time int) (along, bool) {
 	if v == nil || !isOp(v, "Unsqueeze") || len(v.Shape()) != 4 || axis == time {
 		return along{}, false
@@ -228,8 +228,8 @@ func factors(v *ir.Value, depth int) []*ir.Value {
 	return []*ir.Value{v}
 }
 
-// broadcastRate returns a constant that is broadcast to (samples, …) with features at axis feature and states last, as
-// (heads, states). It returns nil if the constant varies along another axis.
+// broadcastRate returns a constant that is broadcast to (samples, …), with features at axis feature and states
+// last, as (heads, states). It returns nil if the constant varies along another axis.
 func broadcastRate(x []float64, shape []int, feature, heads, states int) []float64 {
 	if len(shape) > 4 {
 		return nil

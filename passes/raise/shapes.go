@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// maxShape bounds the elements of the vectors that Shapes computes.
+// maxShape is the maximum number of elements of the vectors that Shapes computes.
 const maxShape = 64
 
 // Shapes replaces shapes, pads, axes and ranges that are computed from constants and known dimensions by constants, so
@@ -17,13 +17,13 @@ const maxShape = 64
 var Shapes = &passes.Pass{
 	Name: "raise-shapes",
 	Doc: "Small integer vectors, and ends of ranges, computed from constants and known dimensions → constants. Types are " +
-		"inferred again.",
+		"inferred again: a node whose types are known better then is a change too.",
 	After: []passes.Reason{
 		{Pass: "raise-chunked", Why: "it recognizes graphs as package lower writes them"},
 		{Pass: "raise-windowed", Why: "it recognizes graphs as package lower writes them"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		changes := 0
+		changes, types := 0, 0
 		e := constants(c, nil)
 		uses := g.Uses()
 		for _, n := range slices.Clone(g.Nodes) {
@@ -55,16 +55,18 @@ var Shapes = &passes.Pass{
 				}
 				changes++
 			}
-			infer(n)
+			if infer(n) {
+				types++
+			}
 		}
 		if changes > 0 {
-			return changes, passes.Finish(g)
+			return changes + types, passes.Finish(g)
 		}
-		return 0, nil
+		return types, nil
 	},
 }
 
-// single returns a number of float64 as one of float32, if it is one. It returns nil for others.
+// single converts a float64 constant to float32 if that is exact. It returns nil otherwise.
 func single(t *tensor.Tensor) *tensor.Tensor {
 	x, err := t.Float64s()
 	if err != nil || len(x) != 1 || float64(float32(x[0])) != x[0] {
@@ -73,7 +75,8 @@ func single(t *tensor.Tensor) *tensor.Tensor {
 	return tensor.FromSlice([]float32{float32(x[0])}, t.Shape()...)
 }
 
-// knownDims computes an integer from dimensions of a shape that has open ones, too. It returns nil if it depends on these.
+// knownDims computes an integer from the known dimensions of a shape that also has open ones. It returns nil if it
+// depends on open ones.
 func knownDims(v *ir.Value) *tensor.Tensor {
 	d, ok := ops.DimsOf(v)
 	if !ok || v.Elem() != tensor.Int64 {
@@ -94,11 +97,12 @@ func knownDims(v *ir.Value) *tensor.Tensor {
 	return tensor.FromSlice(x, len(x))
 }
 
-// infer infers the types of a node's outputs again, and keeps those that are more specific and contradict nothing.
-func infer(n *ir.Node) {
+// infer infers the types of a node's outputs again, and keeps those that are more specific and contradict nothing. It
+// reports whether a type has changed.
+func infer(n *ir.Node) (changed bool) {
 	types, err := ir.Infer(n)
 	if err != nil {
-		return
+		return false
 	}
 	for i, v := range n.Outputs {
 		if v == nil {
@@ -110,7 +114,7 @@ func infer(n *ir.Node) {
 			continue
 		}
 		if was.NoRank {
-			v.Type = now
+			v.Type, changed = now, true
 			continue
 		}
 		t := &ir.TensorType{Elem: was.Elem, Shape: slices.Clone(was.Shape)}
@@ -120,6 +124,9 @@ func infer(n *ir.Node) {
 				t.Shape[a] = d
 			}
 		}
-		v.Type = t
+		if !ir.EqualTypes(was, t) {
+			v.Type, changed = t, true
+		}
 	}
+	return changed
 }

@@ -29,7 +29,7 @@ func newStepFinder(c *passes.Context, g *ir.Graph) *stepFinder {
 
 func isShape(n *ir.Node) bool { return n.Op.FullName() == "Shape" || n.Op.FullName() == "Size" }
 
-// ahead returns the values that are computed from the given ones, with them. It does not go on behind values of end.
+// ahead returns the given values and all that are computed from them. It does not continue past values in end.
 func (f *stepFinder) ahead(from []*ir.Value, end map[*ir.Value]bool) map[*ir.Value]bool {
 	out := map[*ir.Value]bool{}
 	for _, v := range from {
@@ -52,21 +52,22 @@ func (f *stepFinder) ahead(from []*ir.Value, end map[*ir.Value]bool) map[*ir.Val
 	return out
 }
 
-// moves are the operators that may lie between the parts of a state and the whole.
+// moves are the operators that may be between the parts of a state and the whole.
 var moves = []string{"Identity", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Flatten"}
 
-// stepwise are linear operators on numbers of one place, or that move numbers. mixing are linear operators that sum
-// over places.
+// stepwise are linear operators that work at one position, or that move numbers. mixing are linear operators that
+// sum over positions.
 var (
 	stepwise = append(slices.Clone(moves), "Add", "Sub", "Sum", "Neg", "Mul", "Div", "Slice", "Gather", "GatherElements",
 		"GatherND", "Split", "Expand", "Tile", "Pad")
 	mixing = []string{"MatMul", "Gemm", "Einsum", "ReduceSum", "ReduceMean"}
-	// plainOps are the operators of steps that are near: with others, a graph is not meant as a linear recurrence.
+	// plainOps are the operators of steps that are near misses: a graph with others is not meant as a linear
+	// recurrence.
 	plainOps    = slices.Concat(stepwise, mixing, activations)
 	activations = []string{"Tanh", "Sigmoid", "Relu", "Exp", "Softplus", "Clip"}
 )
 
-// linear reports whether a node is linear in those of its inputs that vary.
+// linear reports whether a node is linear in its inputs that vary.
 func (f *stepFinder) linear(n *ir.Node) bool {
 	name := n.Op.FullName()
 	if !slices.Contains(stepwise, name) && !slices.Contains(mixing, name) {
@@ -103,7 +104,7 @@ func mayFollow(v, o *ir.Value) bool {
 	return ok && v.Const == nil && v.Elem().IsFloat() && v.Shape() != nil && o.Def != nil && ir.EqualTypes(v.Type, o.Type)
 }
 
-// find returns the step of which v is the state or, if there is none, the nearest one with the reason. It may be nil.
+// find returns the step whose state is v or, if there is none, the nearest one with the reason. It may be nil.
 func (f *stepFinder) find(v *ir.Value) *oneStep {
 	follows := func(o *ir.Value) bool { return mayFollow(v, o) }
 	if len(f.uses[v]) == 0 || f.outputs[v] || !slices.ContainsFunc(f.g.Outputs, follows) {
@@ -191,7 +192,7 @@ func (f *stepFinder) read(s *oneStep) error {
 			list = append(list, v.Def.Inputs...)
 		}
 		if len(s.inner) > maxStepNodes {
-			return fmt.Errorf("more than %d nodes lie between them", maxStepNodes)
+			return fmt.Errorf("more than %d nodes are between them", maxStepNodes)
 		}
 	}
 	for _, n := range f.g.Nodes {
@@ -221,7 +222,7 @@ func (f *stepFinder) read(s *oneStep) error {
 	return f.readResults(s)
 }
 
-// moves reports whether a node lies between the parts of the next state and the whole.
+// moves reports whether a node is between the parts of the next state and the whole.
 func (s *oneStep) moves(n *ir.Node) bool { return slices.Contains(s.whole, n) }
 
 // takeParts adds the values that v is made of by moving elements.
@@ -238,8 +239,8 @@ func (f *stepFinder) takeParts(s *oneStep, v *ir.Value) {
 	}
 }
 
-// sourcesOf returns the values that entries are computed from by operators along places or, if these are several,
-// also by operators that mix places.
+// sourcesOf returns the values from which entries are computed by operators that do not mix positions or, if these
+// are several, also by operators that do.
 func (f *stepFinder) sourcesOf(entries []*ir.Value) []*ir.Value {
 	var out []*ir.Value
 	for _, names := range [][]string{stepwise, slices.Concat(stepwise, mixing)} {
@@ -272,7 +273,7 @@ var errNoResult = errors.New("no result reads the next state, expected y = C·z'
 
 // readResults finds the last values that are linear in the next state and the sources.
 func (f *stepFinder) readResults(s *oneStep) error {
-	known := map[*ir.Value]bool{} // linear in the sources alone
+	known := map[*ir.Value]bool{} // linear only in the sources
 	for _, v := range s.sources {
 		known[v] = true
 	}
@@ -309,7 +310,7 @@ func (f *stepFinder) readResults(s *oneStep) error {
 		}))
 	}
 	for _, n := range f.g.Nodes {
-		// A node behind results alone is left: it needs no result of its own.
+		// A node that only follows results is left out: it needs no result of its own.
 		if member[n] && !s.moves(n) && !slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
 			return v != nil && f.varies[v] && !last(v)
 		}) {

@@ -60,7 +60,8 @@ var RaiseStep = &passes.Pass{
 			}
 		}
 		for _, s := range misses {
-			// An input that a raised step reads, or that the next state is computed from otherwise, is no state.
+			// An input is not a state if a raised step reads it, or if the next state is computed from it in another
+			// way.
 			if left := f.find(s.state); !done[s.next.Name] && left != nil && (left.why == nil || left.plain()) {
 				c.Note("step: %s left as it is: as the next state of input %s: %v", s.node, s.state.Name, s.why)
 			}
@@ -69,11 +70,11 @@ var RaiseStep = &passes.Pass{
 	},
 }
 
-// maxStepNodes bounds the nodes between a state and the next one.
+// maxStepNodes is the maximum number of nodes between a state and the next one.
 const maxStepNodes = 256
 
-// Bounds of the coefficients of a step. A coefficient of 1 is a connection around a layer and no decay, and one near 0
-// does not tell C.
+// Range of the coefficients of a step. A coefficient of 1 is a connection around a layer and not a decay, and C
+// cannot be determined for one near 0.
 const leastRate, largestRate = 1e-6, 1 - 1e-9
 
 // oneStep is a step of a recurrence in a graph.
@@ -83,11 +84,11 @@ type oneStep struct {
 	parts       map[*ir.Value]bool // next is made of these by moving elements
 	whole       []*ir.Node         // from the parts to next
 	inner       map[*ir.Node]bool  // from the state to the parts
-	sources     []*ir.Value        // what the inner nodes read, besides the state and constants
+	sources     []*ir.Value        // read by the inner nodes, besides the state and constants
 	added       int                // number of values that are added to the state
-	results     []*ir.Value        // of the new state, read by nodes that are no part of the step
-	node        string             // that computes next
-	why         error              // it is not raised
+	results     []*ir.Value        // of the new state, read by nodes outside the step
+	node        string             // the node that computes next
+	why         error              // why it is not raised
 }
 
 // raise replaces the step by a scan.
@@ -168,7 +169,8 @@ func (s *system) decays() error {
 	return nil
 }
 
-// fromNext states the outputs, which are functions of the state before the step, as functions of the state after it.
+// fromNext rewrites the outputs, which are functions of the state before the step, as functions of the state after
+// it.
 func (s *system) fromNext() error {
 	inverse := make([][]term, s.n)
 	for _, at := range components(s.a) {
@@ -207,7 +209,7 @@ func (s *system) fromNext() error {
 					c[t.at] += p.coef * t.coef
 				}
 			}
-			// Only the part that was a function of the state before the step brings inputs along.
+			// Only terms that were functions of the state before the step bring inputs along.
 			for _, t := range o.next[r] {
 				c[t.at] -= t.coef
 			}

@@ -69,7 +69,7 @@ var stepMisses = map[string]struct{ text, why string }{
 	"no recurrence": {text: "y = Relu (u)\n  k = Relu (w)"},
 }
 
-// TestStepMisses checks that an ordinary input is not taken for a state, and that the note says why.
+// TestStepMisses checks that an ordinary input is not taken for a state, and that the note gives the reason.
 func TestStepMisses(t *testing.T) {
 	for name, m := range stepMisses {
 		t.Run(name, func(t *testing.T) {

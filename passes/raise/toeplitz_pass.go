@@ -38,8 +38,8 @@ var Toeplitz = &passes.Pass{
 	},
 }
 
-// ofWindows reports whether a sum is over a product of a kernel, which is fixed, with the windows of a sequence: steps at a table of
-// indices.
+// ofWindows reports whether a sum is over a product of a fixed kernel with the windows of a sequence: steps at a
+// table of indices.
 func (s *surroundings) ofWindows(n *ir.Node) bool {
 	if !isOp(n.In(0), "Mul") {
 		return false
@@ -56,8 +56,9 @@ func (s *surroundings) ofWindows(n *ir.Node) bool {
 	return false
 }
 
-// matrixOfSteps returns the shape of input i of a product, and its axes of rows and columns, if it is a fixed square matrix, or a
-// stack of them. For an Einsum rows and columns are the letters that the other input and the result have alone.
+// matrixOfSteps returns the shape of input i of a product, and its axes of rows and columns, if it is a fixed square
+// matrix, or a stack of them. For an Einsum, the rows' letter is also in the result but not in the other input, and
+// the columns' letter is also in the other input but not in the result.
 func (s *surroundings) matrixOfSteps(n *ir.Node, i int) (shape ir.Shape, row, column int) {
 	v := n.In(i)
 	if v == nil || !s.isFixed(v) || len(v.Shape()) < 2 {
@@ -95,7 +96,7 @@ func (s *surroundings) nearlyToeplitz(n *ir.Node, input int) bool {
 	if l, ok := shape[row].Known(); !ok || l < minTaps {
 		return false
 	}
-	// Most matrices are weights as they are stored, perhaps transposed, which keeps diagonals.
+	// Most matrices are stored weights, possibly transposed, which keeps diagonals.
 	w := n.In(input)
 	if w.Def != nil && w.Def.Op.FullName() == "Transpose" {
 		w = w.Def.In(0)
@@ -115,8 +116,9 @@ func (s *surroundings) nearlyToeplitz(n *ir.Node, input int) bool {
 	return constantDiagonals(x, sizes[row], ops.Strides(sizes)[row], ops.Strides(sizes)[column])
 }
 
-// variedBytes reports whether v is dequantized from a constant square matrix of bytes whose diagonals already differ too
-// often in its first rows for constantDiagonals: most are weights, which need not be read and computed as a whole then.
+// variedBytes reports whether v is dequantized from a constant square matrix of bytes whose diagonals already differ
+// too often in its first rows for constantDiagonals. Most such matrices are weights, which then need not be read and
+// computed completely.
 func variedBytes(v *ir.Value) bool {
 	if v == nil || v.Def == nil || v.Def.Op.FullName() != "DequantizeLinear" {
 		return false
@@ -156,7 +158,7 @@ func variedBytes(v *ir.Value) bool {
 		return (k - zeros[c%len(zeros)]) * factors[c%len(factors)]
 	}
 	_, most := norms(factors)
-	most *= 1e-6 * (math.MaxUint8 + 1) // at least what constantDiagonals lets differences be
+	most *= 1e-6 * (math.MaxUint8 + 1) // at least the differences that constantDiagonals tolerates
 	odd := 0
 	for i := 1; i < rows; i++ {
 		for j := 1; j < l; j++ {
@@ -168,8 +170,8 @@ func variedBytes(v *ir.Value) bool {
 	return odd > l
 }
 
-// constantDiagonals reports whether a square matrix of size l, whose rows and columns lie rs and cs apart, has constant
-// diagonals except for about l elements, and more than the main one.
+// constantDiagonals reports whether a square matrix of size l, with strides rs of rows and cs of columns, has
+// constant diagonals except for about l elements, and more than the main one.
 func constantDiagonals[T float32 | float64](x []T, l, rs, cs int) bool {
 	at := func(i, j int) float64 { return float64(x[i*rs+j*cs]) }
 	peak := 0.0

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// minUnrolled is the least number of steps of an unrolled recurrence.
+// minUnrolled is the minimum number of steps of an unrolled recurrence.
 const minUnrolled = 4
 
 // leaf is one step of a sequence.
@@ -25,13 +25,13 @@ type unrolled struct {
 	run     *passes.Context
 	steps   int
 	joins   []*ir.Node // Concat nodes with one input per step
-	outward []bool     // per join: its results are in the opposite order of the steps
+	outward []bool     // per join: whether its results are in the opposite order of the steps
 	reverse bool       // the recurrence starts at the last step of the sequence
 	axis    []int      // per join: the axis of time
 	leaves  map[*ir.Value]leaf
 	nodes   []*ir.Node // of the region, in the order of the graph
 	inside  map[*ir.Node]bool
-	key     map[*ir.Value]int // the last step that a value depends on; absent if there is none
+	key     map[*ir.Value]int // the last step that a value depends on; absent if it depends on none
 	late    map[*ir.Node]int  // the step that a node is assigned to
 }
 

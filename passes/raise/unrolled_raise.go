@@ -158,7 +158,7 @@ func (u *unrolled) inputs(k int) (list []*ir.Value, alias map[*ir.Value]*ir.Valu
 	return list, alias
 }
 
-// read reads every step in the way in which cell c describes step 1, and compares them.
+// read reads every step according to cell c, which describes step 1, and compares them.
 func (u *unrolled) read(g *ir.Graph, c *cell, d *draft, states [][]*ir.Value) (*recurrence, error) {
 	sys, err := c.read()
 	if err != nil {
@@ -332,12 +332,12 @@ func near(a, b [][]float64) bool {
 	})
 }
 
-// first finds the state before step 0: zeros, or the values that step 0 reads in place of the state.
+// first finds the state before step 0: zeros, or the values that step 0 reads instead of the state.
 func (u *unrolled) first(e, c *cell, sys *system, r *recurrence) error {
 	for _, s := range c.states {
 		e.states = append(e.states, slot{&ir.Value{Name: s.v.Name}, s.shape, s.batch}) // unused
 	}
-	e.eval = nil // the values in place of the state vary here
+	e.eval = nil // the values that replace the state vary here
 	if s, err := e.read(); err == nil && !slices.ContainsFunc(s.a, func(row []term) bool { return len(row) > 0 }) {
 		s.a = sys.a
 		for i := range s.outputs {
@@ -380,13 +380,13 @@ func (u *unrolled) first(e, c *cell, sys *system, r *recurrence) error {
 		if why != nil {
 			return fmt.Errorf("step 0: %w", why)
 		}
-		return errors.New("step 0 differs from step 1 with zeros or other values in place of the state")
+		return errors.New("step 0 differs from step 1 with zeros or other values instead of the state")
 	}
 	r.initial = found
 	return nil
 }
 
-// maxTries bounds the assignments of values to the states before step 0.
+// maxTries is the maximum number of assignments of values to the states before step 0.
 const maxTries = 64
 
 // given lists the values that depend on no step and that step 0 reads.
@@ -432,7 +432,7 @@ func (u *unrolled) last(g *ir.Graph, e *cell, sys *system, d *draft, r *recurren
 			at += st.size()
 		}
 		if !found {
-			return fmt.Errorf("%s is used outside of the steps, and is no state", v.Name)
+			return fmt.Errorf("%s is used outside of the steps, and is not a state", v.Name)
 		}
 	}
 	return nil

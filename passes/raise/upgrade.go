@@ -14,7 +14,7 @@ var Upgrade = &passes.Pass{
 	Run: func(_ *passes.Context, g *ir.Graph) (int, error) {
 		changes := 0
 		_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
-			if ops.Current(n.Op) != n.Op || !ops.Newest(n.Op) {
+			if op := ops.Current(n.Op); op != n.Op || op.Body != nil && !ops.Newest(op) {
 				changes++
 			}
 			return nil

@@ -45,7 +45,8 @@ func TestWindowedRaised(t *testing.T) {
 	}
 }
 
-// TestWindowedLooksAlike changes one number that is no parameter of the system. The layer must not be raised then.
+// TestWindowedLooksAlike changes one number that is not a parameter of the system. The layer must not be raised
+// then.
 func TestWindowedLooksAlike(t *testing.T) {
 	for name, why := range map[string]string{
 		"lags":    "it would be", // a step other than its own

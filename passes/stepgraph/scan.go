@@ -126,8 +126,8 @@ func (s *stepper) initial(v *ir.Value) *ir.Value {
 	return s.get(v)
 }
 
-// own reports whether v is the initial value of one of the model's own states: the step graph carries these, so it has no
-// output for the value after the sequence.
+// own reports whether v is the initial value of one of the model's own states. The step graph carries these, so it
+// has no output for the value after the sequence.
 func (s *stepper) own(v *ir.Value) bool { return v != nil && s.unset(v) }
 
 // unset reports whether a value depends only on inputs that are zeros unless the caller gives them: the layers' own
@@ -192,7 +192,7 @@ func (s *stepper) align(n *ir.Node) (delay int64) {
 	return delay
 }
 
-// within returns x, which stands for v, with value in place of everything before the sequence's first step.
+// within returns x, which replaces v, with value instead of everything before the sequence's first step.
 func (s *stepper) within(v, x *ir.Value, value float64) *ir.Value {
 	if s.flowOf(v).delay == 0 {
 		return x
@@ -200,7 +200,7 @@ func (s *stepper) within(v, x *ir.Value, value float64) *ir.Value {
 	return s.mask(v, x, 0, value, false)
 }
 
-// mask returns x, which stands for v with more additional steps at the front, with value in place of everything before
+// mask returns x, which replaces v with more additional steps at the front, with value instead of everything before
 // the sequence's first step and, if end is set, of everything after its last step.
 func (s *stepper) mask(v, x *ir.Value, more int64, value float64, end bool) *ir.Value {
 	f := s.flowOf(v)

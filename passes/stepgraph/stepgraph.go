@@ -16,15 +16,15 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Graph computes a chunk of a sequence, of any number of steps, from the chunk and the state before it. Chunk by chunk
-// it computes the results of its source for the whole sequence.
+// Graph computes a chunk of a sequence, of any number of steps, from the chunk and the state before it. Chunk by
+// chunk it computes the results of its source for the whole sequence.
 //
-// The first Delay steps of an output that lags have no meaning, and callers drop them. To get its last steps, callers
-// feed Flush more steps of any content, and give the end of the sequence by the input End.
+// The first Delay steps of an output that lags are meaningless, and callers drop them. To get its last steps,
+// callers feed Flush more steps of any content, and pass the end of the sequence in the input End.
 type Graph struct {
-	// Graph has the inputs of the source, where the time symbol stands for the steps of the chunk, then End, if there
-	// is such an input, then one input per state. It has the outputs of the source, then one output per state. Inputs
-	// and outputs of the source for the model's own state are left out, since they are among the states.
+	// Graph has the inputs of the source, where the time symbol is the number of steps of the chunk, then End, if
+	// there is such an input, then one input per state. It has the outputs of the source, then one output per state.
+	// Inputs and outputs of the source for the model's own state are omitted, since they are among the states.
 	Graph *ir.Graph
 	// States are in the order of their inputs and outputs.
 	States []State
@@ -36,7 +36,7 @@ type Graph struct {
 	Flush int64
 	// Multiple divides the number of steps of every chunk. The graph's time dimension has it as a factor ("4*L"), so
 	// other chunks are refused like any wrong shape. It is above 1 if the model has strides. A sequence that ends
-	// within a chunk is padded, and End tells where it ends.
+	// within a chunk is padded, and End gives its end.
 	Multiple int64
 	// End names an optional input, int64[B], with the number of steps of each sequence. It must be given with the chunk
 	// in which the sequence ends and from then on, and may be given earlier. It is empty if no value depends on later
@@ -56,7 +56,7 @@ type State struct {
 	Scope string // the part of the model that it is in
 }
 
-// OutputKind tells how an output of a step graph relates to time.
+// OutputKind is how an output of a step graph relates to time.
 type OutputKind int
 
 // The kinds of outputs.
@@ -97,13 +97,14 @@ func floorDiv(a, b int64) int64 {
 // Of returns the step graph of g, and does not change g. If a value depends on later steps without bound, or on the
 // whole sequence at once, the error is a *BlockedError that names the operator and its part of the model.
 //
-// A graph with ir.MetaCarry, which maps inputs for the state before a chunk to outputs for the state after it, is its
-// own step graph. A graph with ir.MetaState, which names the input for the states of its layers, has an ordinary step
-// graph: that input is zeros before the first step, and the states of the layers are those of the step graph.
+// A graph with ir.MetaCarry, which maps inputs for the state before a chunk to outputs for the state after it, is
+// its own step graph. A graph with ir.MetaState, which names the input for the states of its layers, has an ordinary
+// step graph: that input is zeros before the first step, and the states of the layers become states of the step
+// graph.
 //
-// If outputs are named, the step graph has no others of g's, and an output that is not named blocks nothing. It has all
-// states nevertheless, so that they do not depend on the names. An input that neither these outputs nor a state needs
-// becomes optional, unless it is the first one with the time dimension, by which steps are counted.
+// If outputs are named, the step graph has only these outputs of g, and other outputs cannot block it. It always has
+// all states, so that they do not depend on the names. An input that neither these outputs nor a state needs becomes
+// optional, unless it is the first one with the time dimension, by which steps are counted.
 func Of(g *ir.Graph, outputs ...string) (*Graph, error) {
 	for _, name := range outputs {
 		if output(g, name) == nil {
@@ -135,7 +136,7 @@ func Of(g *ir.Graph, outputs ...string) (*Graph, error) {
 func (s *Graph) selectOutputs(names []string) error {
 	s.Outputs = slices.DeleteFunc(s.Outputs, func(o Output) bool { return !slices.Contains(names, o.Name) })
 	if len(s.Outputs) == 0 {
-		return fmt.Errorf("the outputs that are asked for, %s, are its own state", strings.Join(names, ", "))
+		return fmt.Errorf("the requested outputs, %s, are its own state", strings.Join(names, ", "))
 	}
 	s.Latency, s.Flush = 0, 0
 	keep := make([]string, 0, len(s.Outputs)+len(s.States))
@@ -157,7 +158,7 @@ func (s *Graph) selectOutputs(names []string) error {
 	return ir.Verify(s.Graph)
 }
 
-// delayed raises Latency and Flush to those of an output.
+// delayed raises Latency and Flush to the values of an output.
 func (s *Graph) delayed(o Output) {
 	lag := o.Delay * o.Rate
 	s.Latency = max(s.Latency, lag)
@@ -185,7 +186,7 @@ type flow struct {
 	own                 bool          // the value is the model's own state after the chunk
 }
 
-// summed returns the flow of a summary over the steps of f. own tells whether it is the model's own state.
+// summed returns the flow of a summary over the steps of f. own reports whether it is the model's own state.
 func (f flow) summed(own bool) flow {
 	return flow{kind: Summary, axis: -1, rate: 1, delay: f.delay * f.rate, offset: f.offset, own: own}
 }
@@ -395,7 +396,7 @@ func (s *stepper) move(n *ir.Node) error {
 			blocked = f.blocked
 		}
 	}
-	own = own && states // constants alone are no state
+	own = own && states // constants are not a state
 	facts := make([]ir.Fact, len(n.Outputs))
 	switch {
 	case !slices.ContainsFunc(in, func(f ir.Fact) bool { return !f.Constant() }) && !s.captures(n):
@@ -611,7 +612,7 @@ func (s *stepper) infer(n *ir.Node) error {
 	return ir.InferNode(n)
 }
 
-// finish makes the outputs: those of the source that are not its own state, then the states.
+// finish makes the outputs: the source's outputs other than its own state, then the states.
 func (s *stepper) finish() error {
 	g := s.Graph()
 	var outputs []*ir.Value
@@ -664,8 +665,8 @@ func (s *stepper) finish() error {
 	return s.dropInputs()
 }
 
-// named returns a value with the name that it needs as an output, beside the existing outputs. of, if not nil, is the
-// output of the source that the value stands for.
+// named returns a value with the name that it needs as an output, besides the existing outputs. of, if not nil, is
+// the output of the source that the value replaces.
 func (s *stepper) named(name string, v *ir.Value, outputs []*ir.Value, of *ir.Value) *ir.Value {
 	other := func(o *ir.Value) bool { return o != of && s.get(o) == v }
 	if v.Def == nil || slices.Contains(outputs, v) || slices.ContainsFunc(s.Graph().Outputs, other) {

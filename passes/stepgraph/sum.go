@@ -11,7 +11,7 @@ import (
 )
 
 // reduction is an operator that sums up all steps: part reduces the steps of a chunk, join combines the result with
-// that of the steps before.
+// the result of the previous steps.
 type reduction struct {
 	part, join string
 	neutral    float64
@@ -185,7 +185,7 @@ func (s *stepper) cumulate(n *ir.Node) error {
 		return s.why(n, ir.Fact{Ahead: ir.Unbounded})
 	}
 	if _, ok := ops.ConstInts(n.In(1)); !ok {
-		return s.why(n, ir.Fact{Global: true}) // only a run tells the axis
+		return s.why(n, ir.Fact{Global: true}) // the axis is known only during a run
 	}
 	join, total, neutral := "Add", "ReduceSum", 0.0
 	if n.Op.Name == "CumProd" {

@@ -40,8 +40,8 @@ func windowsOf(n *ir.Node, taps []int64, sizes ir.Shape) ([]window, error) {
 // operator's output.
 func (s *stepper) slide(v *ir.Value, w window, pad float64) (*ir.Value, flow) {
 	f := s.flowOf(v)
-	// With h steps of history, output m of the chunk reads from step m*stride - delay - h on. h is the least number for
-	// which the operator computes enough steps on its grid.
+	// With h steps of history, output m of the chunk reads from step m*stride - delay - h on. h is the smallest
+	// number for which the operator computes enough steps on its grid.
 	h := w.span() + 1 - w.stride
 	h += mod(w.begin-f.delay-h, w.stride)
 	if early := w.begin - f.delay - h; early > 0 { // the first steps depend on pads only, and are delayed

@@ -1,15 +1,14 @@
-// Package backendtest is the test suite for backends. The tests of a backend call Run, with a function that makes the
+// Package backendtest is the test suite for backends. A backend's tests call Run with a function that creates the
 // backend.
 //
 // A backend declares nothing. One that evaluates each node by ir.Op.Eval or its body passes. Besides the contract in
 // runtime.Backend, the suite expects:
 //
-//   - Operators: the backend runs all of them, or refuses with a runtime.UnsupportedError that holds the node: when it
+//   - Operators: the backend runs an operator, or refuses it with a runtime.UnsupportedError that has the node: when it
 //     compiles, or when shapes are bound that it has no kernel for. It must not refuse those in Options.Must. It refuses
 //     an operator without Eval, body or kernel when it compiles, not at the first run.
-//   - Answers are as near to runtime/ref in float64 as the operators state (ir.Op.Tol). Those of random networks are at
-//     most four times as far as the interpreter in float32. Every run, session and number of threads gives the same
-//     bits.
+//   - Answers agree with runtime/ref in float64 to the operators' tolerances (ir.Op.Tol). On random networks, errors
+//     are at most four times the interpreter's in float32. Every run, session and number of threads gives the same bits.
 //   - Forms: the backend accepts every value of runtime.Kernels. If it does not have a form it takes another, with the
 //     same answer to the tolerance.
 //   - Other options are honored, or refused with a runtime.OptionError that names the option. The default precision is
@@ -18,14 +17,15 @@
 //   - Sessions: 64 concurrent ones share a program. Close waits for runs. A run whose context is done ends between
 //     nodes, also in loops.
 //   - Memory: an executable does not grow from run to run. Options.MaxMemory of 64 KiB is enough for the suite's small
-//     shapes, and its large ones give a runtime.MemoryError. Outputs are written to the caller's tensors. Whatever a
-//     run allocates is charged to runtime.Binding.Budget before.
+//     shapes, and its large ones give a runtime.MemoryError. Outputs are written to the caller's tensors. A run
+//     charges each allocation to runtime.Binding.Budget first.
 //
-// Plans, streams and snapshots are implemented by runtime for all backends, and not tested here, but for the memory of
-// streams.
+// Package runtime implements plans, streams and snapshots for all backends. They are not tested here, except for the
+// memory of streams.
 //
 // It imports ir, its text, the operators and their samples, runtime and runtime/ref; Reference also needs models,
-// passes and the readers of model directories. A refusal is logged with its reason. A wrong answer is always a failure.
+// passes and the readers of model directories. A refusal is logged with its reason. A wrong answer is always a
+// failure.
 package backendtest
 
 import (
@@ -55,13 +55,13 @@ type Options struct {
 	// Skip maps names of subtests, as "go test -v" shows them below Run's test, to the reason why this backend need not
 	// pass them. Every skip is logged. Remove skips that are not needed any longer.
 	Skip map[string]string
-	// Must lists operators ("essm.SSM") that the backend may not refuse, except for rare combinations of attributes and
-	// element types. "*" stands for all: no sample of any operator may be refused, and none of the suite's networks.
+	// Must lists operators ("essm.SSM") that the backend may not refuse, except for rare combinations of attributes
+	// and element types. "*" means all: no sample of any operator may be refused, and none of the suite's networks.
 	Must []string
-	// Seeds is the number of random cases for each operator. 0 stands for 12, or 4 with -short.
+	// Seeds is the number of random cases for each operator. 0 means 12, or 4 with -short.
 	Seeds int
-	// Graphs is the number of random graphs in each part of the suite that makes some. 0 stands for 20 or 40, or a fourth of
-	// that with -short.
+	// Graphs is the number of random graphs in each part of the suite that makes some. 0 means 20 or 40, or a fourth
+	// of that with -short.
 	Graphs int
 	// Networks is the largest error of networks, as a multiple of that which the suite allows to products in float32; 0: 1.
 	Networks float64

@@ -51,7 +51,7 @@ func diffTensors(got, truth *tensor.Tensor, tol ir.Tolerance) string {
 	same := d == truth.DType() || truth.DType() == tensor.Float64 && d.IsFloat() ||
 		truth.DType() == tensor.Complex128 && d == tensor.Complex64
 	if !same || !slices.Equal(got.Shape(), truth.Shape()) {
-		return fmt.Sprintf("expected %v, found %v", truth, got)
+		return fmt.Sprintf("expected %s, found %s", truth, got)
 	}
 	if !d.IsFloat() && !d.IsComplex() {
 		if tensor.Equal(got, truth) {

@@ -43,14 +43,15 @@ func texts(op *ir.Op) bool {
 // mostWork is the longest that a call may work between two checks of its context, and after it is cancelled.
 const mostWork = 2 * time.Millisecond
 
-// Ends cancels calls of every operator of the registry. It enlarges a sample of each until a call takes 10 ms. Between two
-// checks of its context, from the first to the last, such a call may work for 2 ms of processor time; cancelled at any
-// moment, it returns the context's error within as long. quick names the operators ("Shape") of which no call takes 10 ms,
-// with reasons; they are checked all the same.
+// Ends cancels calls of every operator of the registry. It enlarges a sample of each until a call takes 10 ms.
+// Between two checks of its context, from the first to the last, such a call may work for 2 ms of processor time;
+// cancelled at any moment, it must return the context's error within the same time. quick has the operators
+// ("Shape") whose calls never take 10 ms, with reasons; they are checked all the same.
 //
-// This holds with the environment variable ESSMC_LONG_CANCEL, on an idle machine, in minutes and with 12 GB: one
-// operator after the other. Without it, every sixth operator is taken, inputs have two million elements at most, a call
-// need not take long, and since other work on the machine shows in the times, it may also work for half of its time.
+// These limits apply with the environment variable ESSMC_LONG_CANCEL, on an idle machine; that takes minutes and 12
+// GB, one operator after the other. Without it, every sixth operator is checked, inputs have at most two million
+// elements, and a call need not take long. Since other work on the machine affects the times, it may then also work
+// for half of its time.
 func Ends(t *testing.T, make func() runtime.Backend, quick map[string]string) {
 	e := &ends{make: make, target: 10 * time.Millisecond, elems: 1 << 21, memory: 256 << 20}
 	if e.strict = os.Getenv("ESSMC_LONG_CANCEL") != ""; e.strict {
@@ -162,7 +163,7 @@ func (e *ends) enlarged(op *ir.Op, s opstest.Sample) *lasting {
 		last, tried := best.took, 0
 		for f := 8; f <= e.elems; f *= 8 {
 			grown, ok := g.by(s, f)
-			for ; ok && !e.fits(grown) && f > 8; f /= 2 { // the most that fits ends it
+			for ; ok && !e.fits(grown) && f > 8; f /= 2 { // the largest that fits is used
 				grown, ok = g.by(s, f/2)
 			}
 			if !ok || !e.fits(grown) || f == tried {
@@ -187,8 +188,9 @@ func (e *ends) enlarged(op *ir.Op, s opstest.Sample) *lasting {
 			if l.took >= e.target {
 				return l
 			}
-			// Below a fifth of a millisecond, times say little.
-			if f >= 1<<12 && l.took < last*3/2 && (l.took > time.Millisecond/5 || f >= 1<<18) { // it is not what takes the time
+			// Below a fifth of a millisecond, times are unreliable.
+			// the operator is not what takes the time
+			if f >= 1<<12 && l.took < last*3/2 && (l.took > time.Millisecond/5 || f >= 1<<18) {
 				break
 			}
 			last = l.took
@@ -224,7 +226,7 @@ func (e *ends) fits(s opstest.Sample) bool {
 
 // try runs a sample. It returns nil if that fails for another reason than that it takes too long.
 func (e *ends) try(op *ir.Op, s opstest.Sample, what string) *lasting {
-	if e.strict { // what the last call left would come on top
+	if e.strict { // memory of the last call would be counted as well
 		goruntime.GC()
 	}
 	c, err := sampleCase(op, s, false)
@@ -295,13 +297,13 @@ type call struct {
 	took time.Duration
 	// gaps are the times before each check, and after the last. Calls of one thread check at the same places every time.
 	gaps []time.Duration
-	// callers are those of the begin, and of the checks that a long gap begins or ends at.
+	// callers are the callers at the start, and at the checks where a long gap starts or ends.
 	callers map[int][]uintptr
 }
 
 func (c *call) worst() time.Duration { return slices.Max(c.gaps) }
 
-// least makes c the least of both for each gap, or the better of the two if they have other gaps.
+// least makes c the smaller of both for each gap, or the better of the two if they have other gaps.
 func (c *call) least(other call) {
 	if len(other.gaps) != len(c.gaps) {
 		if other.worst() < c.worst() {
@@ -323,8 +325,8 @@ func watched(end time.Duration, run func(ctx context.Context) error) call {
 	return call{err: err, took: w.last, gaps: w.gaps, callers: w.callers}
 }
 
-// watch is a context that is done after some work, and keeps the work between its checks. The run's own thread asks for
-// the time: what a thread has worked for is known to others only when its time slice ends.
+// watch is a context that is done after some work, and records the work between its checks. The run's own thread
+// reads the time: other threads learn a thread's work only when its time slice ends.
 type watch struct {
 	context.Context
 	start, end, last time.Duration

@@ -22,7 +22,7 @@ import (
 // memoryLimit bounds the runs of greedy graphs.
 const memoryLimit = 16 << 20
 
-// greedy are graphs that need far more memory than their size tells.
+// greedy are graphs that need far more memory than their size suggests.
 var greedy = []struct {
 	name, text string
 	in         func() Data
@@ -148,8 +148,8 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// grown returns by how many bytes the heap grows while f runs, with little garbage: that of a fifth of what was there before does
-// not count.
+// grown returns by how many bytes the heap grows while f runs, with little garbage: up to a fifth of the previous
+// heap is not counted.
 func grown(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	goruntime.GC()

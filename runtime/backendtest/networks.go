@@ -14,8 +14,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// sumUnits is the least tolerance for answers in float32. A sum of a hundred products that cancel needs it, but the
-// interpreter, which sums in float64, does not.
+// sumUnits is the minimum tolerance for answers in float32. A sum of a hundred products that cancel needs it, but
+// the interpreter, which sums in float64, does not.
 const sumUnits = 4
 
 // mostUnits bounds the interpreter's error. A network beyond it amplifies rounding errors, or has an output that should

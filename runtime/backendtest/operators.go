@@ -17,7 +17,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// operators runs each operator of the registry alone, on random inputs of odd sizes.
+// operators runs each operator of the registry by itself, on random inputs of odd sizes.
 func (s *suite) operators(t *testing.T) {
 	seeds := s.o.Seeds
 	if seeds == 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// partly has outputs that share values, one of an input alone, one of a branch, and one that fails for most inputs.
+// partly has outputs that share values, one that depends only on an input, one of a branch, and one that fails for
+// most inputs.
 const partly = `g (float[B,L,3] x, int64[N] at, bool c) => (y, z, picked, doubled, either) <float[3] k = {1, 2, 3}, float[2] two = {5, 7}> {
 	y = Mul (x, k)
 	z = ReduceMean <keepdims: int = 0> (y)

@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// owned checks the ownership of data: a run only reads in, and its caller owns got. It overwrites got, so that memory
-// which got shares with the session, with in or with constants shows in the next run.
+// owned checks the ownership of data: a run only reads in, and its caller owns got. It overwrites got, so that
+// memory that got shares with the session, with in or with constants shows in the next run.
 func owned(t testing.TB, what string, session *runtime.Session, in, got Data) {
 	t.Helper()
 	given, first := copyData(in), copyData(got)

@@ -182,7 +182,7 @@ func (s *suite) threads(t *testing.T) {
 	}
 }
 
-// sessions checks that each of 64 goroutines with one model gets the answer that it would get alone.
+// sessions checks that each of 64 goroutines with one model gets the same answer as it would without the others.
 func (s *suite) sessions(t *testing.T) {
 	g := network(t, essm.Bidirectional, 0)
 	m := s.model(t, g, runtime.Options{Threads: 2})

@@ -30,7 +30,7 @@ func TestSpeechMemory(t *testing.T) {
 	g := network(t, p.Config)
 	const length = 16000
 	for _, form := range []string{"", "scan", "chunked", "fft", "direct"} {
-		// too little: Bind says what it needs
+		// too little: Bind reports what it needs
 		prog, err := cpu.New().Compile(g, runtime.Config{Threads: 2, Kernel: form, MaxMemory: 1})
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ type unit struct {
 	subs      []*executable
 	past      []runtime.StepTime     // measured by executables that others have replaced in subs
 	epilogue  *record.Epilogue       // steps[1:]; nil: none
-	result    lowering.Slot[float32] // of a kernel that applies an epilogue: what is behind that
+	result    lowering.Slot[float32] // for a kernel that applies an epilogue: the slot after it
 }
 
 // units divides the steps among units.
@@ -29,12 +29,14 @@ func (d *binding) units() []*unit {
 	var open *regionBuilder
 	flush := func() {
 		if open != nil {
+			d.Steps().Pause()
 			all = append(all, &unit{steps: open.steps, region: open.finish(d)})
 			open = nil
 		}
 	}
 	taken := map[*lowering.Step]bool{}
 	for _, s := range d.p.Steps {
+		d.Steps().Step(200)
 		if d.Dead(s) || taken[s] {
 			continue
 		}
@@ -75,10 +77,13 @@ type regionBuilder struct {
 	weights       int  // constant numbers that every tile reads
 }
 
+// mostSteps bounds the steps of a region, whose preparation compares all pairs of steps.
+const mostSteps = 128
+
 // takes reports whether s can join the region.
 func (r *regionBuilder) takes(d *binding, s *lowering.Step, op *record.RowOp, c record.Recurrence,
 	batch, length int) bool {
-	if s.Group != r.group || batch*length != r.rows || !r.pipelinedWith(d, s, op, c, batch, length) {
+	if len(r.steps) == mostSteps || s.Group != r.group || batch*length != r.rows || !r.pipelinedWith(d, s, op, c, batch, length) {
 		return false
 	}
 	if r.recurrence == nil {

@@ -21,13 +21,13 @@ const memoryBudget = 1 << 30
 // powerNanos is the time of a power of an eigenvalue, a complex exponential in float64, in nanoseconds.
 const powerNanos = 60
 
-// blockScan is the time of a step of a state of a head in blocks, with B and C, relative to Costs.Scan. Portable kernels
-// have no blocks, which is left out, so that all variants choose alike.
+// blockScan is the time of a step of a state of a head in blocks, with B and C, relative to Costs.Scan. Portable
+// kernels have no blocks; this is ignored, so that all variants choose alike.
 const blockScan = 0.42
 
-// Transforms of several features beside each other take the part besideFFT of the time of those of single sequences, by
-// which Costs counts, and a group of besideGroup features one Costs.Call. With portable kernels they gain less, which is
-// left out, so that all variants choose alike.
+// Transforms of several adjacent features take the fraction besideFFT of the time of single sequences, for which
+// Costs has rates, and a group of besideGroup features takes one Costs.Call. Portable kernels gain less; this is
+// ignored, so that all variants choose alike.
 const (
 	besideFFT   = 0.25
 	besideGroup = 8
@@ -40,8 +40,8 @@ type problem struct {
 	batch, length, tile int
 }
 
-// choose returns the form of a recurrence: want, if the recurrence has it, or else the one with the least estimated
-// time.
+// choose returns the form of a recurrence: want, if the recurrence has it, or else the one with the smallest
+// estimated time.
 func choose(want string, costs Costs, s *lowering.Step, info *record.RecurrenceInfo, batch, length, tile int) choice {
 	p := problem{info, costs, batch, length, tile}
 	all := p.forms()
@@ -50,7 +50,7 @@ func choose(want string, costs Costs, s *lowering.Step, info *record.RecurrenceI
 		all[i].Why += fmt.Sprintf(", and its eigenvectors (condition number %.2g) give no diagonal one", k)
 	}
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
-	pick(&ch, want, all, fmt.Sprintf("takes the least time at %d × %d steps of %d features", batch, length, p.info.N))
+	pick(&ch, want, all, fmt.Sprintf("is estimated to be fastest at %d × %d steps of %d features", batch, length, p.info.N))
 	if p.info.Unstable && len(ch.Others) > 0 {
 		ch.Why = "an eigenvalue is above 1 in absolute value, so only the recurrence is safe"
 	}
@@ -68,11 +68,11 @@ func chooseForm(want string, costs Costs, s *lowering.Step, k record.Formed) cho
 	}
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
 	batch, length := k.Grid()
-	pick(&ch, want, all, fmt.Sprintf("takes the least time at %d × %d steps", batch, length))
+	pick(&ch, want, all, fmt.Sprintf("is estimated to be fastest at %d × %d steps", batch, length))
 	return ch
 }
 
-// pick sets the form: want, if it is one of all and nothing is against it, or else the one with the least time.
+// pick sets the form: want, if it is one of all and nothing rules it out, or else the one with the smallest time.
 func pick(ch *choice, want string, all []runtime.Alternative, why string) {
 	slices.SortStableFunc(all, func(a, b runtime.Alternative) int { return cmp.Compare(a.Cost.Time, b.Cost.Time) })
 	pick := slices.IndexFunc(all, func(a runtime.Alternative) bool {
@@ -139,7 +139,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 	if i.Stateless {
 		taps = min(taps, float64(i.Taps))
 	}
-	calls := float64(p.batch) * n * per * parts // sequences, each of which direct takes by itself
+	calls := float64(p.batch) * n * per * parts // sequences, each of which direct processes separately
 	var flops, nanos, bytes float64
 	buffer := rows * n * parts * 4
 	n *= float64(max(1, i.States))
@@ -212,7 +212,7 @@ func (p problem) estimate(form string) runtime.Estimate {
 		}
 		bytes = buffer
 	}
-	// what the state gives, for each sample
+	// the contributions of the state, for each sample
 	switch whole := form == essm.FormFFT || form == essm.FormDirect; {
 	case whole && i.Rank > 0: // the state at the end; that at the begin is zero, most of the time
 		if i.StateOut >= 0 {
@@ -223,7 +223,8 @@ func (p problem) estimate(form string) runtime.Estimate {
 		if i.StateOut >= 0 { // a scan computes it
 			flops, nanos = flops+work, nanos+scanning
 		}
-		if i.State >= 0 && i.States == 0 { // that of a head at the begin is zero, most of the time, or one at the end is wanted
+		// the state of a head at the start is usually zero; or the state at the end is wanted
+		if i.State >= 0 && i.States == 0 {
 			nanos += float64(p.batch) * n * (2*powerNanos + float64(p.length)*c.ComplexScan)
 		}
 	}

@@ -33,7 +33,7 @@ func (e *executable) bindSubgraphs(u *unit) error {
 	return nil
 }
 
-// release gives back what the executable and those of its subgraphs have charged.
+// release releases the charges of the executable and of its subgraphs' executables.
 func (e *executable) release() {
 	e.Release()
 	for _, u := range e.units {
@@ -89,15 +89,13 @@ func (n *nester) Nest(l *lowering.Binding) (lowering.Runner, error) {
 	made := false
 	n.fresh = n.fresh[:0]
 	err := l.Build(func() (err error) {
-		defer func() { // before Build gives back what it knows of
+		defer func() { // before Build gives back all charges that are left
 			if made {
 				return
 			}
 			for _, size := range n.fresh {
-				if n.arenas[size] != nil {
-					delete(n.arenas, size)
-					n.e.Unhold(4 * int64(size))
-				}
+				delete(n.arenas, size)
+				n.e.Unhold(4 * int64(size))
 			}
 			n.left()
 		}()
@@ -139,7 +137,7 @@ func (n *nester) left() {
 	n.arenas = nil
 }
 
-// Appends reports whether a kernel that joins tensors puts input in at the begin of output out.
+// Appends reports whether a kernel that joins tensors puts input in first in output out.
 func (e *executable) Appends(in, out int) bool {
 	y := e.p.Outputs[out]
 	for _, u := range e.units {
@@ -198,7 +196,7 @@ func (e *executable) equip(part *executable) error {
 	return nil
 }
 
-// addTimes adds times to those of the same name, operator and form.
+// addTimes adds times to the entries with the same name, operator and form.
 func addTimes(all, more []runtime.StepTime) []runtime.StepTime {
 	for _, t := range more {
 		if t.Calls == 0 { // bound, but never run

@@ -13,8 +13,8 @@ import (
 // become so much faster that older measurements mislead.
 const CostsVersion = 2
 
-// Costs are the constants by which the backend estimates the time of forms: times and rates on one core of one machine,
-// with one variant of the kernels. They decide between forms, and nothing else. MeasureCosts measures them.
+// Costs are the constants by which the backend estimates the time of forms: times and rates on one core of one
+// machine, with one variant of the kernels. They only affect the choice between forms. MeasureCosts measures them.
 type Costs struct {
 	// Scan is the time of a step of one complex state with real inputs and outputs and without a window, in nanoseconds. If
 	// both have imaginary parts, a step takes half as much again; a step of a real state whose coefficients vary, half.

@@ -2,53 +2,59 @@
 //
 // # From steps to an executable
 //
-// Package runtime/lowering turns a graph into a flat list of steps. A record names the kinds of implementation that the
-// backend has for an operator (internal/record; each kind has a package beside it). Operators without an implementation
-// are replaced by their bodies. When shapes are bound, each step takes the first kind that fits (implementation.go). A
-// step that no kind fits is evaluated as package ops defines it, in float64.
+// Package runtime/lowering turns a graph into a flat list of steps. An operator's record lists the kinds of
+// implementation that the backend has for it (internal/record; each kind has a package beside it). Operators without
+// an implementation are replaced by their bodies. When shapes are bound, each step takes the first kind that fits
+// (implementation.go). A step that no kind fits is evaluated as package ops defines it, in float64.
 //
-// Consecutive steps that treat each row (one step of time of one sample) by itself form a region, together with at most
-// one recurrence. A region is computed tile by tile, so that values between its steps stay in the cache. Its
+// Consecutive steps that treat each row (one step of time of one sample) by itself form a region, together with at
+// most one recurrence. A region is computed tile by tile, so that values between its steps stay in the cache. Its
 // elementwise steps become one kernel (fuse.go). Tensor kernels run one by one; a convolution also computes the
-// elementwise steps that follow it, as its epilogue (epilogue.go). The subgraphs of If, Loop and Scan are executables
-// of their own, run by the lowering (control.go). A loop's body whose shapes show only in the run is bound then, and
-// kept for shapes that come back.
+// elementwise steps that follow it, as its epilogue (epilogue.go). The subgraphs of If, Loop and Scan are
+// executables of their own, run by the lowering (control.go). If the shapes in a loop's body become known only
+// during the run, the body is bound then, and kept in case the shapes return.
 //
 // # Along time
 //
-// If the graph declares a time dimension, regions also contain steps that look a bounded number of steps back or ahead:
-// convolutions of stride 1, pools, shifts, running sums. Sequences become rows (sample, step) in whatever layout the
-// graph has them, and transposes around convolutions disappear (lowering.Binding.TimeMajor, layout.go). A ring keeps the
-// last rows of a value that later tiles read, so nothing is computed twice; steps that look ahead run some tiles late
-// (ring.go). The tiles of a sample start in order and wait for each other only where one reads another's result, so all
-// threads can work on one sequence. Larger strides, and operators that are global along time, end a region.
+// If the graph declares a time dimension, regions also contain steps that look a bounded number of steps back or
+// ahead: convolutions of stride 1, pools, shifts, running sums. Sequences become rows (sample, step) whatever their
+// layout in the graph, and transposes around convolutions disappear (lowering.Binding.TimeMajor, layout.go). A ring
+// keeps the last rows of a value that later tiles read, so nothing is computed twice; steps that look ahead run some
+// tiles late (ring.go). The tiles of a sample start in order. A tile waits for another only where it reads the
+// other's result, so all threads can work on one sequence. Larger strides, and operators that are global along time,
+// end a region.
 //
-// Consecutive regions that only look back form a stretch. All of them compute one time chunk before the next, so that
-// the values between them take the memory of one chunk (stretch.go). Other regions write over their inputs where they
-// can, and a tensor that gets another shape stays where it is (memory_inplace.go). A recurrence that runs backward in
-// time finds its states while the region before it computes (region_ahead.go). Concat finds its inputs in its result,
-// where nobody else reads them later (memory_join.go).
+// Consecutive regions that only look back form a stretch. All of them compute one time chunk before the next, so
+// that the values between them take the memory of one chunk (stretch.go). Other regions overwrite their inputs where
+// they can, and reshapes do not copy (memory_inplace.go). A recurrence that runs backward in time computes its
+// states while the region before it runs (region_ahead.go). The inputs of Concat are written directly into its
+// result if no later step reads them (memory_join.go).
 //
 // # Threads
 //
-// The work items of tensor kernels take some microseconds each, are as many for one thread as for several, and are divided
-// among the workers beforehand: a worker has neighbouring items, and takes from others only when it has none left (pool.go).
-// Items that follow each other share what the first of them prepares (record.Workspace.Fresh). The tiles of regions are
-// handed out in order.
+// A work item of a tensor kernel takes some microseconds. The number of items does not depend on the number of
+// threads. They are divided among the workers beforehand: a worker gets neighbouring items, and takes over others
+// only when it has none left (pool.go). Consecutive items share the preparations of the first one
+// (record.Workspace.Fresh). The tiles of regions are handed out in order.
 //
 // # Numbers
 //
-// A recurrence takes the form (scan, chunked, fft, direct) with the least estimated time for its shape, by Costs
-// (choose.go). Low precision rounds the weights and inputs of products, as the portable kernels define. bfloat16 rounds
-// to nearest and sums in float32. int8 is symmetric within ±127, with a scale per output and per step, and sums
-// exactly, so that every variant gives the same bits. Processors without products of bfloat16 use the float32 kernels
-// on rounded numbers. Operators on bytes (MatMulInteger, ConvInteger, QLinear…) are exact.
+// A recurrence takes the form (scan, chunked, fft, direct) with the smallest estimated time for its shape, by Costs
+// (choose.go). Low precision rounds the weights and inputs of products, as the portable kernels define. bfloat16
+// rounds to nearest and sums in float32. int8 is symmetric within ±127, with a scale per output and per step, and
+// sums exactly, so that every variant gives the same bits. Processors without products of bfloat16 use the float32
+// kernels on rounded numbers. Operators on bytes (MatMulInteger, ConvInteger, QLinear…) are exact.
 //
-// The package imports ir, ops with ops/std and ops/essm, runtime, runtime/lowering, and its own kernels. Its
-// invariants: answers are bitwise the same at any number of threads, since tiles depend on shapes alone; a Program is
-// immutable; an Executable allocates when it is bound and, except for outputs and evaluated steps, not when it runs;
-// goroutines that helped a Run hold nothing of it afterwards, and end after a second without work, or with the last
-// program (crew.go); a panic in a goroutine becomes an error that names the node.
+// # Invariants
+//
+// The package imports ir, ops with ops/std and ops/essm, runtime, runtime/lowering, and its own kernels.
+//
+//   - Answers are bitwise the same at any number of threads, since tiles depend only on shapes.
+//   - A Program is immutable.
+//   - An Executable allocates when it is bound. While it runs, it allocates only outputs and evaluated steps.
+//   - Goroutines that helped a Run keep no reference to it. They end after a second without work, or with the last
+//     program (crew.go).
+//   - A panic in a goroutine becomes an error that names the node.
 package cpu
 
 import (

@@ -106,7 +106,7 @@ func (s system) stateSize() int {
 	return n * (2 + s.window)
 }
 
-// graph returns a model of the operator alone, and inputs for it.
+// graph returns a model with only the operator, and inputs for it.
 func (s system) graph(t testing.TB, seed uint64) (*ir.Graph, map[string]tensor.Datum) {
 	r := newGen(seed)
 	b := ir.NewBuilder("system", ops.Default, ops.Opsets())

@@ -8,16 +8,18 @@ import (
 	"time"
 )
 
-// helpers is the crew of the process: what its goroutines share is processors, of which the process has one set.
+// helpers is the crew of the process. It is global because its goroutines share the processors, of which the process
+// has one set.
 var helpers = &crew{rest: time.Second}
 
-// crew is goroutines that help executables, each one executable at a time. An executable hires them with the first task
-// that has work items for them, and dismisses them at the end of its run. Until they are hired again they are idle and
-// hold nothing of it. So calls start no goroutines, and models, sessions and executables that are dropped hold none.
+// crew is goroutines that help executables, each one executable at a time. An executable hires them with the first
+// task that has work items for them, and dismisses them at the end of its run. Until they are hired again they are
+// idle and keep no reference to it. So calls start no goroutines, and models, sessions and executables that are
+// dropped hold none.
 //
-// There are at most perProcessor of them for each processor, hired or idle. An executable that finds too few computes
-// with fewer; answers do not depend on it. Idle ones end after a rest without work, and as soon as no program with more
-// than one thread is left.
+// There are at most perProcessor of them for each processor, hired or idle. An executable that finds too few
+// computes with fewer; answers do not depend on it. Idle ones end after a period without work, and as soon as no
+// program with more than one thread is left.
 type crew struct {
 	rest time.Duration
 
@@ -37,7 +39,7 @@ const perProcessor = 4
 type helper struct {
 	order  atomic.Int32
 	wake   chan struct{}
-	w      *worker // what it works as, while it is hired; read only after an order to work
+	w      *worker // the worker that it acts as while it is hired; read only after an order to work
 	rested bool    // idle since the sweep before
 	_      [lines]byte
 }
@@ -90,7 +92,7 @@ func (c *crew) hire(hired []*helper, workers []*worker) []*helper {
 	return hired
 }
 
-// dismiss makes helpers idle that have no work.
+// dismiss makes helpers without work idle.
 func (c *crew) dismiss(hired []*helper) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 // maxEpilogue bounds the steps of an epilogue.
 const maxEpilogue = 16
 
-// epilogueOf returns the epilogue of s: the elementwise steps behind it, each the only reader of the one before. Their
-// other operands must be computed before s. It returns nil if there are none.
+// epilogueOf returns the epilogue of s: the elementwise steps after it, each the only reader of the previous one.
+// Their other operands must be computed before s. It returns nil if there are none.
 func (d *binding) epilogueOf(s *lowering.Step) *record.Epilogue {
-	if len(s.Out) == 0 || !d.Gives(s, 0, tensor.Float32) {
+	if len(s.Out) == 0 || s.Out[0] == nil || !d.Gives(s, 0, tensor.Float32) {
 		return nil
 	}
 	shape := d.Shape(s.Out[0])
 	if len(shape) < 2 {
 		return nil
 	}
-	at := slices.Index(d.p.Steps, s)
+	at := d.Made(s.Out[0])
 	e := &record.Epilogue{}
 	for v := s.Out[0]; len(e.Steps) < maxEpilogue; v = e.Steps[len(e.Steps)-1].Out[0] {
 		if len(d.Readers(v)) == 0 || d.Leaves(v) || d.Given(v) {
@@ -104,14 +104,7 @@ func (d *binding) epilogueOp(s *lowering.Step, l *record.Link, v *lowering.Value
 }
 
 // before reports whether v is computed before step at of the program.
-func (d *binding) before(v *lowering.Value, at int) bool {
-	for _, s := range d.p.Steps[at:] {
-		if slices.Contains(s.Out, v) {
-			return false
-		}
-	}
-	return true
-}
+func (d *binding) before(v *lowering.Value, at int) bool { return d.Made(v) < at }
 
 // absorb adds the epilogue of the unit's kernel, if it has one, to the unit.
 func (u *unit) absorb(d *binding) {

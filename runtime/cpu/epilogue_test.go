@@ -13,7 +13,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// What follows a convolution number by number is computed with it, as if it were computed by itself.
+// Elementwise operators after a convolution are computed with it, with the same results as separate operators.
 func TestEpilogue(t *testing.T) {
 	r := newGen(21)
 	type conv struct {

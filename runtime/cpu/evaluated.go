@@ -12,7 +12,7 @@ const evaluationRate = 1e9
 // slowEvaluation is the time of a run, in seconds, from which an evaluation is worth a warning.
 const slowEvaluation = 1e-3
 
-// slowSteps lists what runs by evaluation, since there is no kernel for it, and takes long: the most first. Times are
+// slowSteps lists the steps that are evaluated for lack of a kernel and take long, slowest first. Times are
 // estimates from the operators' costs.
 func (e *executable) slowSteps(dims map[string]int64) []string {
 	type kind struct{ op, types string }
@@ -67,9 +67,13 @@ func (e *executable) slowSteps(dims map[string]int64) []string {
 	return list
 }
 
-// warnSlow logs slowSteps when shapes are bound for the first time.
+// Refusal implements runtime.Refusing.
+func (e *executable) Refusal() error { return e.d.Refusal() }
+
+// warnSlow logs slowSteps when shapes are bound for the first time. Steps after one that refuses its types have no
+// shapes, so no kernels; the run then fails instead of being slow.
 func (p *program) warnSlow(e *executable, dims map[string]int64) {
-	if p.warned.Swap(true) {
+	if e.Refusal() != nil || p.warned.Swap(true) {
 		return
 	}
 	for _, line := range e.slowSteps(dims) {

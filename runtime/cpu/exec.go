@@ -27,7 +27,7 @@ type executable struct {
 	extents   []extent // per value: what its buffer holds of its sequence
 	arena     []float32
 	times     []runtime.StepTime
-	// What a worker needs.
+	// Sizes of a worker's memory.
 	scratch, rowArgs, states int
 
 	pool
@@ -47,6 +47,7 @@ func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*
 	scratch, args, states := 0, 1, 0
 	var extra int64
 	for _, u := range units {
+		d.Steps().Step(50 * len(u.steps))
 		if k := u.kernel; k != nil {
 			scratch = max(scratch, k.scratch)
 			if err := e.bindSubgraphs(u); err != nil {
@@ -98,6 +99,7 @@ func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*
 	}
 	e.Memory = arenaBytes(e.arena)
 	for _, v := range d.p.Values {
+		d.Steps().Step(100)
 		if plan.off[v.ID] < 0 || d.Constant(v) != nil {
 			continue
 		}
@@ -151,7 +153,7 @@ func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*
 	return e, nil
 }
 
-// placeIn lets v lie in the arena from number off on.
+// placeIn gives v the memory of the arena from number off on.
 func (e *executable) placeIn(v *lowering.Value, off int) error {
 	shape := e.d.Shape(v)
 	if e.extents[v.ID].rows > 0 { // nobody sees it as a tensor
@@ -183,7 +185,8 @@ func arenaBytes(v []float32) []byte {
 // label names a unit in profiles.
 func (u *unit) label() runtime.StepTime {
 	s := u.steps[0]
-	t := runtime.StepTime{Name: s.Source.String(), Op: s.Source.Op.FullName(), Form: "eval"}
+	t := runtime.StepTime{Name: s.Source.String(), Op: s.Source.Op.FullName(), Form: "eval",
+		Values: lowering.Sources(u.steps)}
 	switch {
 	case u.region != nil && u.region.recurrence != nil:
 		t.Name, t.Op, t.Form = u.region.node.String(), u.region.node.Op.FullName(), u.region.recurrence.choice.Form
@@ -208,7 +211,7 @@ func (u *unit) label() runtime.StepTime {
 // ArenaBytes is the working memory between runs.
 func (e *executable) ArenaBytes() int64 { return e.Held() }
 
-// Profile gives what the units took; those of subgraphs in place of the step that they belong to.
+// Profile returns the times of the units. The times of subgraphs' units replace their step's.
 func (e *executable) Profile() []runtime.StepTime {
 	var all []runtime.StepTime
 	for i, t := range e.times {
@@ -311,10 +314,10 @@ func (e *executable) Parallel(t record.Task, items int) error {
 	return e.shared().run(t, nil, items)
 }
 
-// tiles does the same with those of a pass.
+// tiles does the same for the tiles of a pass.
 func (e *executable) tiles(p tilePass, items int) error {
 	return e.shared().run(nil, p, items)
 }
 
-// shared is the pool that the executable uses: of a subgraph, that of the model.
+// shared returns the pool that the executable uses; for a subgraph, the model's.
 func (e *executable) shared() *pool { return &e.top().pool }

@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// choices returns the choices made for recurrences, other operators of several forms, and loops, and those for products in low precision, both in the
-// order of steps. Those of subgraphs follow the step that they belong to.
+// choices returns the choices made for recurrences, other operators of several forms, and loops, and the choices for
+// products in low precision, both in the order of steps. Choices in subgraphs follow the step that they belong to.
 func (d *binding) choices() (forms, products []choice) {
 	for _, u := range d.units() {
 		if g := u.region; g != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
-// Operators of which this package knows nothing but what ops says.
+// Operators that this package knows only through package ops.
 var (
 	_ = ops.Register(&ir.Op{Domain: "cpu.test", Name: "Lifted", Doc: "Lifted is tanh(x)·x + max(x, a).",
 		In: []ir.Param{{Name: "X", Elem: "T"}, {Name: "A", Elem: "T"}}, Out: []ir.Param{{Name: "Y", Elem: "T"}},
@@ -204,7 +204,7 @@ func TestExpressionAllocates(t *testing.T) {
 	}
 }
 
-// A constant of truth values that are as many as the numbers is no operand of rows.
+// A constant with as many truth values as there are numbers is not an operand of rows.
 func TestExpressionOfTruthValues(t *testing.T) {
 	opsets := ops.Opsets()
 	opsets["cpu.test"] = 1
@@ -284,8 +284,7 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// Operators of which nothing but the expression is known read the halves of a wide product from where they are, as
-// others do.
+// Operators of which only the expression is known read the halves of a wide product in place, like others.
 func TestExpressionColumns(t *testing.T) {
 	opsets := ops.Opsets()
 	opsets["cpu.test"] = 1

@@ -50,7 +50,7 @@ func (c *fusion) part(s *lowering.Step, l kernel.FusedStep) {
 	c.parts = append(c.parts, l)
 }
 
-// fused returns a builder with fused kernels in place of their steps, each at the position of its last step.
+// fused returns a builder with fused kernels instead of their steps, each at the position of its last step.
 func (r *regionBuilder) fused(d *binding) *regionBuilder {
 	f := *r
 	f.covers = r.steps
@@ -131,7 +131,7 @@ func (r *regionBuilder) source(d *binding, v *lowering.Value) (*lowering.Value, 
 	return v, kernel.Operand{Stride: width}
 }
 
-// fusion returns the fused kernel that begins with step i; nil if it has no advantage.
+// fusion returns the fused kernel that starts with step i, or nil if it has no advantage.
 func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, taken map[int]bool) *fusion {
 	s := r.steps[i]
 	rows, width := lowering.Features(d.Shape(s.Out[0]))
@@ -277,7 +277,7 @@ func (c *fusion) startFromSum() {
 	c.parts = c.parts[1:]
 }
 
-// step returns the fused kernel as a step in place of its last one.
+// step returns the fused kernel as a step that replaces its last one.
 func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lowering.Step, *record.RowOp) {
 	s := &lowering.Step{Node: last.Node, Source: last.Source, Group: last.Group, Out: last.Out}
 	_, width := lowering.Features(d.Shape(last.Out[0]))

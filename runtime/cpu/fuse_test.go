@@ -36,7 +36,7 @@ func rowCalls(t *testing.T, g *ir.Graph, dims map[string]int64) int {
 	return n
 }
 
-// What lies between products is computed by fused kernels, as if each operator were computed by itself.
+// Operators between products are computed by fused kernels, with the same results as separate operators.
 func TestFused(t *testing.T) {
 	r := newGen(31)
 	for _, c := range []struct {

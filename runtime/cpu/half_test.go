@@ -54,7 +54,7 @@ func checkHalf(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 			tol := ir.Tolerance{Ulps: 1.01} // a result next to the middle of two numbers may become either
 			same := got[name].(*tensor.Tensor).DType() == w.(*tensor.Tensor).DType()
 			if e := backendtest.Diff(got[name], w, tol); e != "" || !same {
-				t.Fatalf("%s %v: output %s is %v, expected %v: %s", op, d, name, got[name], w, e)
+				t.Fatalf("%s %v: output %s is %s, expected %s: %s", op, d, name, got[name], w, e)
 			}
 		}
 		if err := m.Close(); err != nil {
@@ -94,7 +94,7 @@ func TestHalfNodes(t *testing.T) {
 	}
 }
 
-// TestHalfCasts holds casts of all numbers of 16 bits, and of numbers next to the middle of two of them.
+// TestHalfCasts checks casts of all numbers of 16 bits, and of numbers next to the middle of two of them.
 func TestHalfCasts(t *testing.T) {
 	all := make([]uint16, 1<<16)
 	for i := range all {
@@ -133,7 +133,7 @@ func sameNumbersOf(t *testing.T, op string, in operand, attrs ...ir.Attr) {
 	b, _ := want.Float64s()
 	for i := range a {
 		if math.Float64bits(a[i]) != math.Float64bits(b[i]) && (a[i] == a[i] || b[i] == b[i]) {
-			t.Fatalf("%s of %v: element %d is %v, expected %v", op, in.data, i, a[i], b[i])
+			t.Fatalf("%s of %s: element %d is %v, expected %v", op, in.data, i, a[i], b[i])
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (p *program) Close() error {
 	if p.Config.Threads > 1 {
 		p.leave.Stop()
 		helpers.leave()
-		goruntime.KeepAlive(p) // till here, so that it has not left before
+		goruntime.KeepAlive(p) // keeps p alive until here
 	}
 	return nil
 }

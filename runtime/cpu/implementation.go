@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// implementation runs a step with the shapes that are bound. The zero value stands for evaluation, as package ops
-// defines the operator.
+// implementation runs a step with the bound shapes. The zero value means evaluation, as package ops defines the
+// operator.
 type implementation struct {
 	// One of these in a region of (batch, length) rows.
 	row           *record.RowOp
@@ -22,13 +22,13 @@ type implementation struct {
 // joins reports whether the step is part of a region.
 func (m *implementation) joins() bool { return m.row != nil || m.recurrence != nil }
 
-// preference lists the kinds of implementation in the order in which they are tried. The first that fits the shapes and
-// element types that are bound runs the step; a step that none fits is evaluated. Kinds that are parts of regions come
-// before others, since values between the steps of a region stay in the cache. Kinds that go step by step come before
-// those that need whole sequences, since they can run in time chunks.
+// preference lists the kinds of implementation in the order in which they are tried. The first that fits the bound
+// shapes and element types runs the step; a step that none fits is evaluated. Kinds that are parts of regions come
+// before others, since values between the steps of a region stay in the cache. Kinds that go step by step come
+// before those that need whole sequences, since they can run in time chunks.
 //
 // Two decisions concern several steps and are made elsewhere. Whether sequences become rows, so that steps are
-// windowed, running sums or transposes, is decided before (see timeMajor). Elementwise steps behind a tensor kernel
+// windowed, running sums or transposes, is decided before (see timeMajor). Elementwise steps after a tensor kernel
 // become its epilogue, whatever kinds they have themselves (see epilogueOf).
 var preference []kindOf
 
@@ -185,7 +185,7 @@ func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
 	return in, out, true
 }
 
-// boundKernel computes a unit that is no region, for the shapes and constants of one binding.
+// boundKernel computes a unit other than a region, for the shapes and constants of one binding.
 type boundKernel struct {
 	run func(e *executable, u *unit) error
 	// temp is the number of float32 of the arena that the kernel uses while it runs (unit.temp); scratch is the number
@@ -195,6 +195,7 @@ type boundKernel struct {
 	subs          []*binding       // of the step's subgraphs (unit.subs); nil for one that does not run
 	control       lowering.Control // runs subs
 	fuses         bool             // run applies unit.epilogue
-	renames       bool             // the result may lie where input 0 lies (record.TensorKernel.Renames)
-	joins         []int            // bytes of the result where the step's inputs may lie (record.TensorKernel.Joins)
+	renames       bool             // the result may share the memory of input 0 (record.TensorKernel.Renames)
+	// offsets in bytes in the result where the step's inputs may be (record.TensorKernel.Joins)
+	joins []int
 }

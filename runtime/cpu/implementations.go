@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Implementation tells how a node runs, or a node of the body that replaces it.
+// Implementation describes how a node runs, or a node of the body that replaces it.
 type Implementation struct {
 	// Within is the path of the subgraph that holds the node, as in "Loop/If.then/"; "" for the graph itself.
 	Within string
@@ -53,8 +53,8 @@ const (
 	WayAbsorbed   = "absorbed"    // part of other nodes' work, as the pads of a window, or a transpose that is not needed
 )
 
-// Implementations returns how an executable of this backend runs the nodes of its program p. First come the nodes of
-// which nothing is left to run, in the graph's order, then the others in the order of execution; the nodes of subgraphs
+// Implementations returns how an executable of this backend runs the nodes of its program p. First come the nodes
+// that need no work in a run, in the graph's order, then the others in execution order. The nodes of subgraphs
 // follow the node that they belong to.
 func Implementations(p runtime.Program, e runtime.Executable) []Implementation {
 	return implementations(p.(*program), e.(*executable), "")
@@ -62,7 +62,7 @@ func Implementations(p runtime.Program, e runtime.Executable) []Implementation {
 
 func implementations(p *program, e *executable, within string) (all []Implementation) {
 	d := e.d
-	left := map[*ir.Node]string{} // nodes of which nothing is left to run
+	left := map[*ir.Node]string{} // nodes that need no work in a run
 	walkFlat(p.Graph, func(n *ir.Node) { left[n] = WayFolded })
 	for _, s := range p.Steps {
 		switch {
@@ -123,7 +123,7 @@ func implementations(p *program, e *executable, within string) (all []Implementa
 	return all
 }
 
-// walkFlat visits the nodes of g. It visits the body of a Block in place of the Block.
+// walkFlat visits the nodes of g, with the body of a Block instead of the Block.
 func walkFlat(g *ir.Graph, visit func(n *ir.Node)) {
 	for _, n := range g.Nodes {
 		if record.Named(n.Op).Program == record.PartOfGraph {
@@ -215,7 +215,7 @@ func declared(values []*ir.Value) (names []string) {
 	return names
 }
 
-// elemText returns the element type of t as text; "seq(…)" around that of a sequence, and "?" behind that of an
+// elemText returns the element type of t as text, with "seq(…)" around it for a sequence, and "?" after it for an
 // optional.
 func elemText(t ir.Type) string {
 	switch t := t.(type) {

@@ -48,7 +48,7 @@ func (b *seqNet) conv(x *ir.Value, to, k, dilation, group, begin, end int) *ir.V
 		ir.A("dilations", []int64{int64(dilation)}), ir.A("group", group), ir.A("pads", []int64{int64(begin), int64(end)}))
 }
 
-// chomped looks back only, by pads on both sides of which the later is cut off.
+// chomped looks back only, by pads on both sides, of which the later ones are cut off.
 func (b *seqNet) chomped(x *ir.Value, to, k, dilation, group int) *ir.Value {
 	p := (k - 1) * dilation
 	y := b.conv(x, to, k, dilation, group, p, p)
@@ -151,7 +151,7 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 		z := b.Op("essm", "LongConv", []*ir.Value{y, b.weights(int(w), 7)})
 		return b.turned(b.op("Add", []*ir.Value{z, x}))
 	},
-	"sums": func(b *seqNet, x *ir.Value) *ir.Value { // the mean of what has been, and of what was before
+	"sums": func(b *seqNet, x *ir.Value) *ir.Value { // the mean of the steps so far, and of the steps before
 		y := b.conv(x, 7, 3, 1, 1, 2, 0)
 		axis := b.Const("axis", tensor.Scalar(int64(2)))
 		one := b.op("CumSum", []*ir.Value{b.op("Neg", []*ir.Value{y}), axis}, ir.A("exclusive", 1))
@@ -203,7 +203,8 @@ func seqGraph(t testing.TB, name string, in int) *ir.Graph {
 	return g
 }
 
-// What is computed tick by tick is what the graph says, bitwise the same for any number of threads and length of chunks.
+// Steps that are computed tick by tick give the graph's answers, bitwise the same for any number of threads and
+// length of chunks.
 func TestTimeMajor(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(seqNets)) {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,9 @@ func (p *program) Lowered(b *runtime.Binding) (string, error) {
 	}
 	defer x.Close()
 	e := x.(*executable)
+	if err := e.Refusal(); err != nil {
+		return "", err
+	}
 	return e.d.Text(e.notes()), nil
 }
 

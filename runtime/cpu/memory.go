@@ -30,8 +30,8 @@ type interval struct {
 	lowering.Interval
 }
 
-// planMemory places each value that crosses units in the arena, if it lies in memory of a size that is known. The
-// ranges of values that are never alive together may overlap.
+// planMemory assigns arena memory to each value that crosses units, if its size is known. The ranges of values that
+// are never alive at the same time may overlap.
 func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent) memoryPlan {
 	order := make([][]*lowering.Step, len(units))
 	for i, u := range units {
@@ -62,6 +62,7 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 	live := intervals{of: map[int]int{}, names: map[int][]int{}, lives: lives, stretches: stretches, plain: d.p.plain}
 	for i, u := range units {
 		for _, s := range u.steps {
+			d.Steps().Step(100)
 			for _, v := range s.Out {
 				if v == nil || !d.lies(u, v) || direct[v] || local[v.ID] {
 					continue
@@ -110,8 +111,8 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 	return live.place(d, len(units), alias, moved)
 }
 
-// own returns the size of the unit's own memory in the arena, in float32: that of its kernel, or the backward states at
-// the edges of its tiles.
+// own returns the size of the unit's own memory in the arena, in float32: for its kernel, or for the backward states
+// at the edges of its tiles.
 func (u *unit) own() int {
 	switch {
 	case u.kernel != nil:
@@ -132,7 +133,7 @@ func (p *intervals) place(d *binding, units int, alias map[int]int, moved map[in
 	for i, v := range p.all {
 		ranges[i] = v.Interval
 	}
-	offsets, top := lowering.Place(ranges, scratchAlign)
+	offsets, top := lowering.Place(d.Steps(), ranges, scratchAlign)
 	for i, v := range p.all {
 		if v.val < 0 {
 			plan.temp[-1-v.val] = offsets[i]
@@ -192,8 +193,8 @@ func (g *region) locals(set map[int]bool) {
 	}
 }
 
-// lies reports whether a result of the unit has memory of its own. What is not float32 has it where a kernel writes it:
-// an evaluation makes its tensor anyhow.
+// lies reports whether a result of the unit has memory of its own. If it is not float32, it does only if a kernel
+// writes it, because an evaluation creates its own tensor.
 func (d *binding) lies(u *unit, v *lowering.Value) bool {
 	return d.IsFloat32(v) || d.Placed(v) && (u.kernel != nil || u.stage() != nil)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// A region may write a result over a value that it reads. It must be the last reader of the value, read for each tile
-// only the tile's rows, and read them before it writes those of the result. Tiles that other workers compute at the
-// same time use other rows.
+// A region may write a result over a value that it reads. It must be the last reader of the value, read for each
+// tile only the tile's rows, and read them before it writes the result's rows. Tiles that other workers compute at
+// the same time use other rows.
 
 // over returns a value whose place v, a result of unit i, can take; ok is false if there is none. No other result has
 // the place of the value that it returns.
@@ -17,6 +17,7 @@ func (p *intervals) over(d *binding, units []*unit, extents []extent, i int, v *
 	if g == nil || p.plain {
 		return 0, false
 	}
+	d.Steps().Step(20 * len(g.all))
 	for _, x := range g.readBefore(v.ID) {
 		at, live := p.of[x]
 		if !live || p.all[at].Last != i || p.all[at].val == v.ID || p.otherwise(at, x, i) {
@@ -58,44 +59,67 @@ func (p *intervals) otherwise(at, x, i int) bool {
 // readBefore returns the values from outside of the region that the call of the main pass that computes y may write
 // over.
 func (g *region) readBefore(y int) (vals []int) {
-	if g.pipeline != nil { // calls run some tiles behind each other, and rings are filled before them
+	if g.pipeline != nil { // calls run some tiles apart, and rings are filled before them
 		return nil
 	}
-	writer := -1 // its index in g.all
-	var out place
-	for k, i := range g.all {
-		if c := &g.calls[i]; c.out.val == y && !c.out.local {
-			if writer >= 0 || slices.Contains(g.pre, i) { // written by other passes, too
-				return nil
-			}
-			writer, out = k, c.out
-		}
-	}
-	if writer < 0 {
+	t := g.touched()
+	writers := t.writers[y]
+	if len(writers) != 1 || slices.Contains(g.pre, g.all[writers[0]]) { // written by other passes, too
 		return nil
 	}
+	writer := writers[0]
+	out := g.calls[g.all[writer]].out
+	seen := map[int]bool{}
 	for _, i := range g.all {
 		for _, p := range g.calls[i].in {
-			if p.val >= 0 && !p.local && p.val != y && p.width == out.width && !slices.Contains(vals, p.val) &&
-				g.doneWith(p.val, writer) {
-				vals = append(vals, p.val)
+			if p.val >= 0 && !p.local && p.val != y && p.width == out.width && !seen[p.val] {
+				seen[p.val] = true
+				if g.doneWith(p.val, writer) {
+					vals = append(vals, p.val)
+				}
 			}
 		}
 	}
 	return vals
 }
 
+// touches are the places in a region's main pass at which values are read and written, as indices in region.all.
+type touches struct {
+	lastRead map[int]int
+	writers  map[int][]int // of values that are not local
+	made     map[int]bool
+}
+
+// touched returns the region's touches, which do not change once its calls are ordered.
+func (g *region) touched() *touches {
+	if g.touches != nil {
+		return g.touches
+	}
+	t := &touches{map[int]int{}, map[int][]int{}, map[int]bool{}}
+	for k, i := range g.all {
+		c := &g.calls[i]
+		for _, p := range c.in {
+			t.lastRead[p.val] = k
+		}
+		t.made[c.out.val] = true
+		if !c.out.local {
+			t.writers[c.out.val] = append(t.writers[c.out.val], k)
+		}
+	}
+	g.touches = t
+	return t
+}
+
 // doneWith reports whether the main pass has read the rows of x in a tile for the last time when g.all[writer] writes
 // its rows.
 func (g *region) doneWith(x, writer int) bool {
-	for k, i := range g.all {
-		c := &g.calls[i]
-		for j, p := range c.in {
-			if p.val == x && (k > writer || k == writer && !slices.Contains(c.over, j)) {
-				return false
-			}
-		}
-		if c.out.val == x {
+	t := g.touched()
+	if last, read := t.lastRead[x]; read && last > writer || t.made[x] {
+		return false
+	}
+	w := &g.calls[g.all[writer]]
+	for j, p := range w.in {
+		if p.val == x && !slices.Contains(w.over, j) {
 			return false
 		}
 	}

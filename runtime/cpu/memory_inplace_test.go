@@ -26,7 +26,7 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", h))
 	all := []*ir.Value{x}
 	causal := r.IntN(3) == 0
-	older := func() *ir.Value { // mostly what came just before, so that buffers fall free
+	older := func() *ir.Value { // mostly recent values, so that buffers become free
 		return all[max(0, len(all)-1-r.IntN(1+r.IntN(6)))]
 	}
 	for i := range 3 + r.IntN(12) {
@@ -163,7 +163,7 @@ func sharesWell(t *testing.T, name string, g *ir.Graph, config runtime.Config,
 		e, out = run(rows, 1+k, false)
 		for i := range out {
 			if !tensor.Equal(out[i].(*tensor.Tensor), want[i].(*tensor.Tensor)) {
-				t.Fatalf("%s, input %v, chunks of %d rows, %d threads: output %s differs", name, in[0], rows, 1+k,
+				t.Fatalf("%s, input %s, chunks of %d rows, %d threads: output %s differs", name, in[0], rows, 1+k,
 					g.Outputs[i].Name)
 			}
 		}
@@ -206,7 +206,7 @@ func TestSharedAhead(t *testing.T) {
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
 	s := system{ch: 1, heads: 1, n: 12, h: 12, m: 12, direction: "bidirectional"}
 	for i := range 5 {
-		s.n = 12 - i%2*6 // rows of what is kept lie elsewhere
+		s.n = 12 - i%2*6 // rows of the kept values are elsewhere
 		sub := b.Sub("body")
 		y := sub.Input(fmt.Sprint("in", i), x.Type)
 		for range 9 { // dear, so that the input of the system is kept

@@ -11,7 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/backendtest"
 )
 
-// filled is the backend with memory that is no zeros when a run begins: 0xff reads as NaN, as -1, and as no bool.
+// filled is the backend with memory that is not zero at the start of a run: 0xff reads as NaN, as -1, and as an
+// invalid bool.
 type filled struct{ runtime.Backend }
 
 type filledProgram struct{ *program }

@@ -207,7 +207,7 @@ func same(t *testing.T, op string, kernel bool, outputs int, in []operand, attrs
 		for name, w := range want {
 			a, b := got[name].(*tensor.Tensor), w.(*tensor.Tensor)
 			if a.DType() != b.DType() || !slices.Equal(a.Shape(), b.Shape()) || !sameNumbers(a, b) {
-				t.Fatalf("%s %v: output %s is %v, expected %v", op, in, name, a, b)
+				t.Fatalf("%s %v: output %s is %s, expected %s", op, in, name, a, b)
 			}
 		}
 		if err := m.Close(); err != nil {

@@ -14,15 +14,16 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// pool is the workers of an executable. The first worker is the goroutine that calls Run. The others are helpers of the
-// process's crew, as far as it has some. Between tasks, a helper spins for a while before it sleeps, and so does the
-// first worker while helpers finish their last work items. Tasks follow each other within microseconds, and waking a
-// goroutine takes tens of them. A helper that has not begun when there are no more work items is not waited for.
+// pool is the workers of an executable. The first worker is the goroutine that calls Run. The others are helpers of
+// the process's crew, as far as it has some. Between tasks, a helper spins for a while before it sleeps, and so does
+// the first worker while helpers finish their last work items. Tasks follow each other within microseconds, and
+// waking a goroutine takes tens of them. No worker waits for a helper that has not started when there are no more
+// work items.
 //
 // Processors take hundreds of nanoseconds to hand each other a cache line that one of them writes. So the items of a
-// task are divided among the workers beforehand, and a worker takes from others only when it has none left. Its own are
-// neighbours, and mostly the neighbours of those it computed in the task before, so what it reads and replaces is in its
-// caches.
+// task are divided among the workers beforehand, and a worker takes over others' only when it has none left. Its own
+// are neighbours, and mostly neighbours of the items that it computed in the previous task, so the data that it
+// reads and writes are in its caches.
 type pool struct {
 	workers []*worker
 	ctx     context.Context
@@ -45,7 +46,8 @@ type pool struct {
 	err error
 }
 
-// lines is the bytes that keep what lies before them and behind from sharing cache lines, which processors load in pairs.
+// lines is the padding in bytes that keeps fields from sharing cache lines with their neighbours; processors load
+// lines in pairs.
 const lines = 128
 
 // share is the range of work items that a worker has left: the first in the upper half, the end in the lower one.
@@ -151,7 +153,7 @@ func (p *pool) run(t record.Task, pass tilePass, items int) error {
 	return p.err
 }
 
-// divide gives the first n workers about as many items each.
+// divide distributes the items almost evenly over the first n workers.
 func (p *pool) divide(n int) {
 	for i := range p.shares {
 		if i < n {

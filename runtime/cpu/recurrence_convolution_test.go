@@ -25,7 +25,8 @@ func convolutionGraph(t testing.TB, batch, length, n, taps int, dir, form string
 	return g
 }
 
-// TestConvolutions compares both forms with the interpreter, with numbers of features that are no multiple of a piece.
+// TestConvolutions compares both forms with the interpreter, with numbers of features that are not a multiple of a
+// piece.
 func TestConvolutions(t *testing.T) {
 	for _, form := range []string{essm.FormFFT, essm.FormDirect} {
 		for i, dir := range directions {

@@ -54,7 +54,7 @@ func (c lowRankCase) graph(t *testing.T, seed uint64) (*ir.Graph, map[string]ten
 		size := c.features * (2*c.n + c.window)
 		args, outs = append(args, b.Input("state", ir.Tensor(tensor.Float32, "B", size))), 2
 		in["state"] = r.floats(1, c.batch, size)
-		if c.window > 0 { // a state must be that of the inputs in it
+		if c.window > 0 { // a state must match the inputs in it
 			in["state"] = tensor.New(tensor.Float32, c.batch, size)
 		}
 	}
@@ -124,7 +124,7 @@ func pieces(t *testing.T, what string, g *ir.Graph, o runtime.Options, in, want 
 	closeTo(t, what+" in pieces", map[string]tensor.Datum{"y": joined, "state_out": state}, want, 5e-6)
 }
 
-// TestDPLRGrows holds that a system whose powers grow runs as a scan.
+// TestDPLRGrows checks that a system whose powers grow runs as a scan.
 func TestDPLRGrows(t *testing.T) {
 	c := lowRankCase{batch: 1, length: 5, features: 2, rank: 1, n: 3, direction: "forward"}
 	g, in := c.graph(t, 1)
@@ -144,7 +144,7 @@ func TestDPLRGrows(t *testing.T) {
 	closeTo(t, "grows", run(t, g, runtime.Options{Backend: New(), Kernel: "fft"}, in), truth(t, g, in), 1e-6)
 }
 
-// TestDPLRForm holds that a long sequence is convolved, too, where its state is given but nobody reads the last one.
+// TestDPLRForm checks that a long sequence is convolved, too, where its state is given but nobody reads the last one.
 func TestDPLRForm(t *testing.T) {
 	info := record.RecurrenceInfo{N: 128, States: 32, Rank: 1, Direction: essm.Forward, PerHead: 1, VIm: -1, XIm: -1, StateOut: -1,
 		Beside: true}

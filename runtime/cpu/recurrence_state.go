@@ -32,7 +32,7 @@ func (c *recurrenceCall) holdState(e *executable) {
 	}
 }
 
-// stateSlot is where a state lies: in one of two types.
+// stateSlot is the slot of a state in one of two types.
 type stateSlot struct {
 	wide  lowering.Slot[float64]
 	short lowering.Slot[float32]

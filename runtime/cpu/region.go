@@ -12,9 +12,9 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// region is a list of steps that are computed together, tile by tile: row kernels, and at most one recurrence. A tile
-// is a range of consecutive steps of time of one sample. Values that are read outside of the region are written to
-// their buffers. The others lie in the scratch memory of the worker that computes the tile.
+// region is a list of steps that are computed together, tile by tile: row kernels, and at most one recurrence. A
+// tile is a range of consecutive steps of time of one sample. Values that are read outside the region are written to
+// their buffers. The others are in the scratch memory of the worker that computes the tile.
 type region struct {
 	e          *executable
 	node       *ir.Node
@@ -40,9 +40,10 @@ type region struct {
 	pipeline     *pipeline   // nil where no step looks back or ahead
 	recurrenceAt int         // index of the recurrence in calls; -1: none
 	between      []int       // values between fused steps: never written
-	alias        map[int]int // values that take the place of others, as the recurrence's output that of its input
+	alias        map[int]int // values that share the memory of others, such as the recurrence's output and its input
 	next         *region     // the region whose back pass this one's main pass runs; nil: none
 	ahead        bool        // the region before runs this one's back pass
+	touches      *touches    // see touched
 }
 
 // call is a row kernel with the places of its operands.
@@ -53,7 +54,7 @@ type call struct {
 	over  []int // indices in in of the operands whose rows the output may be written over
 	in    []place
 	out   place
-	// In place of run: a windowed operator, or a transpose.
+	// Instead of run: a windowed operator, or a transpose.
 	windowed  *record.WindowedOp
 	tmp       int              // offset in scratch of the windowed operator's memory
 	transpose lowering.RowKind // ToRows or FromRows
@@ -138,7 +139,7 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 func (c *call) rows(per int) int {
 	const numbers = 1 << 17
 	rows := numbers / max(1, c.out.width/per)
-	for _, of := range [...]int{record.LargestTile, 8} { // as many as products compute together
+	for _, of := range [...]int{record.LargestTile, 8} { // the number that products compute together
 		if rows >= of {
 			return rows / of * of
 		}
@@ -239,8 +240,8 @@ func (c *recurrenceCall) edge(sample, t int) []float64 {
 	return c.edges[at : at+c.Size]
 }
 
-// join adds to the states at the edges the contributions of all later tiles. The last tile may be shorter than a jump,
-// but there are no states behind it.
+// join adds to the states at the edges the contributions of all later tiles. The last tile may be shorter than a
+// jump, but there are no states after it.
 func (c *recurrenceCall) join() {
 	if c.jump == nil {
 		return

@@ -1,9 +1,9 @@
 package cpu
 
-// A region whose recurrence runs backward in time goes over its input twice: in the back pass, and, after all workers
-// have finished that, in the main pass. If the back pass of a tile reads only rows of that tile, the region before it
-// runs the back pass behind its own main pass, tile by tile. The rows are then still in the cache, and workers wait for
-// each other once per region. Profiles count the back pass as part of the region before.
+// A region whose recurrence runs backward in time processes its input twice: in the back pass, and, after all
+// workers have finished that, in the main pass. If the back pass of a tile reads only rows of that tile, the region
+// before it runs the back pass after its own main pass, tile by tile. The rows are then still in the cache, and
+// workers wait for each other once per region. Profiles count the back pass as part of the previous region.
 
 // runAhead marks such regions.
 func runAhead(units []*unit, stretches []stretch) {
@@ -15,7 +15,7 @@ func runAhead(units []*unit, stretches []stretch) {
 	}
 }
 
-// backAfter reports whether each tile of g's back pass can run directly behind the same tile of the main pass of the
+// backAfter reports whether each tile of g's back pass can run directly after the same tile of the main pass of the
 // region before it.
 func (g *region) backAfter(before *region) bool {
 	c := g.recurrence

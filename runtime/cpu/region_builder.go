@@ -95,9 +95,9 @@ func (r *regionBuilder) finish(d *binding) *region {
 	return g
 }
 
-// grid returns the samples and steps of a region without a recurrence. If its values are long sequences, these are
-// theirs, so that tiles are those of the units around; per is the number of rows per step. Otherwise all rows are steps
-// of one sample, each alone.
+// grid returns the samples and steps of a region without a recurrence. If its values are long sequences, it uses
+// their steps, so that tiles match those of the units around; per is the number of rows per step. Otherwise all rows
+// are independent steps of one sample, and alone is true.
 func (d *binding) grid(r *regionBuilder) (batch, length, per int, alone bool) {
 	for i, s := range r.steps {
 		b, l, width, ok := d.Along(s.Out[0])
@@ -125,7 +125,7 @@ func (d *binding) zeroState(v *lowering.Value) bool {
 	if d.Missing(v) {
 		return true
 	}
-	i := slices.IndexFunc(d.p.Steps, func(s *lowering.Step) bool { return slices.Contains(s.Out, v) })
+	i := d.Made(v)
 	if i < 0 {
 		return false
 	}
@@ -232,7 +232,7 @@ func (r *regionBuilder) order(d *binding, g *region) {
 		}
 		g.pre = list(pre, 0, r.recurrenceAt)
 		full := c.kernel == nil || c.Window > 0
-		if g.pipeline != nil { // the recurrence's input is computed tick by tick, in whatever place
+		if g.pipeline != nil { // the recurrence's input is computed tick by tick, in any memory
 			for i := range pre {
 				main[i] = true
 			}
@@ -287,7 +287,7 @@ func (r *regionBuilder) expensive(d *binding, pre []int, c *recurrenceCall) bool
 	return flops > flopsPerNumber*float64(c.N*c.parts())
 }
 
-// place assigns places in rings and scratch. The range of a value in scratch is free again behind its last reader.
+// place assigns memory in rings and scratch. The range of a value in scratch is free again after its last reader.
 func (r *regionBuilder) place(d *binding, g *region) {
 	local := map[int]bool{}
 	for i, s := range r.steps {
@@ -321,7 +321,7 @@ func (r *regionBuilder) place(d *binding, g *region) {
 	lag, window := 0, false
 	give := func(p *place) {
 		if g.pipeline != nil {
-			// A value in a buffer is read there if its ring holds fewer rows than this call is behind.
+			// A value in a buffer is read there if its ring has fewer rows than this call lags.
 			if q := g.pipeline.of[p.val]; q != nil && (q.src.val < 0 || window ||
 				q.lag < lag && q.back >= (lag-q.lag)*g.tile) {
 				p.ring, p.delta = q, lag-q.lag
@@ -393,15 +393,15 @@ func (r *regionBuilder) place(d *binding, g *region) {
 	}
 }
 
-// local reports whether an input of a pipelined recurrence lies in scratch: it does if this region computes it and
+// local reports whether an input of a pipelined recurrence is in scratch memory: if this region computes it and
 // nothing else reads it.
 func (r *regionBuilder) local(d *binding, g *region, val int, made map[int]int) bool {
 	_, here := made[val]
 	return here && g.pipeline.of[val] == nil && d.Inside(d.p.Values[val], r.covers)
 }
 
-// share lets the recurrence's output take the place of its input if both are whole sequences and nothing else reads the
-// input.
+// share makes the recurrence's output use the memory of its input if both are whole sequences and nothing else reads
+// the input.
 func (r *regionBuilder) share(d *binding, g *region) {
 	k := g.recurrence
 	if k.kernel != nil || k.stateOutVal >= 0 {
@@ -425,9 +425,9 @@ func (r *regionBuilder) share(d *binding, g *region) {
 	}
 }
 
-// Ranges of scratch begin at multiples of scratchAlign float32. Those of at least a page are scratchSkew longer than
-// needed. Without that, the rows of a tile would often be whole pages apart, and processors delay a load that is whole
-// pages away from a store under way.
+// Ranges of scratch start at multiples of scratchAlign float32. Those of at least a page are scratchSkew longer than
+// needed. Without that, the rows of a tile would often be whole pages apart, and processors delay a load that is
+// whole pages away from a store in progress.
 const (
 	scratchAlign = 16
 	scratchPage  = 4096 / 4

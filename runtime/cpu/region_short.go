@@ -5,14 +5,14 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 )
 
-// shortPass computes the outputs of a region with short sequences, as when many streams step at once. The rows of
-// several samples go through each row kernel together, so that weights are read into the cache once for all of them.
-// The recurrence takes the samples one by one. Kernels treat each row by itself, so a sample's answers do not depend on
-// the others.
+// shortPass computes the outputs of a region with short sequences, such as the steps of many streams at once. The
+// rows of several samples pass through each row kernel together, so that weights are read into the cache once for
+// all of them. The recurrence processes the samples one by one. Kernels treat each row separately, so a sample's
+// answers do not depend on the others.
 type shortPass struct{ g *region }
 
 // samplesPerItem returns the number of samples that are computed together: as many as fit in a tile, if each fits in
-// one and looks back only, and otherwise 1. It depends on shapes alone.
+// one and only looks back, and otherwise 1. It depends only on shapes.
 func (g *region) samplesPerItem(flopsPerRow float64) int {
 	c := g.recurrence
 	if c == nil || g.tiles != 1 || c.kernel == nil || c.Direction != essm.Forward || c.Window > 0 || g.pipeline != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// TestShortSequences checks that short sequences, several of which are computed together, have bitwise the answers of
-// each by itself, and that a NaN stays in its own sequence.
+// TestShortSequences checks that short sequences that are computed together have bitwise the same answers as
+// separate ones, and that a NaN stays in its own sequence.
 func TestShortSequences(t *testing.T) {
 	const batch, bad = 29, 5
 	for _, heads := range []int{1, 2, 8} {

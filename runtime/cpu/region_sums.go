@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/essmc/essmc/runtime/cpu/internal/record"
 
-// carry is the state of a running sum: the sum of the tiles before, in float64, so that errors do not grow with the
-// length.
+// carry is the state of a running sum: the sum of the previous tiles, in float64, so that errors do not grow with
+// the length.
 type carry struct {
 	record.Sums
 	width int

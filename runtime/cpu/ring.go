@@ -6,15 +6,16 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// pipeline holds the rings of a region with steps that look back or ahead along time. Samples go through the region
-// tick by tick. At each tick, every step computes one tile: that of the tick or, behind a step that looks ahead, an
-// earlier one. Values of earlier tiles that a step reads are kept in rings. Several ticks of a sample may be under way
-// at once, on different threads. A tile of a step waits for earlier tiles where it must, and never for a later work
-// item. The number of ticks under way, and the size of rings, depends on the number of threads, but no result does.
+// pipeline has the rings of a region with steps that look back or ahead along time. Samples pass through the region
+// tick by tick. At each tick, every step computes one tile: the tick's own or, after a step that looks ahead, an
+// earlier one. Values of earlier tiles that a step reads are kept in rings. Several ticks of a sample may be in
+// progress at once, on different threads. A tile of a step waits for earlier tiles where it must, and never for a
+// later work item. The number of ticks in progress, and the size of rings, depends on the number of threads, but no
+// result does.
 type pipeline struct {
 	rings []*ring
 	of    map[int]*ring // per value
-	lag   []int         // per call: the number of tiles that it is behind the tick
+	lag   []int         // per call: the number of tiles by which it lags the tick
 	last  int           // the largest of them
 	loads [][]*ring     // per call: the rings that are filled from buffers before it
 	fills [][]*ring     // per call: the rings that it fills
@@ -31,7 +32,7 @@ type ring struct {
 	width int
 	lag   int     // of the call that fills it
 	back  int     // the number of rows before a slot that are read
-	edge  float32 // the value of rows before the first step and behind the last
+	edge  float32 // the value of rows before the first step and after the last
 	src   place   // the buffer that it is filled from; nowhere if a call fills it
 	slots int
 	buf   []float32
@@ -75,7 +76,7 @@ func (r *ring) load(sample, t int) {
 	copy(r.buf[r.at(sample, t, from)*r.width:][:n*r.width], r.src.buf.In(&r.g.e.frame)[src:])
 }
 
-// publish completes tile t, which may lie behind the last tile of the sequence, and waits for the tiles before it. It
+// publish completes tile t, which may be after the last tile of the sequence, and waits for the tiles before it. It
 // returns false when the run has failed.
 func (r *ring) publish(w *worker, sample, t int) bool {
 	tile := r.g.tile

@@ -22,7 +22,7 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
-// TestAlongAxes holds softmax and norms along all axes, in float32 and float64.
+// TestAlongAxes checks softmax and norms along all axes, in float32 and float64.
 func TestAlongAxes(t *testing.T) {
 	r := newGen(23)
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {

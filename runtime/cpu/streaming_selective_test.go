@@ -84,7 +84,7 @@ func TestSelectiveChunked(t *testing.T) {
 	}
 }
 
-// TestSelectiveTimeChunks holds that answers in chunks do not depend on the time chunks of a stretch.
+// TestSelectiveTimeChunks checks that answers in chunks do not depend on the time chunks of a stretch.
 func TestSelectiveTimeChunks(t *testing.T) {
 	const length, heads, per, n = 500, 2, 16, 4
 	r := newGen(15)
@@ -128,8 +128,8 @@ func TestSelectiveTimeChunks(t *testing.T) {
 	}
 }
 
-// TestSelectiveChunkedOdd checks chunks with numbers that products must not see: NaN, which only later steps may feel, very
-// large ones, and steps back in time. Systems that grow have no chunks.
+// TestSelectiveChunkedOdd checks chunks with numbers that products must not see: NaN, which may affect only later
+// steps, very large ones, and negative step sizes. Systems that grow have no chunks.
 func TestSelectiveChunkedOdd(t *testing.T) {
 	const length, heads, per, n = 150, 2, 16, 4
 	r := newGen(14)

@@ -19,17 +19,17 @@ const (
 	soleWeights = 1 << 20 // numbers
 )
 
-// stretch is a sequence of units that look back only and run in time chunks: all of them compute one chunk before the
-// next. Values that only they read have buffers of one chunk. The tiles are those of the whole sequence, so answers do
-// not depend on the length of chunks.
+// stretch is a sequence of units that only look back and run in time chunks: all of them compute one chunk before
+// the next. Values that only they read have buffers of one chunk. The tiles are those of the whole sequence, so
+// answers do not depend on the length of chunks.
 type stretch struct {
 	from, to int // units from…to-1
 	length   int // of the sequence, in steps
 	chunk    int // length of the longest chunk, in steps: a whole number of tiles
 }
 
-// extent is the range of steps of each sample that a buffer holds. There are rows of them, from step base on. The first
-// halo of them lie before the chunk under way. The zero value stands for all steps.
+// extent is the range of steps of each sample in a buffer: rows steps, starting at step base. The first halo of them
+// are before the current chunk. The zero value means all steps.
 type extent struct {
 	rows, halo, base int
 	width            int // numbers per step
@@ -44,7 +44,7 @@ func (e *executable) row(val, sample, step, length int) int {
 	return sample*length + step
 }
 
-// looksBack reports whether s reads no steps of time ahead, and can go on from one chunk to the next.
+// looksBack reports whether s reads no later steps of time, and can continue from one chunk to the next.
 func looksBack(s *lowering.Step) bool {
 	return !s.Alone.Global && s.Alone.Ahead == 0 &&
 		(s.Alone.Back == 0 || record.Of(s).Recurrence != nil && s.Alone.Summary || record.Of(s).Streaming != nil ||
@@ -121,7 +121,7 @@ func inStretch(stretches []stretch, i int) bool {
 	return slices.ContainsFunc(stretches, func(st stretch) bool { return i >= st.from && i < st.to })
 }
 
-// stretchFrom returns the longest stretch that begins with unit i; next is the first unit behind it.
+// stretchFrom returns the longest stretch that starts with unit i; next is the first unit after it.
 func (d *binding) stretchFrom(units []*unit, i int) (st stretch, next int) {
 	batch, length, ok := d.sequences(units[i])
 	if !ok {

@@ -223,7 +223,7 @@ func TestTransformCancel(t *testing.T) {
 	for k := 1; ; k++ {
 		used, err := run(k)
 		if err == nil {
-			if k < 8 { // four in the transform alone
+			if k < 8 { // the transform makes four of them
 				t.Errorf("a run that makes tables looks %d times", used)
 			}
 			break

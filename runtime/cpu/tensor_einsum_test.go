@@ -51,7 +51,7 @@ func TestEinsum(t *testing.T) {
 	}
 }
 
-// TestWideEinsum holds products of float64.
+// TestWideEinsum checks products of float64.
 func TestWideEinsum(t *testing.T) {
 	r := newGen(34)
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// TestEncoders holds operators that look up categories, and the one that puts features beside each other.
+// TestEncoders checks operators that look up categories, and the one that puts features beside each other.
 func TestEncoders(t *testing.T) {
 	r := newGen(171)
 	for _, n := range []int{0, 1, 7, 300} {

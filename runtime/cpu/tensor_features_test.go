@@ -124,7 +124,7 @@ func TestSupportVectors(t *testing.T) {
 						coefficients[i] /= 4 * float64(count)
 					}
 					rho := r.column(targets)
-					for i := range rho { // so that what is subtracted from each other is not much larger than the result
+					for i := range rho { // so that subtracted numbers are not much larger than the result
 						rho[i] += math.Copysign(3, rho[i])
 					}
 					return append(more, ir.A("kernel_type", kernel), ir.A("kernel_params", params),

@@ -128,7 +128,7 @@ func (s sampled) value(v []float32, sizes []int, at []float64) float64 {
 		return float64(v[0])
 	}
 	inner := product(sizes[1:])
-	element := func(k float64) float64 { // what lies at a whole place of the first axis
+	element := func(k float64) float64 { // the elements at an integer position of the first axis
 		n := float64(sizes[0])
 		switch s.padding {
 		case "border":

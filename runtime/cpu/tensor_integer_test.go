@@ -52,7 +52,7 @@ func TestMatMulInteger(t *testing.T) {
 			}
 		}
 	}
-	// What has no kernel of its own is computed step by step, or evaluated; either way it is the same.
+	// Cases without a kernel are computed step by step, or evaluated; the result is the same.
 	for _, in := range [][]operand{
 		{given(r.bytes(tensor.Uint8, 3, 5)), given(r.bytes(tensor.Uint8, 5, 2)), fixed(r.bytes(tensor.Uint8, 3))},
 		{given(r.bytes(tensor.Uint8, 5)), given(r.bytes(tensor.Int8, 5, 2))},
@@ -136,7 +136,7 @@ func TestByteTable(t *testing.T) {
 	}
 }
 
-// TestQuantizedTies holds how sums become bytes, where a result is near the middle of two: in float32, by one factor, to
+// TestQuantizedTies checks how sums become bytes, where a result is near the middle of two: in float32, by one factor, to
 // even before the zero point is added (package std, requantized).
 func TestQuantizedTies(t *testing.T) {
 	const n = 511

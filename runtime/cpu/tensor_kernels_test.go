@@ -59,7 +59,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// TestPowerOfHalf holds that Pow by one half is not the square root for -0 and -∞, as C's and numpy's pow.
+// TestPowerOfHalf checks that Pow by one half is not the square root for -0 and -∞, as C's and numpy's pow.
 func TestPowerOfHalf(t *testing.T) {
 	inf := float32(math.Inf(1))
 	in := []float32{float32(math.Copysign(0, -1)), 0, -inf, inf, -1, 4, float32(math.NaN()), 1e-45, -1e-45, math.MaxFloat32}

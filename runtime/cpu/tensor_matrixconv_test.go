@@ -48,7 +48,7 @@ func network(r gen, q, p, rows int, norms bool) []operand {
 	return in
 }
 
-// TestContinuousConvEnds holds that a first run that is cancelled leaves nothing half made.
+// TestContinuousConvEnds checks that a first run that is cancelled leaves nothing half made.
 func TestContinuousConvEnds(t *testing.T) {
 	r := newGen(43)
 	in := append([]operand{given(r.floats(1, 1, 2000, 8))}, network(r, 16, 16, 8*16, true)...)

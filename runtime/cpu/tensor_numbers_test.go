@@ -30,7 +30,7 @@ func (r gen) small(d tensor.DType, shape ...int) *tensor.Tensor {
 	return t
 }
 
-// unsigned reports whether there are no negative numbers of a type.
+// unsigned reports whether a type has no negative numbers.
 func unsigned(d tensor.DType) bool {
 	switch d {
 	case tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64:
@@ -39,7 +39,7 @@ func unsigned(d tensor.DType) bool {
 	return false
 }
 
-// divisors returns numbers of which none is 0.
+// divisors returns numbers other than 0.
 func (r gen) divisors(d tensor.DType, shape ...int) *tensor.Tensor {
 	n, _ := tensor.Size(shape)
 	v := make([]float64, n)
@@ -57,7 +57,7 @@ func (r gen) divisors(d tensor.DType, shape ...int) *tensor.Tensor {
 
 var reducedTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64}
 
-// TestReduceNumbers holds reductions of all types over all sets of axes.
+// TestReduceNumbers checks reductions of all types over all sets of axes.
 func TestReduceNumbers(t *testing.T) {
 	r := newGen(181)
 	for _, d := range reducedTypes {
@@ -95,7 +95,7 @@ func TestReduceNumbers(t *testing.T) {
 	}
 }
 
-// TestReduceZeros holds that +0 is greater than -0, wherever it is among them.
+// TestReduceZeros checks that +0 is greater than -0, wherever it is among them.
 func TestReduceZeros(t *testing.T) {
 	r := newGen(183)
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
@@ -152,7 +152,7 @@ func TestArgExtremeOfTypes(t *testing.T) {
 	}
 }
 
-// TestLogSumExp holds rows of float32 of all lengths: many at once, and long ones in parts.
+// TestLogSumExp checks rows of float32 of all lengths: many at once, and long ones in parts.
 func TestLogSumExp(t *testing.T) {
 	r := newGen(185)
 	for _, shape := range [][]int{{1, 1}, {1000, 3}, {5, 7}, {63, 32}, {65, 33}, {3, 1023}, {2, 1025}, {1, 40000}} {
@@ -218,7 +218,7 @@ func TestIntegersOfTypes(t *testing.T) {
 	}
 }
 
-// TestWideElements holds expressions in float64.
+// TestWideElements checks expressions in float64.
 func TestWideElements(t *testing.T) {
 	r := newGen(184)
 	for _, op := range []string{"Exp", "Sqrt", "Tanh", "Sigmoid", "Erf", "Abs", "Neg", "Floor", "Round", "Reciprocal",

@@ -9,7 +9,7 @@ import (
 
 var reals = []tensor.DType{tensor.Float32, tensor.Float64}
 
-// TestLRN holds sums over neighbouring channels.
+// TestLRN checks sums over neighbouring channels.
 func TestLRN(t *testing.T) {
 	r := newGen(181)
 	for _, d := range reals {
@@ -24,7 +24,7 @@ func TestLRN(t *testing.T) {
 	}
 }
 
-// TestRealPools holds the places of largest elements, norms of windows, and pools of float64.
+// TestRealPools checks the places of largest elements, norms of windows, and pools of float64.
 func TestRealPools(t *testing.T) {
 	r := newGen(182)
 	type shape struct {
@@ -58,7 +58,7 @@ func TestRealPools(t *testing.T) {
 	}
 }
 
-// TestRoiAlign holds bins of regions.
+// TestRoiAlign checks bins of regions.
 func TestRoiAlign(t *testing.T) {
 	r := newGen(183)
 	for _, d := range reals {
@@ -87,7 +87,7 @@ func TestRoiAlign(t *testing.T) {
 	}
 }
 
-// TestPlacedElements holds operators that write or move elements of any type.
+// TestPlacedElements checks operators that write or move elements of any type.
 func TestPlacedElements(t *testing.T) {
 	r := newGen(184)
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int64, tensor.Int32, tensor.Int16, tensor.Uint8} {

@@ -96,7 +96,7 @@ var allModes = []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "B
 
 func TestTrees(t *testing.T) { sameTrees(t, newGen(141), 20) }
 
-// TestTree holds models of one tree, which have a kernel of their own.
+// TestTree checks models of one tree, which have a kernel of their own.
 func TestTree(t *testing.T) { sameTrees(t, newGen(142), 1) }
 
 // sameTrees tries models of up to most trees.
@@ -143,7 +143,7 @@ func sameTrees(t *testing.T, r gen, most int) {
 		m.attrs("target", min(most, 3), 3)...)
 }
 
-// TestTreesInTables holds the operator of version 5: trees that share nodes, sets of numbers, splits in double
+// TestTreesInTables checks the operator of version 5: trees that share nodes, sets of numbers, splits in double
 // precision.
 func TestTreesInTables(t *testing.T) {
 	r := newGen(142)

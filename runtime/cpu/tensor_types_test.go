@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// typed returns random numbers of an element type, of which some are not finite, or far from zero.
+// typed returns random numbers of an element type; some are not finite, or far from zero.
 func (r gen) typed(d tensor.DType, shape ...int) *tensor.Tensor {
 	n, _ := tensor.Size(shape)
 	v := make([]float64, n)
@@ -88,7 +88,7 @@ func TestMovesOfTypes(t *testing.T) {
 	}
 }
 
-// TestGemmOfComputed holds products of matrices that are computed, with all ways to give C.
+// TestGemmOfComputed checks products of matrices that are computed, with all ways to give C.
 func TestGemmOfComputed(t *testing.T) {
 	r := newGen(174)
 	for i, size := range [][3]int{{1, 1, 1}, {3, 5, 7}, {17, 33, 9}, {50, 64, 48}, {2, 300, 130}, {130, 7, 65},

@@ -25,10 +25,10 @@ const (
 // TuneSteps is the number of times that MeasureCosts calls step.
 const TuneSteps = tuneRounds + 1
 
-// MeasureCosts measures the constants of this machine and of the kernels that this process uses. It takes a second or
-// two, on one thread. It runs small graphs in the forms that Costs estimate, in rounds in which the graphs take turns,
-// and takes the least processor time of each, since other work on the machine only adds. step reports progress: it is
-// called TuneSteps times, and may be nil. MeasureCosts returns an error if ctx is done.
+// MeasureCosts measures the constants of this machine and of the kernels that this process uses. It takes a second
+// or two, on one thread. It runs small graphs in the forms that Costs estimates, in rounds in which the graphs take
+// turns, and uses the minimum processor time of each, since other work on the machine only adds to it. step reports
+// progress: it is called TuneSteps times, and may be nil. MeasureCosts returns an error if ctx is done.
 func MeasureCosts(ctx context.Context, step func()) (Costs, error) {
 	if step == nil {
 		step = func() {}

@@ -11,15 +11,15 @@ import (
 // Values that Way returns.
 const (
 	ByKernel = "kernel"    // by a kernel, for the usual element types and attributes
-	ByBody   = "body"      // by its body or its subgraphs, each node of which runs in its own way
+	ByBody   = "body"      // by its body or its subgraphs, whose nodes run in their own ways
 	AtBind   = "bound"     // from the inputs' shapes, when they are bound
 	Upgraded = "upgraded"  // not at all: an earlier version, which readers replace by the newest
 	ByEval   = "evaluated" // as package ops defines it, in float64 and on one thread: slow on large tensors
 )
 
 // Way returns the best way in which the backend computes nodes of an operator. A node that does not fit a kernel,
-// because of its element types or because its weights are computed, is evaluated; a profile tells the way of each node
-// of a model.
+// because of its element types or because its weights are computed, is evaluated; a profile shows the way of each
+// node of a model.
 func Way(op *ir.Op) string {
 	r := record.For(op)
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/emu"
 )
 
-// dividing is an emulated driver that is told where values lie, and when they end (see cuda.Apart).
+// dividing is an emulated driver that is told where values are, and when they end (see cuda.Apart).
 type dividing struct{ *emu.Driver }
 
 func (d dividing) Fill(dst driver.Ptr, value byte, bytes uint64, s driver.Stream) error {
@@ -59,7 +59,7 @@ func apart(t *testing.T, o cuda.Options) func() runtime.Backend {
 	return emulatedBy(t, func(d *emu.Driver) runtime.Backend { return cuda.Apart(backend(t, dividing{d}, o), 0, 0) })
 }
 
-// Values whose lives end too early, or that are too short, are found.
+// Values that end too early, or that are too short, are found.
 func TestApartFinds(t *testing.T) {
 	b := ir.NewBuilder("values", ops.Default, map[string]int{"": ops.Opsets()[""]})
 	x := b.Input("x", ir.Tensor(tensor.Float32, 7, 9))

@@ -9,15 +9,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Fills by these numbers are no fills, but orders to a driver of tests: memory holds nothing any more, or nobody may use it.
+// Fills with these numbers are orders to a driver of tests: memory becomes undefined, or must not be used.
 const (
 	Forgotten = 0xfe
 	Guarded   = 0xfd
 )
 
-// Apart returns the backend with all values of an executable apart: no two share memory, what lies between them is guarded,
-// and when the last unit that uses a value has run, its memory holds nothing again. early lets lives end so many units before,
-// and short makes values so many bytes shorter, for tests which show that this is found.
+// Apart returns the backend with all values of an executable separated. No two share memory, the gaps between them
+// are guarded, and when the last unit that uses a value has run, its memory becomes undefined. early ends lives that
+// many units too early, and short makes values that many bytes too short, for tests which show that this is found.
 func Apart(b runtime.Backend, early, short int) runtime.Backend {
 	b.(*backend).inspect = func(p *plan) { p.apart(early, short) }
 	return b
@@ -61,7 +61,7 @@ func (p *plan) apart(early, short int) {
 	}
 }
 
-// of returns the buffers that lie in a span of the device: several of the units' faults, and of memory that is cleared.
+// of returns the buffers in a span of the device: several for the units' faults, and for memory that is cleared.
 func (p *plan) of(s *span) (all []kernel.Buffer) {
 	switch {
 	case s.host:
@@ -110,7 +110,7 @@ func (p *plan) forget(list []*segment, early, most int) {
 		place, now := 0, 0
 		for _, c := range list {
 			for i, it := range c.items {
-				if !it.faults { // they are copied behind what is before them
+				if !it.faults { // copied after everything before them
 					now = number[it.unit]
 				}
 				if now <= s.Last-early {

@@ -11,11 +11,11 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 )
 
-// constants are the data of one program that stay in the memory of the device. Programs of a model share them
-// (runtime.Constants), each entry until the last one is closed.
+// constants are a program's data in the memory of the device. Programs of one model share entries
+// (runtime.Constants); an entry stays until the last of them is closed.
 //
-// Data that belong to a step are tables: they may be others for each shape. Tables that no executable uses any more stay for
-// the next one as long as they take at most idle bytes together; the oldest are given back first.
+// Data that belong to a step are tables, which may differ between shapes. Tables that no executable uses are kept
+// for the next one, up to idle bytes in total; beyond that the oldest are freed first.
 type constants struct {
 	v      *device
 	shared *runtime.Constants
@@ -23,23 +23,23 @@ type constants struct {
 
 	mu     sync.Mutex
 	used   map[record.Key]*entry
-	unused []record.Key // tables of no executable, those first that are so for longest
-	bytes  int          // of these
+	unused []record.Key // tables without executables, longest unused first
+	bytes  int          // of the unused tables
 }
 
-// idleBytes is the usual limit of tables that no executable uses.
+// idleBytes is the default limit for tables that no executable uses.
 const idleBytes = 64 << 20
 
-// entry is the use of a constant by a program.
+// entry is a program's use of a constant.
 type entry struct {
 	*constant
-	executables int // of a table
+	executables int // users of a table
 }
 
 // constant is data in the memory of a device.
 type constant struct {
 	mu    sync.Mutex
-	users int // programs
+	users int // number of programs
 	at    driver.Ptr
 	bytes int
 }
@@ -50,7 +50,8 @@ type sharedKey struct {
 	record.Key
 }
 
-// get returns the address of a constant, and uploads it for its first user. tables are those of the executable that asks.
+// get returns the address of a constant, and uploads it for its first user. tables are the tables of the calling
+// executable.
 func (c *constants) get(k *record.Constant, tables *[]record.Key) (driver.Ptr, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +98,7 @@ func (c *constants) release(tables []record.Key) error {
 	return c.free(free)
 }
 
-// acquire makes a program a user.
+// acquire adds a program to the users of the constant.
 func (x *constant) acquire(v *device, k *record.Constant) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -110,7 +111,7 @@ func (x *constant) acquire(v *device, k *record.Constant) error {
 	return nil
 }
 
-// leave ends that, and adds memory that has no users any more to a list.
+// leave removes a user. It appends memory without users to free.
 func (x *constant) leave(free []driver.Ptr) []driver.Ptr {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -121,7 +122,7 @@ func (x *constant) leave(free []driver.Ptr) []driver.Ptr {
 	return free
 }
 
-// upload allocates the memory, and waits until the data are there.
+// upload allocates the memory, and waits until the data have arrived.
 func (x *constant) upload(v *device, k *record.Constant) error {
 	data := k.Make()
 	if x.bytes = len(data); x.bytes == 0 {
@@ -139,7 +140,7 @@ func (x *constant) upload(v *device, k *record.Constant) error {
 	return nil
 }
 
-// upload copies data to the device, and waits for it.
+// upload copies data to the device, and waits until they have arrived.
 func (v *device) upload(at driver.Ptr, data []byte) error {
 	v.loading.Lock()
 	defer v.loading.Unlock()
@@ -158,7 +159,7 @@ func (v *device) upload(at driver.Ptr, data []byte) error {
 	})
 }
 
-// download copies from the device, and waits for it.
+// download copies data from the device, and waits until they have arrived.
 func (v *device) download(data []byte, at driver.Ptr) error {
 	v.loading.Lock()
 	defer v.loading.Unlock()
@@ -178,7 +179,7 @@ func (v *device) download(data []byte, at driver.Ptr) error {
 	})
 }
 
-// close gives up the constants of a program, none of whose executables is left.
+// close releases the constants of a program that has no executables any more.
 func (c *constants) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +191,7 @@ func (c *constants) close() error {
 	return c.free(free)
 }
 
-// free gives memory back that no stream uses any more.
+// free frees memory that no stream uses any more.
 func (c *constants) free(list []driver.Ptr) error {
 	if len(list) == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	_ "github.com/essmc/essmc/ops/essm" // operators that plans hold
+	_ "github.com/essmc/essmc/ops/essm" // operators that occur in plans
 	_ "github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/driver"
@@ -16,15 +16,16 @@ import (
 
 // Options configure the backend.
 type Options struct {
-	// Device is the number of the card, from 0, as the driver counts.
+	// Device is the number of the card, from 0, in the driver's order.
 	Device int
-	// Fallback says who computes operators without a kernel: "" for nobody, so that models with such an operator are
-	// refused by name, or "cpu" for the processor, which evaluates them in float64 as they are defined. Their inputs and
-	// results are copied in each run.
+	// Fallback selects what computes operators without a kernel: "" for nothing, so that models with such an
+	// operator are refused by name, or "cpu" for the processor, which evaluates them in float64 by their definition.
+	// Their inputs and results are then copied in each run.
 	Fallback string
 }
 
-// New returns the backend for a card. It looks at the card, and uses none of it before the first program is compiled.
+// New returns the backend for a card. It checks the card, but allocates nothing on it before the first program is
+// compiled.
 func New(d driver.Driver, o Options) (runtime.Backend, error) {
 	if o.Fallback != "" && o.Fallback != "cpu" {
 		return nil, &runtime.OptionError{Option: "Fallback", Msg: fmt.Sprintf(`expected "" or "cpu", found %q`, o.Fallback)}
@@ -56,20 +57,20 @@ type backend struct {
 	num      driver.Device
 	device   string // for messages
 	fallback bool
-	bare     bool        // has no kernels: of tests
-	idle     int         // bytes of tables that no executable uses
-	keep     uint64      // bytes that the pool keeps when they are free
-	inspect  func(*plan) // sees each plan before it is given memory: of tests
+	bare     bool        // has no kernels; for tests
+	idle     int         // bytes of unused tables to keep
+	keep     uint64      // free bytes that the pool keeps
+	inspect  func(*plan) // gets each plan before its memory is allocated; for tests
 
 	mu    sync.Mutex
-	open  *device // while programs use it
+	open  *device // nil when no program uses it
 	users int
 }
 
 func (*backend) Name() string          { return "cuda" }
 func (*backend) Resolver() ir.Resolver { return ops.Default }
 
-// acquire returns the device for a program, and opens it for the first.
+// acquire returns the device for a program, and opens it for the first one.
 func (b *backend) acquire() (*device, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

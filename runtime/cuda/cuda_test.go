@@ -141,7 +141,7 @@ func TestTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		if y, want := got["y"].(*tensor.Tensor), float32(4); tensor.Data[float32](y)[0] != want {
-			t.Errorf("size %d: found %v", size, y)
+			t.Errorf("size %d: found %s", size, y)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -305,8 +305,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// After a fault of a kernel, each call on the device says so in a line, and Close returns. A model that is loaded then opens the
-// device anew.
+// After a fault of a kernel, each call on the device reports it in one line, and Close returns. A model that is
+// loaded then opens the device anew.
 func TestLost(t *testing.T) {
 	n := tested()
 	b := backend(t, n, cuda.Options{})

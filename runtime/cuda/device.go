@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// device is a card while programs use it: its context, its pool of memory, and the threads that call the driver.
+// device is a card that programs use: its context, its pool of memory, and the threads that call the driver.
 type device struct {
 	drv  driver.Driver
 	num  driver.Device
@@ -17,8 +17,8 @@ type device struct {
 
 	ctx    driver.Context
 	pool   driver.Pool
-	stream driver.Stream // on which constants are uploaded
-	buffer []byte        // through which they are
+	stream driver.Stream // for uploads of constants
+	buffer []byte        // for uploads of constants
 
 	issue   *worker // launches and copies
 	loading sync.Mutex
@@ -30,13 +30,13 @@ type device struct {
 }
 
 const (
-	// keepBytes is how much free memory the pool keeps for the next executable, usually.
+	// keepBytes is the default for the free memory that the pool keeps for the next executable.
 	keepBytes = 64 << 20
-	// uploadBytes is the size of the buffer through which constants go.
+	// uploadBytes is the size of the buffer for uploads of constants.
 	uploadBytes = 1 << 20
 )
 
-// openDevice makes a context, and all that programs share. The pool keeps so many bytes that are free.
+// openDevice creates a context and everything that programs share. The pool keeps up to keep bytes of free memory.
 func openDevice(drv driver.Driver, num driver.Device, name string, keep uint64) (_ *device, err error) {
 	v := &device{drv: drv, num: num, name: name, issue: newWorker(), modules: map[textHash]*module{}}
 	defer func() {
@@ -46,7 +46,7 @@ func openDevice(drv driver.Driver, num driver.Device, name string, keep uint64) 
 	}()
 	return v, v.do(func() (err error) {
 		if v.ctx, err = drv.RetainContext(num); driver.Is(err, driver.DeviceUnavailable) {
-			return fmt.Errorf("another process has it to itself (nvidia-smi shows the process and the compute mode); choose another "+
+			return fmt.Errorf("another process uses it exclusively (nvidia-smi shows the process and the compute mode); choose another "+
 				"card, or set the mode to DEFAULT: %w", err)
 		} else if err != nil {
 			return err
@@ -68,7 +68,7 @@ func openDevice(drv driver.Driver, num driver.Device, name string, keep uint64) 
 	})
 }
 
-// close gives everything back. After a sticky error the driver refuses that; its memory goes with the process then.
+// close frees everything. After a sticky error the driver refuses to; the memory is freed when the process ends.
 func (v *device) close() error {
 	err := v.release(func(note func(error)) {
 		for _, m := range v.modules {
@@ -94,7 +94,7 @@ func (v *device) close() error {
 	return err
 }
 
-// deviceError names the device in the error of a call.
+// deviceError adds the device to the error of a call.
 type deviceError struct {
 	device string
 	err    error
@@ -103,13 +103,13 @@ type deviceError struct {
 func (e *deviceError) Error() string { return fmt.Sprintf("cuda: %s: %v", e.device, e.err) }
 func (e *deviceError) Unwrap() error { return e.err }
 
-// LostError is the error of every call on a device after one that its driver does not recover from.
+// LostError is the error of every call on a device after an error that its driver does not recover from.
 type LostError struct {
 	Device string // "device 0 (NVIDIA H100)"
 	Err    error  // the first such error
 }
 
-// Error names the device and the cause.
+// Error returns the device and the cause.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("cuda: %s: an earlier error has stopped it (%v); close the model, and load it again", e.Device, e.Err)
 }
@@ -117,14 +117,14 @@ func (e *LostError) Error() string {
 // Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// Lost returns the error of calls on a device that is lost; nil: it works.
+// Lost returns the error of calls on a lost device, or nil if the device works.
 func (v *device) Lost() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.lost
 }
 
-// note names the device in an error of the driver, and keeps one that ends it.
+// note adds the device to an error of the driver, and records an error that ends the device.
 func (v *device) note(err error) error {
 	var of *driver.Error
 	var named *deviceError
@@ -137,7 +137,7 @@ func (v *device) note(err error) error {
 	return &deviceError{v.name, err}
 }
 
-// lose ends the device for all programs.
+// lose marks the device as lost for all programs.
 func (v *device) lose(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -146,7 +146,7 @@ func (v *device) lose(err error) {
 	}
 }
 
-// do calls f on the thread that issues work. f does not wait for the device.
+// do calls f on the thread that issues work. f must not wait for the device.
 func (v *device) do(f func() error) error {
 	if err := v.Lost(); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (v *device) do(f func() error) error {
 	return v.note(v.issue.do(f))
 }
 
-// wait calls f, which may wait for the device, on a thread of its own.
+// wait calls f on a thread of its own. f may wait for the device.
 func (v *device) wait(f func() error) error {
 	if err := v.Lost(); err != nil {
 		return err
@@ -184,8 +184,8 @@ func (v *device) synchronize(s driver.Stream) error {
 	return v.wait(func() error { return v.finish(s) })
 }
 
-// finish is synchronize on a thread that may wait. If it fails, it asks again: work that goes on would use memory that others
-// have then. If that fails, too, the device is lost.
+// finish is synchronize on a thread that may wait. If it fails, it tries again, because work that continues would
+// use memory that others get next. If that fails too, the device is lost.
 func (v *device) finish(s driver.Stream) error {
 	err := v.drv.Synchronize(s)
 	if err != nil && !driver.Sticky(err) && v.drv.Synchronize(s) != nil {
@@ -194,8 +194,8 @@ func (v *device) finish(s driver.Stream) error {
 	return err
 }
 
-// release calls f, which gives back memory and handles of the device, and notes errors. It returns the first of them; none
-// once the device is lost, since all of it goes with the process then.
+// release calls f, which frees memory and handles of the device, and notes errors. It returns the first of them. It
+// returns nil once the device is lost, since everything is freed with the process then.
 func (v *device) release(f func(note func(error))) error {
 	lost := v.Lost() != nil
 	var first error
@@ -213,7 +213,8 @@ func (v *device) release(f func(note func(error))) error {
 	return v.note(err)
 }
 
-// allocate returns memory of the device for what. The error of a device that is full is a *runtime.MemoryError.
+// allocate returns memory of the device; what describes it in errors. If the device is full, the error is a
+// *runtime.MemoryError.
 func (v *device) allocate(bytes int, s driver.Stream, what string) (a driver.Ptr, err error) {
 	err = v.do(func() error {
 		if a, err = v.drv.AllocFromPool(v.pool, uint64(bytes), s); !driver.Is(err, driver.OutOfMemory) {

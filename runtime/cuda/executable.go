@@ -13,7 +13,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// executable runs a plan. Executables of subgraphs use the stream of the one around them.
+// executable runs a plan. Executables of subgraphs use the stream of the enclosing executable.
 type executable struct {
 	lowering.Frame
 	p      *program
@@ -21,25 +21,25 @@ type executable struct {
 	stream driver.Stream
 	nested bool
 
-	arena   driver.Ptr // 0: none
-	pinned  []byte     // the places of values on the host, then staged inputs and outputs; nil: none
+	arena   driver.Ptr // 0 if there is none
+	pinned  []byte     // values on the host, then staged inputs and outputs; nil if there are none
 	own     []driver.Ptr
-	hosts   [][]byte     // memory of the host that the device reaches, beside pinned
+	hosts   [][]byte     // other host memory that the device can access
 	address []driver.Ptr // by buffer - 1
 	tables  []record.Key // constants that it shares with other executables of the program
 
 	segments []*commands
-	next     []*commands // of iterations after the first; nil for programs that do not repeat
-	fetch    *commands   // of the results that they keep
+	next     []*commands // for iterations after the first; nil if the program does not repeat
+	fetch    *commands   // copies the kept results to the host
 	subs     map[*unit][]*executable
 	times    *times   // nil unless the run is measured
-	keeps    *keeping // of states that are kept; nil: none yet
+	keeps    *keeping // of kept states; nil until the first use
 
 	cannotKeep bool
 }
 
-// newExecutable gives a plan its memory. around is the executable that it runs in; nil: none. All memory is given back if
-// that fails.
+// newExecutable allocates the memory of a plan. around is the enclosing executable, or nil. If it fails, it frees
+// everything.
 func newExecutable(p *program, plan *plan, around *executable) (_ *executable, err error) {
 	if f := p.b.inspect; f != nil {
 		f(plan)
@@ -48,7 +48,7 @@ func newExecutable(p *program, plan *plan, around *executable) (_ *executable, e
 		address: make([]driver.Ptr, plan.b.Buffers()), subs: map[*unit][]*executable{}}
 	made := false
 	defer func() {
-		if !made { // by an error, which tells more, or by a budget that ends the work
+		if !made { // a specific error, or a panic of a budget that ends the work
 			_ = e.close()
 		}
 	}()
@@ -88,7 +88,7 @@ func newExecutable(p *program, plan *plan, around *executable) (_ *executable, e
 	return e, nil
 }
 
-// hold allocates the memory of the device and of the host, charged to the account of the executable before.
+// hold allocates the memory of the device and of the host. It charges the account of the executable first.
 func (e *executable) hold() error {
 	l := &e.plan.memory
 	host := l.places + l.staging
@@ -113,7 +113,7 @@ func (e *executable) hold() error {
 			}
 			return err
 		}
-		for lo := 0; lo < host; lo += 1 << 20 { // tensors of bools must not be of other numbers
+		for lo := 0; lo < host; lo += 1 << 20 { // the byte of a bool must be 0 or 1
 			e.Binding.Steps().Pause()
 			clear(e.pinned[lo:min(host, lo+1<<20)])
 		}
@@ -122,7 +122,7 @@ func (e *executable) hold() error {
 	return nil
 }
 
-// title names the graph, with the shapes that are bound.
+// title returns the graph's name, with the bound shapes.
 func (e *executable) title() string {
 	d := e.Binding
 	var in []string
@@ -137,7 +137,7 @@ func (e *executable) title() string {
 	return fmt.Sprintf("graph %s for %s", d.Program.Graph.Name, strings.Join(in, ", "))
 }
 
-// placeHost gives values their places on the host, and makes the executables of subgraphs.
+// placeHost assigns host memory to values, and creates the executables of subgraphs.
 func (e *executable) placeHost() error {
 	d, l := e.Binding, &e.plan.memory
 	for _, s := range l.order {
@@ -188,10 +188,10 @@ type nester struct {
 	u *unit
 }
 
-// Keeps is small, since each body has memory of its own on the device.
+// Keeps is small, because each body has memory of its own on the device.
 func (n nester) Keeps() int { return 4 }
 
-// Nest returns the executable of a body for other shapes.
+// Nest returns the executable of a loop body for new shapes.
 func (n nester) Nest(d *lowering.Binding) (lowering.Runner, error) {
 	e := n.e
 	var x *executable
@@ -209,7 +209,7 @@ func (n nester) Nest(d *lowering.Binding) (lowering.Runner, error) {
 	return x, nil
 }
 
-// Drop gives back the executable of a body.
+// Drop frees the executable of a body.
 func (n nester) Drop(r lowering.Runner) error {
 	x, list := r.(*executable), n.e.subs[n.u]
 	if i := slices.Index(list, x); i >= 0 {
@@ -218,7 +218,7 @@ func (n nester) Drop(r lowering.Runner) error {
 	return x.close()
 }
 
-// resolve finds the addresses of all buffers. Constants are uploaded where they are not there yet.
+// resolve finds the addresses of all buffers. It uploads the constants that are missing on the device.
 func (e *executable) resolve() error {
 	d, b, l := e.Binding, e.plan.b, &e.plan.memory
 	for i := range e.address {
@@ -231,7 +231,7 @@ func (e *executable) resolve() error {
 		c := k.Constant
 		switch {
 		case c != nil:
-		case k.Value == nil: // scratch that nothing uses
+		case k.Value == nil: // unused scratch memory
 			continue
 		case k.Value.Const != nil:
 			t := k.Value.Const
@@ -243,7 +243,7 @@ func (e *executable) resolve() error {
 			}
 			e.address[i] = at
 			continue
-		default: // a value that nothing uses
+		default: // an unused value
 			continue
 		}
 		at, err := e.p.constants.get(c, &e.tables)
@@ -255,7 +255,7 @@ func (e *executable) resolve() error {
 	return nil
 }
 
-// upload gives the executable a constant of its own: a value that follows from the shapes.
+// upload gives the executable a constant of its own, for a value that depends only on shapes.
 func (e *executable) upload(t *tensor.Tensor, name string) (driver.Ptr, error) {
 	v, n, what := e.p.v, len(t.Bytes()), "value "+name
 	if err := e.Hold(int64(n), what); err != nil {
@@ -272,10 +272,10 @@ func (e *executable) upload(t *tensor.Tensor, name string) (driver.Ptr, error) {
 	return at, v.upload(at, t.Bytes())
 }
 
-// ArenaBytes returns the memory that is held on the device and on the host.
+// ArenaBytes returns the memory in use on the device and on the host.
 func (e *executable) ArenaBytes() int64 { return e.Held() }
 
-// Close gives everything back. The program does so for executables that are not closed before it.
+// Close frees everything. The program does so for executables that are still open.
 func (e *executable) Close() error {
 	e.p.mu.Lock()
 	defer e.p.mu.Unlock()
@@ -286,7 +286,7 @@ func (e *executable) Close() error {
 	return e.close()
 }
 
-// close gives everything back, with the executables of subgraphs, when the device is done with it.
+// close frees everything, including the executables of subgraphs, once the device has finished with it.
 func (e *executable) close() error {
 	v := e.p.v
 	var err error
@@ -296,7 +296,8 @@ func (e *executable) close() error {
 	return first(err, e.giveBack())
 }
 
-// giveBack is close behind all work. Memory of the host stays if the device is lost, which may still write to it.
+// giveBack does the work of close after the device has finished. It keeps host memory if the device is lost, because
+// the device may still write to it.
 func (e *executable) giveBack() error {
 	e.Release()
 	v := e.p.v
@@ -339,7 +340,7 @@ func (e *executable) giveBack() error {
 		}
 	}))
 	if e.stream != 0 && !e.nested {
-		if v.Lost() == nil { // the pool gives back what is free when the host waits
+		if v.Lost() == nil { // the pool returns free memory when the host synchronizes
 			errs = append(errs, v.synchronize(e.stream))
 		}
 		errs = append(errs, v.release(func(note func(error)) { note(v.drv.DestroyStream(e.stream)) }))

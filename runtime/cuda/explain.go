@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Explain tells the forms of recurrences and convolutions, the precision of products where it is an option, how loops and branches
-// run, which nodes the host computes and why, and the copies that these cost.
+// Explain lists the forms of recurrences and convolutions, the precision of products where it is an option, how
+// loops and branches run, which nodes the host computes and why, and the copies that this costs.
 func (p *program) Explain(b runtime.Binding) (all []runtime.Choice, err error) {
 	defer runtime.Ended(&err)
 	err = p.with(b, nil, func(d *lowering.Binding) error {
@@ -59,7 +59,7 @@ func (p *plan) choices() (all []runtime.Choice) {
 	return all
 }
 
-// crossed lists the values that are copied for a unit of the host.
+// crossed lists the values that are copied for a unit on the host.
 func (p *plan) crossed(u *unit) string {
 	var in, out []string
 	for _, c := range u.crossings {
@@ -82,7 +82,7 @@ func (p *plan) crossed(u *unit) string {
 	return strings.Join(parts, "; ")
 }
 
-// Lowered returns the program as text; if b is not nil, with shapes, units and places.
+// Lowered returns the program as text. If b is not nil, the text has shapes, units and offsets.
 func (p *program) Lowered(b *runtime.Binding) (text string, err error) {
 	if b == nil {
 		return p.String(), nil

@@ -61,7 +61,7 @@ func TestForms(t *testing.T) {
 		why          string
 		not          string // of all other forms
 	}{
-		{"LongConv", 4, 100, "", "direct", "the least time by estimate", "fft"},
+		{"LongConv", 4, 100, "", "direct", "the smallest estimated time", "fft"},
 		{"LongConv", 700, 5000, "", "fft", "points in one level", "direct"},
 		{"LongConv", 5000, 9000, "", "fft", "points in two levels", "direct"},
 		{"LongConv", 700, 5000, "direct", "direct", "requested", "fft"},

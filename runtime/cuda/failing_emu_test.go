@@ -67,8 +67,9 @@ type situation struct {
 	silent func(call string) bool
 }
 
-// TestFailingEmulated lets each call of an emulated driver fail in turn, alone and with all that follow: each answer is right or
-// an error, nothing hangs, no call is made against the rules, and everything is given back that can be.
+// TestFailingEmulated lets each call of an emulated driver fail in turn, first only that call, then also all that
+// follow. Each answer is right or an error, nothing hangs, no call violates the rules, and everything that can be
+// freed is freed.
 func TestFailingEmulated(t *testing.T) {
 	hurry(t)
 	long := os.Getenv("ESSMC_LONG") != ""
@@ -235,13 +236,13 @@ func follow(t *testing.T) *ir.Graph {
 	return g
 }
 
-// streams steps two streams, alone and together, with a snapshot between. A step that fails leaves the states as they were, so
-// that the same step gives the right answer after it.
+// streams steps two streams, separately and together, with a snapshot in between. A step that fails leaves the
+// states unchanged, so that the same step gives the right answer after it.
 func streams(t *testing.T) situation {
 	g := follow(t)
 	s := situation{name: "streams"}
 	together := false
-	s.silent = func(string) bool { return together } // of steps together, each is tried alone
+	s.silent = func(string) bool { return together } // of steps together, each is tried separately
 	s.run = func(t *testing.T, d driver.Driver) []error {
 		return s.model(d, g, runtime.Options{Carry: map[string]string{"s": "next", "r": "then"}}, func(m *runtime.Model) (errs []error) {
 			ctx := context.Background()
@@ -256,7 +257,7 @@ func streams(t *testing.T) situation {
 			check := func(k int, x float32, out data) {
 				want := 2*x + state[k][0] + state[k][1]
 				if y, ok := out["y"].(*tensor.Tensor); !ok || tensor.Data[float32](y)[0] != want {
-					t.Errorf("stream %d, x = %v: found %v, expected %v", k, x, out["y"], want)
+					t.Errorf("stream %d, x = %v: found %s, expected %v", k, x, out["y"], want)
 				}
 				state[k] = [2]float32{3*x + state[k][0], state[k][1] + 3}
 			}
@@ -281,7 +282,7 @@ func streams(t *testing.T) situation {
 					if b, err := all[0].Snapshot(); err != nil {
 						errs = append(errs, err)
 					} else if err := all[1].Restore(b); err != nil {
-						// Perhaps half of it was written: what is there now is told by a snapshot alone.
+						// Perhaps half of it was written; only a snapshot shows the result.
 						return append(errs, err)
 					} else {
 						state[1] = state[0]

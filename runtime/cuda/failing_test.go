@@ -93,8 +93,8 @@ func scenario(t *testing.T, n *null, g *ir.Graph, profile bool, in, want []data)
 	return errs
 }
 
-// TestFailingStream lets each call fail in turn while two streams step, together and alone: a step that fails leaves the states,
-// so that the same step gives the right answer after it, if the device still works.
+// TestFailingStream lets each call fail in turn while two streams step, together and separately. A step that fails
+// leaves the states unchanged, so that the same step gives the right answer after it, if the device still works.
 func TestFailingStream(t *testing.T) {
 	g := follower(t, "Shift")
 	ctx := context.Background()
@@ -122,7 +122,7 @@ func TestFailingStream(t *testing.T) {
 			return err
 		})
 		for i := range all {
-			// A model whose steps could not be compiled tells so for good.
+			// A model whose steps could not be compiled reports this from then on.
 			try(func() (err error) { all[i], err = m.NewStream(1); return err })
 		}
 		var s, r float32
@@ -152,7 +152,7 @@ func TestFailingStream(t *testing.T) {
 			for k := range 2 {
 				y, ok := outs[k]["y"].(*tensor.Tensor)
 				if failures < 2 && (!ok || tensor.Data[float32](y)[0] != want) {
-					t.Errorf("call %d (%s) fails: stream %d: found %v, expected %v", at, n.calls[max(at-1, 0)], k, y, want)
+					t.Errorf("call %d (%s) fails: stream %d: found %s, expected %v", at, n.calls[max(at-1, 0)], k, y, want)
 				}
 			}
 		}
@@ -164,7 +164,7 @@ func TestFailingStream(t *testing.T) {
 			if failures > 0 {
 				t.Fatalf("%d failures", failures)
 			}
-		} else if failures == 0 && at <= alone { // of steps together, each is tried alone
+		} else if failures == 0 && at <= alone { // of steps together, each is tried separately
 			t.Errorf("call %d (%s) fails, and nobody is told", at, n.calls[at-1])
 		}
 		if l := n.leaks(); l != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Triple and Plus are fused where a Plus reads a Triple, wherever it stands; the kernel leaves both results.
+// Triple and Plus are fused if a Plus reads a Triple, at any position; the kernel writes both results.
 func init() {
 	testOps["Triple"] = testOp("Triple", []string{"x:T[N]"}, func(x [][]float32, y []float32) {
 		each(y, func(i int) float32 { return 3 * x[0][i] })

@@ -12,14 +12,14 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// kept is the place of one stream's states in the memory of the device.
+// kept is one stream's states in the memory of the device.
 type kept struct {
 	p     *program
 	at    driver.Ptr
 	bytes int
 }
 
-// Keep makes a place for the states of a stream, in the memory of the device.
+// Keep allocates memory of the device for the states of a stream.
 func (p *program) Keep(bytes int64) (_ runtime.Kept, err error) {
 	v := p.v
 	k := &kept{p: p, bytes: int(bytes)}
@@ -49,7 +49,7 @@ func (k *kept) Read(dst []byte) error { return k.p.v.download(dst[:k.bytes], k.a
 // Write copies the states from src.
 func (k *kept) Write(src []byte) error { return k.p.v.upload(k.at, src[:k.bytes]) }
 
-// Close gives the place back. The program does so for those that are not closed before it.
+// Close frees the memory. The program does so for those still open.
 func (k *kept) Close() error {
 	k.p.mu.Lock()
 	defer k.p.mu.Unlock()
@@ -62,29 +62,29 @@ func (k *kept) Close() error {
 
 func (k *kept) close() error { return k.p.constants.free([]driver.Ptr{k.at}) }
 
-// keeping is how an executable runs with states that are kept: by segments of its own, whose kernels read and write the states
-// at other addresses than those of Run, and which copy none from or to the host. One launch moves the states of all streams
-// there from their places, and one back, by a table of the places' addresses.
+// keeping runs an executable with kept states, by segments of its own. Their kernels read and write the states at
+// other addresses than Run's kernels do, and copy none between device and host. One launch gathers the states of all
+// streams, and one scatters them, by a table of the streams' addresses.
 type keeping struct {
 	segments []*commands
-	memory   driver.Ptr // of the states before the step, then of those behind it
+	memory   driver.Ptr // the states before the step, then those after it
 	before   []state
 	behind   []state
 
 	streams      int
-	enter, leave driver.Launch // before the step, and behind it
-	undo         driver.Launch // brings back the states before the step
-	places       driver.Ptr    // the addresses of the streams' places
-	list         []byte        // the same, where the device reaches the host
+	enter, leave driver.Launch // gather before the step, scatter after it
+	undo         driver.Launch // restores the states before the step
+	places       driver.Ptr    // the table of the streams' addresses
+	list         []byte        // the same table in pinned host memory
 }
 
-// state is one of the states, of all streams.
+// state is one of the states, for all streams.
 type state struct {
-	at    int // from keeping.memory
+	at    int // offset in keeping.memory
 	bytes int
 }
 
-// RunKept runs with states in the memory of the device. Where the host computes with a state, it is copied.
+// RunKept runs with states in the memory of the device. It copies states that the host computes with.
 func (e *executable) RunKept(ctx context.Context, in, out []tensor.Datum, states int, of []runtime.Kept) error {
 	if e.keeps == nil && !e.cannotKeep {
 		if err := e.keep(states, len(of)); err != nil {
@@ -102,7 +102,7 @@ func (e *executable) RunKept(ctx context.Context, in, out []tensor.Datum, states
 	}
 	err := e.leave(e.keeps.leave)
 	if err != nil {
-		// Some may have been moved. The states before the step are still there.
+		// Some states may have been written back. The states before the step still exist: restore them.
 		if undone := e.leave(e.keeps.undo); undone != nil {
 			e.p.v.lose(err)
 		}
@@ -110,7 +110,7 @@ func (e *executable) RunKept(ctx context.Context, in, out []tensor.Datum, states
 	return err
 }
 
-// enter moves the states of the streams to where the executable reads them.
+// enter copies the states of the streams to the addresses that the executable reads.
 func (e *executable) enter(of []runtime.Kept) error {
 	v, k := e.p.v, e.keeps
 	for i, x := range of {
@@ -124,7 +124,7 @@ func (e *executable) enter(of []runtime.Kept) error {
 	})
 }
 
-// leave moves states to the streams, whose places enter has told.
+// leave copies states back to the streams, whose addresses enter has set.
 func (e *executable) leave(l driver.Launch) error {
 	v := e.p.v
 	if err := v.do(func() error { return v.drv.Launch(l) }); err != nil {
@@ -164,7 +164,7 @@ func (e *executable) runCopied(ctx context.Context, in, out []tensor.Datum, stat
 	return nil
 }
 
-// keep makes the segments for states that are kept. It sets cannotKeep where the host reads a state, or makes one.
+// keep creates the segments for kept states. It sets cannotKeep if the host reads or makes a state.
 func (e *executable) keep(states, streams int) error {
 	d, v := e.Binding, e.p.v
 	inputs, outputs := d.Program.Inputs[len(d.Program.Inputs)-states:], d.Program.Outputs[len(d.Program.Outputs)-states:]
@@ -184,7 +184,7 @@ func (e *executable) keep(states, streams int) error {
 		e.cannotKeep = true
 		return nil
 	}
-	// A state that is handed on as it is lies in one place before and behind the step.
+	// A state that the step passes on unchanged has one address before and after it.
 	at := map[kernel.Buffer]int{}
 	for i, values := range [][]*lowering.Value{inputs, outputs} {
 		for j, x := range values {
@@ -199,7 +199,7 @@ func (e *executable) keep(states, streams int) error {
 			at[b] = s.at
 		}
 	}
-	tables := size // behind the states: the pieces of those before and behind the step, then the addresses
+	tables := size // after the states: the pieces of those before and after the step, then the addresses
 	for _, list := range [][]state{k.before, k.behind} {
 		_, pieces := kernel.StatePieces(k.parts(list))
 		size += kernel.StatePieceBytes * pieces
@@ -240,7 +240,7 @@ func (e *executable) keep(states, streams int) error {
 	return nil
 }
 
-// parts returns the places of states in the memory of the executable, and their sizes for one stream.
+// parts returns the offsets of states in the memory of the executable, and their sizes for one stream.
 func (k *keeping) parts(states []state) (at, sizes []int) {
 	for _, s := range states {
 		at, sizes = append(at, s.at), append(sizes, s.bytes/k.streams)
@@ -248,7 +248,7 @@ func (k *keeping) parts(states []state) (at, sizes []int) {
 	return at, sizes
 }
 
-// moves makes the launches that move states, with their tables from at on.
+// moves creates the launches that copy states. Their tables start at address at.
 func (e *executable) moves(k *keeping, at driver.Ptr) error {
 	v := e.p.v
 	if err := v.wait(func() (err error) {
@@ -288,7 +288,7 @@ func (e *executable) moves(k *keeping, at driver.Ptr) error {
 	return nil
 }
 
-// keepable reports whether the device alone reads and makes states.
+// keepable reports whether only the device reads and makes the states.
 func (p *plan) keepable(inputs, outputs []*lowering.Value) bool {
 	d := p.d
 	for i, v := range outputs {

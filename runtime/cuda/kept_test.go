@@ -76,7 +76,7 @@ func TestManyStreams(t *testing.T) {
 		}
 		state, err := steps[i].Stream.State()
 		if err != nil || tensor.Data[float32](state["s"])[0] != s {
-			t.Fatalf("stream %d: found %v (%v), expected %v", i, state["s"], err, s)
+			t.Fatalf("stream %d: found %s (%v), expected %v", i, state["s"], err, s)
 		}
 	}
 	if err := m.Close(); err != nil {
@@ -139,7 +139,7 @@ func TestStream(t *testing.T) {
 				check(i, float32(round+10*i), step.Out)
 			}
 		}
-		// the state is that of the stream, and moves
+		// the state belongs to the stream, and moves with it
 		state, err := all[1].State()
 		if err != nil || tensor.Data[float32](state["s"])[0] != s[1] || tensor.Data[float32](state["r"])[0] != r[1] {
 			t.Errorf("%s: found %v (%v), expected %v, %v", op, state, err, s[1], r[1])
@@ -182,7 +182,7 @@ func TestStream(t *testing.T) {
 		if err := all[4].Close(); err != nil {
 			t.Error(err)
 		}
-		if op == "Shift" { // x alone goes there, and y alone comes back
+		if op == "Shift" { // only x is copied there, and only y is copied back
 			before := [2]int{n.count("CopyToDevice"), n.count("CopyToHost")}
 			if err := all[0].Step(ctx, data{"x": floats(1)}, out); err != nil {
 				t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// within reports whether b lies in the size bytes from p on.
+// within reports whether b is in the size bytes from p on.
 func within(p *byte, size int, b []byte) bool {
 	if len(b) == 0 {
 		return true
@@ -27,9 +27,9 @@ func within(p *byte, size int, b []byte) bool {
 	return at >= from && at+uintptr(len(b)) <= from+uintptr(size)
 }
 
-// The operators of the domain test have records whose kernels are Go functions of the null driver: Double, y = 2x; Sum, the
-// sum of two tensors of one shape; Shift, x plus a constant of the step, by way of scratch memory; Same, a view; Odd, which
-// computes even numbers of elements alone.
+// The operators of the domain test have records whose kernels are Go functions of the null driver: Double, y = 2x;
+// Sum, the sum of two tensors of one shape; Shift, x plus a constant of the step, through scratch memory; Same, a
+// view; Odd, which only supports even numbers of elements.
 func init() {
 	op := func(name, in string, f func(x [][]float32, y []float32)) {
 		testOps[name] = testOp(name, strings.Split(in, ", "), f)
@@ -107,7 +107,7 @@ func code(name string, params int) *kernel.Code {
 	})
 }
 
-// tested returns a null driver that knows the kernels of the test operators.
+// tested returns a null driver with the kernels of the test operators.
 func tested() *null {
 	n := newNull()
 	for _, name := range []string{"states_enter", "states_leave"} {

@@ -12,13 +12,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// lowerer answers the lowering of one graph: which steps have kernels.
+// lowerer reports to the lowering of one graph which steps have kernels.
 type lowerer struct {
 	fallback bool
 	bare     bool
 	refused  *runtime.UnsupportedError // the first
 	sized    map[*lowering.Value]bool
-	seen     map[*lowering.Program]int // steps that sized knows
+	seen     map[*lowering.Program]int // number of steps already in sized
 }
 
 func (*lowerer) Name() string { return "cuda" }
@@ -28,18 +28,18 @@ type kernels struct{ *record.Record }
 
 func (kernels) String() string { return "kernel" }
 
-// onHost is Step.Impl of a step that the host computes: its inputs follow from shapes, so that no data cross.
+// onHost is Step.Impl of a step that the host computes without copies: its inputs depend only on shapes.
 type onHost struct{}
 
 func (onHost) String() string { return "on the host" }
 
-// strict operators are not replaced by their bodies, which take inputs that the operators refuse.
+// strict operators are not replaced by their bodies, because the bodies accept inputs that the operators refuse.
 var strict = []string{"CenterCropPad", "Clip"}
 
-// wide operators have bodies that compute in the type of their inputs, float64 too.
+// wide operators have bodies that compute in the type of their inputs, including float64.
 var wide = []string{"LogSoftmax", "Softmax"}
 
-// expands reports whether the body of an operator does all that the operator does: it may round float64 to float32 in between.
+// expands reports whether the body of an operator can replace it. A body may round float64 to float32 in between.
 func expands(n *ir.Node) bool {
 	for _, v := range n.Outputs {
 		if v == nil || slices.Contains(wide, n.Op.FullName()) {
@@ -52,7 +52,7 @@ func expands(n *ir.Node) bool {
 	return !slices.Contains(strict, n.Op.FullName())
 }
 
-// counting is Step.Impl of a step without kernel, which the host computes where it is small.
+// counting is Step.Impl of a step without a kernel that the host computes if it is small.
 type counting struct{}
 
 func (counting) String() string { return "on the host, if it is small" }
@@ -79,9 +79,9 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 		return lowering.Implemented
 	}
 	if !l.fallback && l.refused == nil {
-		why := "has no kernel, and no other operators that it stands for"
+		why := "has neither a kernel nor a body"
 		if n.Op.Body != nil {
-			why = "has no kernel, and the operators of its body do not do all that it does"
+			why = "has no kernel, and its body does not cover all of it"
 		}
 		if s.Source != n {
 			why += fmt.Sprintf(" (it is part of the body of %s)", s.Source.Op.FullName())
@@ -91,21 +91,21 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 	return lowering.Evaluate
 }
 
-// Widens reports whether a node on float16 or bfloat16 is computed in float32: kernels compute it there alone, or faster, or it is
-// replaced by its body.
+// Widens reports whether a node on float16 or bfloat16 is computed in float32: because kernels support only that or
+// are faster, or because the node is replaced by its body.
 func (l *lowerer) Widens(n *ir.Node) bool {
 	if l.bare {
 		return false
 	}
 	wide := *n
 	wide.Inputs, wide.Outputs = widened(n.Inputs), widened(n.Outputs)
-	if strings.HasPrefix(n.Op.Name, "Reduce") { // a thread computes each result
+	if strings.HasPrefix(n.Op.Name, "Reduce") { // one thread computes each result
 		return record.For(standing(&wide)) != nil
 	}
 	return record.For(standing(n)) == nil && (n.Op.Body != nil || record.For(standing(&wide)) != nil)
 }
 
-// widened returns values with float32 in the place of narrower floats.
+// widened returns values with float32 instead of narrower floats.
 func widened(list []*ir.Value) []*ir.Value {
 	out := slices.Clone(list)
 	for i, v := range out {
@@ -122,7 +122,7 @@ func widened(list []*ir.Value) []*ir.Value {
 	return out
 }
 
-// standing returns a step of a node that is in no program.
+// standing returns a step of a node that is not part of a program.
 func standing(n *ir.Node) *lowering.Step {
 	s := &lowering.Step{Node: n, Source: n, In: make([]*lowering.Value, len(n.Inputs))}
 	for i, v := range n.Inputs {
@@ -133,7 +133,7 @@ func standing(n *ir.Node) *lowering.Step {
 	return declared(s)
 }
 
-// declared returns a step with values for its outputs, which have their declared types: those of the program are made when the
+// declared returns a step whose outputs have their declared types. The outputs of the program are created when the
 // step is added.
 func declared(s *lowering.Step) *lowering.Step {
 	t := *s
@@ -159,8 +159,8 @@ func (l *lowerer) refusal() error {
 	return l.refused
 }
 
-// follows reports whether the results of a step follow from shapes, as far as its inputs tell: they are constants, or
-// follow from shapes themselves. Those of Shape and Size always do.
+// follows reports whether the results of a step depend only on shapes: its inputs are constants or depend only on
+// shapes themselves. Results of Shape and Size always do.
 func (l *lowerer) follows(p *lowering.Program, s *lowering.Step) bool {
 	if s.Node.Op.Random {
 		return false
@@ -171,7 +171,7 @@ func (l *lowerer) follows(p *lowering.Program, s *lowering.Step) bool {
 	if l.sized == nil {
 		l.sized, l.seen = map[*lowering.Value]bool{}, map[*lowering.Program]int{}
 	}
-	if l.seen[p] > len(p.Steps) { // the steps of a body were dropped again
+	if l.seen[p] > len(p.Steps) { // the steps of a body were removed again
 		l.seen[p] = 0
 	}
 	for _, r := range p.Steps[l.seen[p]:] {
@@ -197,5 +197,5 @@ func (l *lowerer) ofSized(s *lowering.Step) bool {
 	return true
 }
 
-// ofShapes reports whether an operator reads the shape of its input alone.
+// ofShapes reports whether an operator reads only the shape of its input.
 func ofShapes(op *ir.Op) bool { return op.Domain == "" && (op.Name == "Shape" || op.Name == "Size") }

@@ -15,14 +15,14 @@ type module struct {
 	hash   textHash
 	handle driver.Module
 	f      driver.Function
-	users  int // programs; under device.loading
+	users  int // number of programs; guarded by device.loading
 }
 
-// modules are those that a program uses. Equal texts are compiled once for all programs of a device, and unloaded with the
-// last one that uses them.
+// modules are the modules that a program uses. Equal texts are compiled once for all programs of a device, and
+// unloaded with the last user.
 type modules struct {
 	v     *device
-	users map[textHash]*module // under device.loading
+	users map[textHash]*module // guarded by device.loading
 }
 
 // function returns a compiled kernel.
@@ -47,7 +47,7 @@ func (u *modules) function(c *kernel.Code) (driver.Function, error) {
 	return m.f, nil
 }
 
-// load compiles c. It may take long, and does not run where work is issued.
+// load compiles c. This may take long, so it does not run on the thread that issues work.
 func (m *module) load(drv driver.Driver, c *kernel.Code) error {
 	handle, log, err := drv.LoadModule(append([]byte(c.Text), 0))
 	if err != nil {
@@ -67,7 +67,7 @@ func (m *module) load(drv driver.Driver, c *kernel.Code) error {
 	return nil
 }
 
-// close gives up the modules of a program, none of whose executables is left.
+// close releases the modules of a program that has no executables any more.
 func (u *modules) close() error {
 	v := u.v
 	v.loading.Lock()

@@ -11,34 +11,33 @@ import (
 
 // segment is work that a stream does in order, without the host in between.
 type segment struct {
-	// enter are the values that are copied from where the host has them to where the device reads them (pinned memory)
-	// before the segment, and leave those that are copied back behind it. Values with a place of their own lie there
-	// already.
+	// enter are the values that are copied from the host's memory to pinned memory before the segment; leave are
+	// copied back after it. Values that already are in pinned memory are not copied.
 	enter, leave []*lowering.Value
 	items        []item
-	faults       bool // of its units; the last item copies them to the host
+	faults       bool // its units can report faults; the last item copies them to the host
 }
 
-// item is one thing that a stream does.
+// item is one operation of a stream.
 type item struct {
 	unit *unit
-	work *record.Work // of the unit; nil: a copy between host and device
+	work *record.Work // of the unit; nil for a copy between host and device
 	crossing
-	faults bool // all of them are copied to the host
+	faults bool // copies all faults to the host
 }
 
-// mover follows the values of a plan, unit by unit: where they are, and how long.
+// mover tracks the values of a plan unit by unit: on which side they are, and how long.
 type mover struct {
 	*plan
 	device map[*lowering.Value]bool // by root: it is in the memory of the device
-	host   map[*lowering.Value]bool // the host has it
-	made   map[*lowering.Value]int  // the unit of the host that evaluates it
+	host   map[*lowering.Value]bool // it is in the memory of the host
+	made   map[*lowering.Value]int  // the host unit that evaluates it
 	open   *segment
-	now    int // the unit
+	now    int // the current unit
 }
 
-// move finds the copies between host and device, divides the units among segments, and finds out how long values live on
-// each side.
+// move finds the copies between host and device, divides the units into segments, and finds the lifetimes of values
+// on each side.
 func (p *plan) move() {
 	m := &mover{plan: p, device: map[*lowering.Value]bool{}, host: map[*lowering.Value]bool{},
 		made: map[*lowering.Value]int{}, open: &segment{}}
@@ -126,7 +125,8 @@ func (m *mover) onDevice(u *unit) {
 	}
 }
 
-// fault adds a number by which a unit tells that it cannot compute its inputs. All of them are cleared before the first.
+// fault adds a number by which a unit reports that it cannot compute its inputs. All of them are cleared at the
+// start of a run.
 func (m *mover) fault(x kernel.Buffer, message string, u *unit) {
 	l := &m.memory
 	if slices.ContainsFunc(l.faults, func(f fault) bool { return f.buffer == x }) {
@@ -141,7 +141,7 @@ func (m *mover) fault(x kernel.Buffer, message string, u *unit) {
 	m.open.faults = true
 }
 
-// zeros adds memory of a unit that is cleared with all other such memory, before the first.
+// zeros adds memory of a unit that must be zero. All such memory is cleared together, at the start of a run.
 func (m *mover) zeros(x kernel.Buffer, bytes int, u *unit) {
 	l := &m.memory
 	if slices.ContainsFunc(l.zeros, func(z zeros) bool { return z.buffer == x }) {
@@ -159,11 +159,11 @@ func (m *mover) zeros(x kernel.Buffer, bytes int, u *unit) {
 	l.clearZeros.Bytes = z.end()
 }
 
-// toDevice adds the copy of a value that the host has.
+// toDevice adds a copy of a value from the host.
 func (m *mover) toDevice(v, root *lowering.Value, u *unit) {
 	m.device[root] = true
 	m.b.Begin(nil)
-	if m.b.Buffer(root); m.b.Uses(root) == 0 { // without elements
+	if m.b.Buffer(root); m.b.Uses(root) == 0 { // no elements
 		m.b.Keep()
 		return
 	}
@@ -174,7 +174,7 @@ func (m *mover) toDevice(v, root *lowering.Value, u *unit) {
 	m.open.items = append(m.open.items, item{unit: u, crossing: crossing{v, true}})
 }
 
-// toHost adds the copy of a value that the device has.
+// toHost adds a copy of a value from the device.
 func (m *mover) toHost(v *lowering.Value, u *unit) {
 	root := m.b.Root(v)
 	if m.bytes(v) == 0 {
@@ -189,7 +189,7 @@ func (m *mover) toHost(v *lowering.Value, u *unit) {
 	m.open.items = append(m.open.items, item{unit: u, crossing: crossing{v, false}})
 }
 
-// cross gives the host a place for v that the device reaches.
+// cross assigns pinned host memory to v.
 func (m *mover) cross(v *lowering.Value) {
 	if elsewhere(m.d, v) {
 		m.memory.stage(v, m.bytes(v))
@@ -231,7 +231,7 @@ func (m *mover) onHost(u *unit) {
 		m.host[v] = true
 		switch {
 		case elsewhere(m.d, v):
-		case u.control != nil: // writes where its results lie
+		case u.control != nil: // writes directly to its results
 			m.memory.hold(v, m.now)
 		default:
 			m.made[v] = m.now

@@ -2,5 +2,5 @@ package cuda_test
 
 import "syscall"
 
-// threadID is the thread of the caller, by which contexts are told apart.
+// threadID identifies the caller's thread, and so its context.
 func threadID() int { return syscall.Gettid() }

@@ -10,9 +10,9 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// null is a driver without a card: memory is the host's, and a kernel is a Go function that is found by the name of its
-// entry; without one it does nothing. It does all work at once, knows the memory and handles that are not given back, and
-// refuses calls on threads without a context, of unknown handles, and outside of allocated memory.
+// null is a driver without a card. Memory is the host's, and a kernel is a Go function that is found by the name of
+// its entry; without one it does nothing. It does all work at once, tracks the memory and handles that are not
+// freed, and refuses calls on threads without a context, of unknown handles, and outside allocated memory.
 type null struct {
 	kernels  map[string]func(m *null, params []byte, grid driver.Dim) error
 	capacity uint64 // of the device, in bytes; 0: no bound
@@ -34,7 +34,7 @@ type null struct {
 	events   map[driver.Event]int // the call that recorded it
 	calls    []string
 	done     map[string]int // work of streams by its call, also as part of graphs
-	last     []string       // the calls that the last graph stands for
+	last     []string       // the calls that the last graph contains
 	lost     error
 
 	failAt   int         // the number of the call that fails, from 1
@@ -129,7 +129,7 @@ func (n *null) in(call string) error {
 	return nil
 }
 
-// called counts a call, and fails it where the test says so. Sticky errors stay.
+// called counts a call, and fails it if the test wants that. Sticky errors stay.
 func (n *null) called(call string) error {
 	n.calls = append(n.calls, call)
 	if n.lost == nil && len(n.calls) == n.failAt {

@@ -77,7 +77,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// A card that another process has to itself is refused in a line that says so, and taken once it is free.
+// A card that another process uses exclusively is refused with a line that says so, and accepted once it is free.
 func TestExclusive(t *testing.T) {
 	held := true
 	drv := emu.New(emu.Options{Fail: func(call string, _ int) driver.Code {
@@ -91,7 +91,7 @@ func TestExclusive(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = runtime.New(squaring(t), runtime.Options{Backend: b})
-	if err == nil || !strings.Contains(err.Error(), "another process has it to itself") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "another process uses it exclusively") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("found %v", err)
 	}
 	held = false

@@ -9,26 +9,26 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Addresses are multiples of it: of the device, and of the host for values that are copied there.
+// Addresses are multiples of align: on the device, and on the host for values that are copied.
 const align = 256
 
-// layout is where the values of a plan lie: in the arena of the device, and in memory of the host that the device reaches.
+// layout assigns memory to the values of a plan: in the arena of the device, and in pinned host memory.
 type layout struct {
 	lives     map[*lowering.Value]*span // by root, in the arena
 	scratched map[kernel.Buffer]*span
 	held      map[*lowering.Value]*span // on the host
-	order     []*span                   // all of them, as they were found
+	order     []*span                   // all spans in order of discovery
 	control   []*span                   // of units that run subgraphs
 
-	// staged are inputs and outputs of the caller, whose elements are copied to and from memory that the device reaches.
-	staged map[*lowering.Value]int // the offset behind the places of the host
+	// staged are inputs and outputs of the caller, whose elements are copied to and from pinned memory.
+	staged map[*lowering.Value]int // offset after the values on the host
 
 	faults   []fault
-	clear    *record.Work // sets them to zero
-	faultsAt int          // behind the places of the host: their copies
+	clear    *record.Work // sets the zeros
+	faultsAt int          // offset of their copies, after the values on the host
 
 	zeros      []zeros
-	zeroed     *span // all of them, or nil
+	zeroed     *span // all zeros, or nil
 	clearZeros *record.Work
 
 	offsets map[kernel.Buffer]int // in the arena
@@ -37,17 +37,17 @@ type layout struct {
 	staging int                   // bytes of the host
 }
 
-// span is a request for memory from one unit to another.
+// span is a request for memory between two units.
 type span struct {
 	lowering.Interval
 	host   bool
 	value  *lowering.Value
 	buffer kernel.Buffer
-	unit   *unit // of the memory of a control
+	unit   *unit // for the memory of a control
 	at     int
 }
 
-// fault is a number by which a unit tells that it cannot compute its inputs.
+// fault is a number by which a unit reports that it cannot compute its inputs.
 type fault struct {
 	buffer  kernel.Buffer
 	unit    *unit
@@ -56,13 +56,13 @@ type fault struct {
 
 const faultBytes = 4
 
-// zeros is memory of a unit among all that is cleared at the begin of a run.
+// zeros is a unit's part of the memory that is cleared at the start of a run.
 type zeros struct {
 	buffer    kernel.Buffer
 	at, bytes int
 }
 
-// end is where the next one begins: numbers of 32 bits are aligned.
+// end is the offset of the next one: numbers of 32 bits are aligned.
 func (z zeros) end() int { return (z.at + z.bytes + 3) / 4 * 4 }
 
 func (l *layout) init() {
@@ -76,7 +76,7 @@ func (l *layout) add(s *span, unit int) *span {
 	return s
 }
 
-// touch notes that the memory of a value on the device is in use.
+// touch records that a unit uses the device memory of a value.
 func (l *layout) touch(root *lowering.Value, unit int) {
 	if l.lives[root] == nil {
 		l.lives[root] = l.add(&span{value: root}, unit)
@@ -84,7 +84,7 @@ func (l *layout) touch(root *lowering.Value, unit int) {
 	l.lives[root].Last = max(l.lives[root].Last, unit)
 }
 
-// scratch notes scratch memory of a unit.
+// scratch records scratch memory of a unit.
 func (l *layout) scratch(x kernel.Buffer, bytes, unit int) {
 	if l.scratched[x] == nil {
 		l.scratched[x] = l.add(&span{buffer: x, Interval: lowering.Interval{Size: bytes}}, unit)
@@ -92,7 +92,7 @@ func (l *layout) scratch(x kernel.Buffer, bytes, unit int) {
 	l.scratched[x].Last = unit
 }
 
-// hold notes that the place of a value on the host is in use.
+// hold records that a unit uses the host memory of a value.
 func (l *layout) hold(v *lowering.Value, unit int) {
 	if l.held[v] == nil {
 		l.held[v] = l.add(&span{value: v, host: true}, unit)
@@ -100,7 +100,7 @@ func (l *layout) hold(v *lowering.Value, unit int) {
 	l.held[v].Last = max(l.held[v].Last, unit)
 }
 
-// stage gives an input or output memory that the device reaches.
+// stage assigns pinned memory to an input or output.
 func (l *layout) stage(v *lowering.Value, bytes int) {
 	if _, ok := l.staged[v]; !ok {
 		l.staged[v] = l.staging
@@ -108,7 +108,7 @@ func (l *layout) stage(v *lowering.Value, bytes int) {
 	}
 }
 
-// place gives all spans their memory.
+// place assigns memory to all spans.
 func (p *plan) place() {
 	l := &p.memory
 	for i, u := range p.units {
@@ -139,7 +139,7 @@ func (p *plan) place() {
 			}
 			spans, all = append(spans, s), append(all, s.Interval)
 		}
-		at, size := lowering.Place(all, align)
+		at, size := lowering.Place(p.d.Steps(), all, align)
 		for i, s := range spans {
 			if s.at = at[i]; host {
 				continue
@@ -170,19 +170,19 @@ func (p *plan) place() {
 	}
 }
 
-// direct reports whether output i is a tensor that the program computes to where the caller wants it, as lowering.Frame
-// tells of a run.
+// direct reports whether output i is a tensor that the program computes directly into the caller's memory, as
+// lowering.Frame decides for a run.
 func direct(d *lowering.Binding, i int) bool {
 	v := d.Program.Outputs[i]
 	return d.Placed(v) && d.Constant(v) == nil && !d.Given(v) && !slices.Contains(d.Program.Outputs[:i], v)
 }
 
-// elsewhere reports whether the host has v in memory of the caller: an input, or an output.
+// elsewhere reports whether v is in the caller's memory on the host: an input, or an output.
 func elsewhere(d *lowering.Binding, v *lowering.Value) bool {
 	return d.Given(v) || d.Leaves(v) && d.Placed(v) && d.Constant(v) == nil
 }
 
-// dtype and shape of a span's value.
+// tensorAt returns a tensor over memory, with the type and shape of a span's value.
 func (p *plan) tensorAt(s *span, memory []byte) (*tensor.Tensor, error) {
 	return tensor.FromBytes(p.d.DType(s.value), p.d.Shape(s.value), memory[s.at:s.at+s.Size])
 }

@@ -11,29 +11,30 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// plan is the work and the memory of an executable, for one set of shapes. Making it takes no memory of the device.
+// plan is the work and the memory of an executable, for one set of shapes. Making it allocates no memory of the
+// device.
 type plan struct {
 	d     *lowering.Binding
 	b     *record.Builder
 	units []*unit
-	// segments and units of the host take turns: units[hosts[i]] runs behind segments[i].
+	// Segments and host units alternate: units[hosts[i]] runs after segments[i].
 	segments []*segment
 	hosts    []int
 	memory   layout
-	repeats  *repeats         // of the body of a loop; nil: it keeps nothing
-	refused  []*lowering.Step // those with a record, which took neither their types nor their shapes
+	repeats  *repeats         // for the body of a loop; nil if it keeps nothing
+	refused  []*lowering.Step // steps whose record refused their types or shapes
 }
 
-// unit is a part of a program that runs as a whole: steps that the device computes, or one that the host does.
+// unit is a part of a program that runs as a whole: steps on the device, or one step on the host.
 type unit struct {
 	steps  []*lowering.Step
-	work   *record.Unit // of the device; nil: the host
-	fusion string       // of several steps
-	// control runs the subgraphs of a step of the host; nil: the step is evaluated.
+	work   *record.Unit // on the device; nil if on the host
+	fusion string       // name of a fusion of several steps
+	// control runs the subgraphs of a step on the host. If it is nil, the step is evaluated.
 	control lowering.Control
 	subs    []*plan // of its programs; nil for one that does not run
-	why     string  // the host evaluates it
-	// crossings are the values that are copied for a unit of the host alone.
+	why     string  // why the host evaluates it
+	// crossings are the values that are copied only for a unit on the host.
 	crossings []crossing
 }
 
@@ -43,9 +44,9 @@ type crossing struct {
 	toDevice bool
 }
 
-// newPlan divides the steps among units, and plans their memory. The error is a *runtime.UnsupportedError for a step that
-// has no kernel for its shapes, unless fallback says that the host computes it. r tells how the body of a loop repeats; nil for
-// other programs.
+// newPlan divides the steps into units, and plans their memory. The error is a *runtime.UnsupportedError for a step
+// that has no kernel for its shapes, unless fallback lets the host compute it. r describes how the body of a loop
+// repeats; it is nil for other programs.
 func newPlan(d *lowering.Binding, fallback bool, r *lowering.Repeated) (*plan, error) {
 	p := &plan{d: d, b: record.NewBuilder(d)}
 	if err := p.divide(fallback); err != nil {
@@ -77,11 +78,11 @@ func newPlan(d *lowering.Binding, fallback bool, r *lowering.Repeated) (*plan, e
 	return p, nil
 }
 
-// divide makes the units, in the order in which they run.
+// divide makes the units in execution order.
 func (p *plan) divide(fallback bool) error {
 	d := p.d
 	var live []*lowering.Step
-	builds := map[*lowering.Step]*record.Record{} // of steps that a record may build
+	builds := map[*lowering.Step]*record.Record{} // for steps that a record may build
 	for _, s := range d.Program.Steps {
 		if d.Dead(s) {
 			continue
@@ -92,13 +93,13 @@ func (p *plan) divide(fallback bool) error {
 		}
 	}
 	small := p.small(live)
-	at := make([]*unit, len(live)) // the unit that runs in the place of a step
-	in := map[*lowering.Step]int{} // the place of the unit that took a step
+	at := make([]*unit, len(live)) // the unit that runs at a step's position
+	in := map[*lowering.Step]int{} // the position of the unit that includes a step
 	for i, s := range live {
 		if _, ok := in[s]; ok {
 			continue
 		}
-		if small[s] { // in front of all others
+		if small[s] { // before all others
 			p.units = append(p.units, &unit{steps: live[i : i+1 : i+1], why: "it is small, and all that it reads is there"})
 			in[s] = i
 			continue
@@ -138,13 +139,14 @@ func (p *plan) divide(fallback bool) error {
 	return nil
 }
 
-// build lets a record build a unit. A panic is a mistake in the record, and names the node.
+// build lets a record build a unit. A panic is a bug in the record, and is reported with the node.
 func (p *plan) build(r *record.Record, s *lowering.Step) (built bool, err error) {
 	defer recovered(s, &err)
 	return r.Build(p.b, p.present(s)), nil
 }
 
-// recovered makes an error of a panic while s was built, unless it is one by which a budget or a context ends the work.
+// recovered turns a panic during the building of s into an error, unless a budget or a context ends the work with
+// it.
 func recovered(s *lowering.Step, err *error) {
 	v := recover()
 	switch v.(type) {
@@ -156,8 +158,8 @@ func recovered(s *lowering.Step, err *error) {
 	}
 }
 
-// fits reports whether records may look at a step: its tensors are of known shape, none is of strings, and its types are
-// those of its operator.
+// fits reports whether records may look at a step: its tensors have known shapes, none has strings, and its types
+// are the operator's own.
 func (p *plan) fits(s *lowering.Step) bool {
 	for _, list := range [][]*lowering.Value{s.In, s.Out} {
 		for _, v := range list {
@@ -169,7 +171,7 @@ func (p *plan) fits(s *lowering.Step) bool {
 	return p.d.Fits(p.present(s))
 }
 
-// present returns s without the optional inputs that are not given.
+// present returns s without optional inputs that are absent.
 func (p *plan) present(s *lowering.Step) *lowering.Step {
 	missing := func(v *lowering.Value) bool { return v != nil && p.d.Missing(v) }
 	if !slices.ContainsFunc(s.In, missing) {
@@ -185,10 +187,11 @@ func (p *plan) present(s *lowering.Step) *lowering.Step {
 	return &t
 }
 
-// window is the number of steps that a fusion sees at once.
+// window is the maximum number of steps that a fusion sees at once.
 const window = 256
 
-// fuse asks the fusions for a unit that begins with live[i]. It returns its place, too: that of its last step.
+// fuse tries the fusions on a unit that starts with live[i]. It also returns the unit's position, which is its last
+// step's.
 func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]*record.Record,
 	in map[*lowering.Step]int) (_ *unit, place int, err error) {
 	all := record.Fusions()
@@ -196,7 +199,7 @@ func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]*re
 		return nil, 0, nil
 	}
 	defer recovered(live[i], &err)
-	var open []*lowering.Step // small ones are taken
+	var open []*lowering.Step // small ones already have a unit
 	index := map[*lowering.Step]int{}
 	for j := i; j < len(live) && len(open) < window; j++ {
 		if _, taken := in[live[j]]; !taken && records[live[j]] != nil {
@@ -221,15 +224,15 @@ func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]*re
 	return nil, 0, nil
 }
 
-// orderly reports whether the steps that a fusion takes can run in the place of the last one: no other step reads a result
-// of theirs before.
+// orderly reports whether the steps of a fusion can run at the position of the last one: no other step reads one of
+// their results before it.
 func (p *plan) orderly(live, taken []*lowering.Step, index, in map[*lowering.Step]int) bool {
 	own := map[*lowering.Step]bool{}
 	results := map[*lowering.Value]bool{}
 	last := -1
 	for _, s := range taken {
 		j, ok := index[s]
-		if !ok || j <= last { // not of those that it was given, or not in their order
+		if !ok || j <= last { // not one of the given steps, or out of order
 			return false
 		}
 		last, own[s] = j, true
@@ -255,7 +258,7 @@ func (p *plan) orderly(live, taken []*lowering.Step, index, in map[*lowering.Ste
 	return true
 }
 
-// reads returns the values that a step reads, with those of its subgraphs.
+// reads returns the values that a step reads, including those that its subgraphs read.
 func reads(s *lowering.Step) []*lowering.Value {
 	var all []*lowering.Value
 	for _, v := range s.In {
@@ -286,16 +289,16 @@ func (p *plan) hosted(s *lowering.Step, fallback bool) (*unit, error) {
 		p.refused = append(p.refused, s)
 	default:
 		if u.why = "no kernel"; len(s.Node.Subgraphs()) > 0 {
-			u.why = "its subgraphs are no programs"
+			u.why = "its subgraphs are not programs"
 		}
 	}
-	if !fallback && !p.d.Refused() { // a step that no backend computes fails with the error of the operator
+	if !fallback && !p.d.Refused() { // a step that no backend computes fails with the operator's error
 		return nil, unsupported(s, "operator %s: %s", s.Node.Op.FullName(), u.why)
 	}
 	return u, nil
 }
 
-// name is the name of the unit in profiles.
+// name is the unit's name in profiles.
 func (u *unit) name() string {
 	if len(u.steps) == 1 {
 		return u.steps[0].Source.String()
@@ -303,7 +306,7 @@ func (u *unit) name() string {
 	return u.steps[0].Source.String() + " to " + u.steps[len(u.steps)-1].Source.String()
 }
 
-// op names the operators of the unit.
+// op lists the operators of the unit.
 func (u *unit) op() string {
 	if u.fusion != "" {
 		return u.fusion
@@ -311,7 +314,7 @@ func (u *unit) op() string {
 	return u.steps[0].Node.Op.FullName()
 }
 
-// form tells how the unit runs: by the names of its kernels, or on the host.
+// form describes how the unit runs: the names of its kernels, or that it runs on the host.
 func (u *unit) form() string {
 	switch {
 	case u.control != nil:
@@ -338,7 +341,8 @@ func (u *unit) form() string {
 	return strings.Join(names, ", ")
 }
 
-// total returns the number of launches of the units of a plan, without those of subgraphs, and the estimate of their work.
+// total returns the number of launches of the units of a plan, without their subgraphs, and the estimate of their
+// work.
 func (p *plan) total() (launches int, cost ir.Work) {
 	for _, u := range p.units {
 		if u.work == nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// The precision of products is lowered where an option asks for it, and Explain tells where; without one it tells nothing.
+// The precision of products is lowered where an option asks for it, and Explain reports where; without the option it
+// reports nothing.
 func TestPrecision(t *testing.T) {
 	hurry(t)
 	r := rand.New(rand.NewPCG(1, 1))

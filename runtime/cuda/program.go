@@ -19,7 +19,7 @@ type program struct {
 	constants *constants
 
 	mu   sync.Mutex
-	made map[*executable]bool // and not closed; those of subgraphs are not among them
+	made map[*executable]bool // open ones, without those of subgraphs
 	kept map[*kept]bool       // the states of streams
 }
 
@@ -29,7 +29,7 @@ func newProgram(p *lowering.Program, b *backend, v *device, shared *runtime.Cons
 		made:      map[*executable]bool{}}
 }
 
-// Close gives back all that the program holds on the device, with its executables.
+// Close frees everything that the program has on the device, including its executables.
 func (p *program) Close() error {
 	p.mu.Lock()
 	var errs []error
@@ -45,8 +45,8 @@ func (p *program) Close() error {
 	return first(errs...)
 }
 
-// Bind returns an executable for the shapes of b. It chooses kernels, compiles those that are new, and allocates memory. If the
-// values of inputs decide about shapes, each run does so for values that are new.
+// Bind returns an executable for the shapes of b. It chooses kernels, compiles new ones, and allocates memory. If
+// shapes depend on the values of inputs, runs with new values do this too.
 func (p *program) Bind(b runtime.Binding) (_ runtime.Executable, err error) {
 	defer runtime.Ended(&err)
 	if err := p.v.Lost(); err != nil {
@@ -63,8 +63,8 @@ func (p *program) Bind(b runtime.Binding) (_ runtime.Executable, err error) {
 	return e, nil
 }
 
-// bind makes an executable for shapes and for content, the values of inputs as far as they are bound. Without content, it may
-// return the inputs to bind instead.
+// bind makes an executable for shapes and for content, the bound values of inputs. Without content, it may return
+// the inputs to bind instead.
 func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) (e *executable, which []int, err error) {
 	err = p.with(b, content, func(d *lowering.Binding) error {
 		return d.Build(func() error {

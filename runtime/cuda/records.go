@@ -1,6 +1,6 @@
 package cuda
 
-// The packages below internal that register records, by an import each:
+// The packages that register records, imported for that effect:
 import (
 	_ "github.com/essmc/essmc/runtime/cuda/internal/elementwise"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/layers"

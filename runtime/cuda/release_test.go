@@ -59,7 +59,7 @@ func waves(samples, steps int, phase float64) data {
 	return data{"x": tensor.FromSlice(v, samples, steps, 8)}
 }
 
-// Memory that sessions and programs give back goes back to the driver, but for a rest that the pool keeps.
+// Memory that sessions and programs free goes back to the driver, except for the part that the pool keeps.
 func TestFreed(t *testing.T) {
 	const rest = 64 << 10
 	ctx := context.Background()
@@ -97,7 +97,7 @@ func TestFreed(t *testing.T) {
 		for _, s := range all {
 			closes(s)
 		}
-		// Tables of shapes stay beside the rest: here those of powers, for each length.
+		// Tables of shapes remain as well: here the tables of powers, for each length.
 		if now := d.Held(0); now > start+rest+16<<10 {
 			t.Errorf("%d steps: %d bytes are held when sessions are closed, %d before them", steps, now, start)
 		}
@@ -172,7 +172,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// Sessions side by side, whose launches take turns in an order of the seed, have each bit of the answers that they have alone.
+// Concurrent sessions, whose launches interleave in an order of the seed, have bitwise the same answers as when they
+// run alone.
 func TestSideBySide(t *testing.T) {
 	hurry(t)
 	const sessions, runs = 3, 4
@@ -195,7 +196,7 @@ func TestSideBySide(t *testing.T) {
 			return out["y"].(*tensor.Tensor).Bytes()
 		}
 		key := func(k, r int) string { return fmt.Sprint(k, " ", r%2) }
-		if seed == 0 { // alone
+		if seed == 0 { // without other sessions
 			for k := range sessions {
 				s := m.NewSession()
 				for r := range 2 {

@@ -10,21 +10,22 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// repeats are the segments of a loop's body, which keeps values on the device from one iteration to the next: results that
-// are inputs of the next one, and inputs that stay as they are. Their memory holds nothing else in between.
+// repeats are the segments of a loop's body that keeps values on the device between iterations: results that are
+// inputs of the next iteration, and inputs that do not change. Their memory is not reused in between.
 type repeats struct {
 	first []*segment // inputs come from the host
-	next  []*segment // those that are kept do not
-	fetch *segment   // the kept results, as copies to the host
-	out   []int      // which outputs they are
+	next  []*segment // kept inputs do not
+	fetch *segment   // copies the kept results to the host
+	out   []int      // the outputs that these are
 }
 
-// repeat finds the values that the body of a loop keeps, behind move and before place. It keeps a result that the device makes
-// and an input that the host does not read; others cross as in any program.
+// repeat finds the values that the body of a loop keeps. It runs after move and before place. It keeps a result that
+// the device makes and an input that the host does not read; others are copied as in any program.
 func (p *plan) repeat(r *lowering.Repeated) {
 	d, b, l := p.d, p.b, &p.memory
 	x := &repeats{fetch: &segment{}}
-	var stay, gone []*lowering.Value // inputs that are there after the first iteration, and results that leave at the end alone
+	// inputs that remain after the first iteration, and results that leave only at the end
+	var stay, gone []*lowering.Value
 	var copies []item
 	begin := slices.IndexFunc(p.units, func(u *unit) bool { return u.work != nil })
 	for _, c := range r.Carried {
@@ -33,7 +34,7 @@ func (p *plan) repeat(r *lowering.Repeated) {
 			continue
 		}
 		from, to := b.Root(out), b.Root(in)
-		// The copies are in front of all else, so that no result lies where an input does.
+		// The copies run first, so no result may share memory with an input.
 		l.lives[from].First, l.lives[to].First = 0, 0
 		copies = append(copies, item{unit: p.units[begin], work: &record.Work{Kind: record.Copy, Dst: b.Uses(in),
 			Src: b.Uses(out), Bytes: p.bytes(in)}})
@@ -51,7 +52,8 @@ func (p *plan) repeat(r *lowering.Repeated) {
 	if stay == nil {
 		return
 	}
-	gone = slices.DeleteFunc(gone, func(v *lowering.Value) bool { return count(d.Program.Outputs, v) > 1 }) // a scan output, too
+	// also a scan output
+	gone = slices.DeleteFunc(gone, func(v *lowering.Value) bool { return count(d.Program.Outputs, v) > 1 })
 	for _, s := range p.segments {
 		x.first = append(x.first, s.without(nil, gone))
 		x.next = append(x.next, s.without(stay, gone))
@@ -60,8 +62,8 @@ func (p *plan) repeat(r *lowering.Repeated) {
 	p.repeats = x
 }
 
-// carries reports whether the device alone reads in and makes out, of one type, and whether out is in memory of its own at the
-// end of the program.
+// carries reports whether in is read and out is made only by the device, both have one type, and out has memory of
+// its own at the end of the program.
 func (p *plan) carries(in, out *lowering.Value) bool {
 	d := p.d
 	if !p.enters(in) || slices.Contains(d.Program.Outputs, in) || d.DType(in) != d.DType(out) ||
@@ -114,7 +116,7 @@ func (e *executable) Repeat(ctx context.Context, first bool, in, out []tensor.Da
 	return e.run(ctx, in, out, e.next)
 }
 
-// Fetch copies the results that the last iteration has kept.
+// Fetch copies the results that the last iteration has kept to the host.
 func (e *executable) Fetch(ctx context.Context, out []tensor.Datum) error {
 	if e.fetch == nil || len(e.fetch.list) == 0 {
 		return nil

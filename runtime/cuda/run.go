@@ -21,18 +21,18 @@ type commands struct {
 	*segment
 	list  []command
 	runs  int
-	graph driver.Exec // 0: none yet
+	graph driver.Exec // 0 until it is recorded
 }
 
-// command is an item as the driver takes it.
+// command is an item in the driver's terms.
 type command struct {
 	unit     *unit
-	launch   driver.Launch // of a kernel, where Func is set
-	work     *record.Work  // of Fill and Copy
+	launch   driver.Launch // of a kernel, if Func is set
+	work     *record.Work  // for Fill and Copy
 	dst, src driver.Ptr
-	memory   []byte // of a copy from or to the host
+	memory   []byte // for a copy from or to the host
 	toDevice bool
-	what     string // of a copy, for messages
+	what     string // describes a copy in messages
 }
 
 func (e *executable) compileAll(list []*segment) (all []*commands, err error) {
@@ -46,7 +46,7 @@ func (e *executable) compileAll(list []*segment) (all []*commands, err error) {
 	return all, nil
 }
 
-// compile makes the commands of a segment, with compiled kernels.
+// compile makes the commands of a segment, and compiles its kernels.
 func (e *executable) compile(s *segment) (*commands, error) {
 	c := &commands{segment: s}
 	for _, it := range s.items {
@@ -85,7 +85,7 @@ func (e *executable) addressOf(x kernel.Buffer) driver.Ptr {
 	return e.address[x-1]
 }
 
-// failed names the node of a unit.
+// failed adds the node of a unit to an error.
 func (e *executable) failed(u *unit, err error) error {
 	if u == nil {
 		return err
@@ -93,7 +93,7 @@ func (e *executable) failed(u *unit, err error) error {
 	return &runtime.NodeError{Node: u.steps[0].Source, Err: err}
 }
 
-// reached returns where the device reads and writes a value in the memory of the host.
+// reached returns the host memory at which the device reads and writes a value.
 func (e *executable) reached(v *lowering.Value) []byte {
 	l, n := &e.plan.memory, e.plan.bytes(v)
 	if at, ok := l.staged[v]; ok {
@@ -102,12 +102,13 @@ func (e *executable) reached(v *lowering.Value) []byte {
 	return e.pinned[l.held[v].at:][:n:n]
 }
 
-// Run computes the outputs. It checks ctx between launches, and returns when nothing of it runs on the device any more.
+// Run computes the outputs. It checks ctx between launches, and returns only when none of its work runs on the
+// device any more.
 func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) error {
 	return e.run(ctx, in, out, e.segments)
 }
 
-// run runs segments, which are those of the plan, or stand for them.
+// run runs segments: those of the plan, or replacements for them.
 func (e *executable) run(ctx context.Context, in, out []tensor.Datum, segments []*commands) (err error) {
 	defer runtime.Ended(&err)
 	defer e.End()
@@ -152,7 +153,7 @@ func (e *executable) runHost(ctx context.Context, u *unit) (err error) {
 	return s.Failure(ctx, err)
 }
 
-// runSegment lets the device do a segment, and waits for it.
+// runSegment makes the device execute a segment, and waits for it.
 func (e *executable) runSegment(ctx context.Context, c *commands) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -167,8 +168,8 @@ func (e *executable) runSegment(ctx context.Context, c *commands) error {
 		}
 		t, ok := e.Datum(v).(*tensor.Tensor)
 		if to := e.reached(v); !ok || len(t.Bytes()) != len(to) {
-			return fmt.Errorf("cuda: value %s: expected %d bytes of %v%s, found %v", v.Name, len(to), e.Binding.DType(v),
-				tensor.ShapeString(e.Binding.Shape(v)), e.Datum(v))
+			return fmt.Errorf("cuda: value %s: expected %d bytes of %v%s, found %s", v.Name, len(to), e.Binding.DType(v),
+				tensor.ShapeString(e.Binding.Shape(v)), tensor.Describe(e.Datum(v)))
 		}
 		ops.Put(steps, e.reached(v), t.Bytes())
 	}
@@ -182,7 +183,7 @@ func (e *executable) runSegment(ctx context.Context, c *commands) error {
 	default:
 		err = e.issue(ctx, c.list)
 	}
-	// Whatever was issued may still read and write memory that the next run uses.
+	// Issued work may still access memory that the next run uses.
 	if waited := e.p.v.synchronize(e.stream); err == nil && waited != nil {
 		err = e.asynchronous(c, waited)
 	}
@@ -207,7 +208,7 @@ func (e *executable) runSegment(ctx context.Context, c *commands) error {
 	return nil
 }
 
-// faults is where the host reads the faults of units.
+// faults is the memory at which the host reads the faults of units.
 func (e *executable) faults() []byte {
 	l := &e.plan.memory
 	return e.pinned[l.places+l.faultsAt:][:faultBytes*len(l.faults)]
@@ -224,10 +225,10 @@ func (e *executable) fault() error {
 	return nil
 }
 
-// asynchronous is the error of work that was issued before: it is of one of the segment's units.
+// asynchronous is the error of work that was issued earlier. It belongs to one of the segment's units.
 func (e *executable) asynchronous(c *commands, err error) error {
 	first, last := c.list[0].unit, c.list[len(c.list)-1].unit
-	for i := len(c.list) - 1; i >= 0 && last == nil; i-- { // copies at the end of the program are of no unit
+	for i := len(c.list) - 1; i >= 0 && last == nil; i-- { // copies at the end of the program belong to no unit
 		last = c.list[i].unit
 	}
 	if first == nil || first == last {
@@ -276,7 +277,7 @@ func (e *executable) command(x *command) (err error) {
 	return nil
 }
 
-// launchGraph launches a segment as a whole. The first time, it is recorded.
+// launchGraph launches a segment as a whole, and records it the first time.
 func (e *executable) launchGraph(c *commands) error {
 	v := e.p.v
 	return v.do(func() error {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// script returns a folder like those that device.sh build makes, whose programs are stubs: they write what a file below out
-// says and end with its code.
+// script returns a folder like those that device.sh build makes, whose programs are stubs: they write the content of
+// a file below out and exit with its code.
 func script(t *testing.T, edit func(text string) string) (dir string, run func(args ...string) (string, error)) {
 	t.Helper()
 	for _, program := range []string{"bash", "timeout", "sed"} {
@@ -78,7 +78,7 @@ func TestScriptReport(t *testing.T) {
 	}
 }
 
-// TestScriptRun runs steps by stubs: one hangs, one fails, and a second call does these two alone.
+// TestScriptRun runs steps by stubs: one hangs, one fails, and a second call runs only these two.
 func TestScriptRun(t *testing.T) {
 	dir, run := script(t, func(text string) string {
 		return strings.ReplaceAll(strings.Replace(text, "step_instructions() { # 900", "step_instructions() { # 1", 1),

@@ -6,13 +6,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// smallNumbers is the most elements of a value that the host computes although the device could: counters of loops, and their
-// conditions.
+// smallNumbers is the maximum number of elements of a value that the host computes although the device could:
+// counters of loops, and their conditions.
 const smallNumbers = 16
 
-// small finds the steps that the host computes before all others, since it reads their results, and has all that they read:
-// integers and bools, such as conditions that follow from the number of the iteration. So no copy of them waits for the
-// device.
+// small finds the steps that the host computes before all others: it needs their results and has all their inputs.
+// They are integers and bools, such as conditions on the number of the iteration. This avoids copies that would wait
+// for the device.
 func (p *plan) small(live []*lowering.Step) map[*lowering.Step]bool {
 	d := p.d
 	there := map[*lowering.Value]bool{} // on the host
@@ -47,7 +47,7 @@ func (p *plan) small(live []*lowering.Step) map[*lowering.Step]bool {
 	return small
 }
 
-// countable reports whether a step gives few whole numbers or bools, from such that the host has.
+// countable reports whether a step computes a few integers or bools from integers or bools on the host.
 func (p *plan) countable(s *lowering.Step, there map[*lowering.Value]bool) bool {
 	if s.Node.Op.Eval == nil || s.Node.Op.Random || len(s.Node.Subgraphs()) > 0 || !p.fits(s) {
 		return false
@@ -70,8 +70,8 @@ func (p *plan) countable(s *lowering.Step, there map[*lowering.Value]bool) bool 
 	return true
 }
 
-// counts reports whether a step gives whole numbers or bools from such, as its types are declared: the host may compute it if
-// they are few.
+// counts reports whether a step computes integers or bools from integers or bools, by its declared types. The host
+// may compute it if they are few.
 func counts(n *ir.Node) bool {
 	if n.Op.Eval == nil || n.Op.Random || len(n.Subgraphs()) > 0 {
 		return false

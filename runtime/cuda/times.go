@@ -6,17 +6,18 @@ import (
 
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/driver"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// times are the measured times of an executable: of each unit, and of the copies between host and device.
+// times are the measured times of an executable: for each unit, and for the copies between host and device.
 type times struct {
 	steps  []runtime.StepTime
-	at     map[*unit]int // in steps
-	copies [2]int        // in steps: to the device, and to the host; -1 for none
+	at     map[*unit]int // index in steps
+	copies [2]int        // index in steps: to the device, and to the host; -1 if there are none
 	events []driver.Event
 }
 
-// newTimes makes the events: one before each command of the longest segment, and one behind it.
+// newTimes creates the events: one before each command of the longest segment, and one after it.
 func (e *executable) newTimes() (*times, error) {
 	t := &times{at: map[*unit]int{}, copies: [2]int{-1, -1}}
 	most := 0
@@ -37,7 +38,7 @@ func (e *executable) newTimes() (*times, error) {
 	}
 	for _, u := range e.plan.units {
 		t.at[u] = len(t.steps)
-		t.steps = append(t.steps, runtime.StepTime{Name: u.name(), Op: u.op(), Form: u.form()})
+		t.steps = append(t.steps, runtime.StepTime{Name: u.name(), Op: u.op(), Form: u.form(), Values: lowering.Sources(u.steps)})
 	}
 	v := e.p.v
 	err := v.do(func() error {
@@ -82,7 +83,7 @@ func (e *executable) measured(ctx context.Context, c *commands) error {
 	})
 }
 
-// read adds the times of a segment that is done.
+// read adds the times of a finished segment.
 func (t *times) read(v *device, c *commands) error {
 	return v.do(func() error {
 		for i := range c.list {
@@ -101,7 +102,7 @@ func (t *times) read(v *device, c *commands) error {
 	})
 }
 
-// host adds the time of a unit of the host.
+// host adds the time of a unit on the host.
 func (t *times) host(u *unit, d time.Duration) {
 	if t != nil {
 		t.steps[t.at[u]].Time += d
@@ -118,7 +119,7 @@ func (t *times) end() {
 	}
 }
 
-// Profile returns the times of units and of copies; those of subgraphs are their step's.
+// Profile returns the times of units and of copies. The times of subgraphs are included in their step's.
 func (e *executable) Profile() []runtime.StepTime {
 	if e.times == nil {
 		return nil

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// maxDeciding bounds the numbers of an input whose values are bound like shapes.
+	// maxDeciding is the maximum number of elements of an input whose values are bound like shapes.
 	maxDeciding = 64
-	// maxValues is how many executables for different values of such inputs are kept.
+	// maxValues is the maximum number of cached executables for different values of such inputs.
 	maxValues = 8
 )
 
-// valued runs a program in which shapes, or choices of kernels, follow from the values of small inputs, such as the shape
-// of a Reshape. Inputs are on the host when a run begins, so it binds the program for their values as for shapes, and keeps
-// the executables of the last ones.
+// valued runs a program in which shapes, or choices of kernels, depend on the values of small inputs, such as the
+// shape of a Reshape. Inputs are on the host at the start of a run, so it binds the program for their values as for
+// shapes. It caches the executables of the most recent values.
 type valued struct {
 	p     *program
 	b     runtime.Binding
@@ -27,14 +27,14 @@ type valued struct {
 	made  []forValues
 }
 
-// forValues is an executable for the values of inputs. The last one used comes first.
+// forValues is an executable for certain values of inputs. The most recently used one comes first.
 type forValues struct {
 	values []byte
 	e      *executable
 }
 
-// deciding returns the inputs whose values steps ask for that cannot run without them: small integers from which inputs of
-// these steps are computed.
+// deciding returns the inputs whose values are needed by steps that cannot run without them: small integer inputs
+// from which inputs of these steps are computed.
 func deciding(d *lowering.Binding, steps []*lowering.Step) []int {
 	makes := map[*lowering.Value]*lowering.Step{}
 	for _, s := range d.Program.Steps {
@@ -65,10 +65,10 @@ func deciding(d *lowering.Binding, steps []*lowering.Step) []int {
 	return which
 }
 
-// fromNumbers are operators whose shapes, or all of whose results, follow from small inputs of floats.
+// fromNumbers are operators whose shapes or whose complete results depend on small inputs of floats.
 var fromNumbers = []string{"MelWeightMatrix", "OneHot", "Pad", "Range", "Resize", "Upsample"}
 
-// decides reports whether the values of an input of a step may decide how it runs.
+// decides reports whether the values of an input of a step can determine how it runs.
 func decides(d *lowering.Binding, s *lowering.Step, v *lowering.Value) bool {
 	shape := d.Shape(v)
 	if n, err := tensor.Size(shape); shape == nil || len(shape) > 1 || err != nil || n > maxDeciding {
@@ -77,13 +77,14 @@ func decides(d *lowering.Binding, s *lowering.Step, v *lowering.Value) bool {
 	switch d.DType(v) {
 	case tensor.Int32, tensor.Int64:
 		return true
-	case tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16: // scales, bounds, and the number around
+	case tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16: // scales, bounds, and the padding value
 		return s.Node.Op.Domain == "" && slices.Contains(fromNumbers, s.Node.Op.Name)
 	}
 	return false
 }
 
-// asks returns the inputs whose values a program must be bound for; none if it runs without. err is the error of its plan.
+// asks returns the inputs whose values a program must be bound for, or nil if it runs without them. err is the error
+// of its plan.
 func (p *program) asks(d *lowering.Binding, made *plan, err error) []int {
 	if u := (*runtime.UnsupportedError)(nil); errors.As(err, &u) {
 		if made, err = newPlan(d, true, nil); err != nil {
@@ -96,7 +97,7 @@ func (p *program) asks(d *lowering.Binding, made *plan, err error) []int {
 	return deciding(d, made.refused)
 }
 
-// Run computes the outputs, by an executable for the values of the deciding inputs.
+// Run computes the outputs with an executable for the values of the deciding inputs.
 func (x *valued) Run(ctx context.Context, in, out []tensor.Datum) error {
 	e, err := x.executable(ctx, in)
 	if err != nil {
@@ -114,7 +115,7 @@ func (x *valued) RunKept(ctx context.Context, in, out []tensor.Datum, states int
 	return e.RunKept(ctx, in, out, states, of)
 }
 
-// executable returns the executable for the values of inputs, and makes it if there is none.
+// executable returns the cached executable for the values of inputs, or makes one.
 func (x *valued) executable(ctx context.Context, in []tensor.Datum) (_ *executable, err error) {
 	var values []byte
 	for _, i := range x.which {
@@ -138,7 +139,7 @@ func (x *valued) executable(ctx context.Context, in []tensor.Datum) (_ *executab
 	content := make([]*tensor.Tensor, len(in))
 	for _, i := range x.which {
 		if t, ok := in[i].(*tensor.Tensor); ok {
-			content[i] = t.Clone() // the caller's may change
+			content[i] = t.Clone() // the caller may change its own
 		}
 	}
 	b := x.b
@@ -151,7 +152,7 @@ func (x *valued) executable(ctx context.Context, in []tensor.Datum) (_ *executab
 	return e, nil
 }
 
-// ArenaBytes returns the memory that is held on the device and on the host.
+// ArenaBytes returns the memory in use on the device and on the host.
 func (x *valued) ArenaBytes() (n int64) {
 	for _, m := range x.made {
 		n += m.e.ArenaBytes()
@@ -159,7 +160,7 @@ func (x *valued) ArenaBytes() (n int64) {
 	return n
 }
 
-// Profile returns the times of the runs with the last values.
+// Profile returns the times of the runs with the most recent values.
 func (x *valued) Profile() []runtime.StepTime {
 	if len(x.made) == 0 {
 		return nil
@@ -167,7 +168,7 @@ func (x *valued) Profile() []runtime.StepTime {
 	return x.made[0].e.Profile()
 }
 
-// Close gives everything back.
+// Close frees everything.
 func (x *valued) Close() error {
 	var errs []error
 	for _, m := range x.made {

@@ -57,7 +57,7 @@ func TestValues(t *testing.T) {
 	for _, rows := range []int64{1, 2, 3, 4, 6, 12, -1} {
 		for k := range int64(3) {
 			run(rows, 12/max(rows, 1), k)
-			run(rows, 12/max(rows, 1), k) // from what is kept
+			run(rows, 12/max(rows, 1), k) // from the cache
 		}
 	}
 	run(4, 3, 2)
@@ -79,7 +79,7 @@ func TestValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if y := got["y"].(*tensor.Tensor); y.Dim(0) != int(rows) {
-			t.Errorf("expected %d rows, found %v", rows, y)
+			t.Errorf("expected %d rows, found %s", rows, y)
 		}
 	}
 	in["shape"] = tensor.FromSlice([]int64{5, 5}, 2)

@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// windowed is layered in the forward direction with windows, which forget what is so many steps back.
+// windowed is layered in the forward direction with windows, which forget steps before the given number.
 func windowed(t testing.TB, window int64) *ir.Graph {
 	t.Helper()
 	const width = 8

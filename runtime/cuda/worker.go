@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// worker is a goroutine on a thread of the operating system of its own: contexts belong to threads.
+// worker is a goroutine locked to a thread of its own, because contexts belong to threads.
 type worker struct{ calls chan call }
 
 type call struct {
@@ -20,7 +20,7 @@ func newWorker() *worker {
 	return w
 }
 
-// run ends with its thread, so that no other goroutine finds a context there.
+// run ends together with its thread, so that no other goroutine gets a thread with a context.
 func (w *worker) run() {
 	goruntime.LockOSThread()
 	for c := range w.calls {

@@ -1,9 +1,9 @@
-// Package generate continues sequences of tokens with a language model, token by token: a model that takes tokens and gives
-// logits for the next one at every step. It keeps the state of a stream, and not the sequence, so a token takes the
+// Package generate continues sequences of tokens with a language model: a model that takes tokens and returns logits
+// for the next token at every step. It keeps the state of a stream instead of the sequence, so a token takes the
 // same time at any length.
 //
-// It imports runtime, ir and ir/tensor only, so that a service can use it with plans alone. It always holds that equal
-// models, prompts and options give equal tokens, and that what cannot be continued is refused before the first token.
+// It imports runtime, ir and ir/tensor only, so that a service can use it with plans only. Equal models, prompts and
+// options give equal tokens. A model or prompt that cannot be continued is refused before the first token.
 package generate
 
 import (
@@ -20,15 +20,18 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Options are the settings of a generation. The zero value takes the most probable token each time, DefaultTokens times.
+// Options are the settings of a generation. The zero value selects the most probable token each time, DefaultTokens
+// times.
 type Options struct {
-	// MaxNewTokens bounds the tokens; 0 stands for DefaultTokens. At most MaxTokens are allowed, together with the prompt.
+	// MaxNewTokens is the maximum number of new tokens; 0 means DefaultTokens. At most MaxTokens are allowed,
+	// including the prompt.
 	MaxNewTokens int
 	// Temperature divides the logits before a token is drawn. 0 takes the most probable token.
 	Temperature float64
 	// TopK leaves the given number of most probable tokens; 0: all.
 	TopK int
-	// TopP leaves the most probable tokens that together have at least this probability; 0: all.
+	// TopP restricts the choice to the most probable tokens that together have at least this probability; 0 means
+	// all.
 	TopP float64
 	// Seed selects the random numbers.
 	Seed uint64
@@ -84,8 +87,8 @@ type Generator struct {
 	seen          int
 }
 
-// New makes a generator for a model whose only required input is tokens, int64 or int32 [B,L], and whose first output is
-// logits [B,L,V]. For other models, the error is an *OptionError that says what they lack.
+// New returns a generator for a model whose only required input is tokens, int64 or int32 [B,L], and whose first
+// output is logits [B,L,V]. For other models, the error is an *OptionError that describes what is missing.
 func New(m *runtime.Model) (*Generator, error) { return newGenerator(context.Background(), m) }
 
 func newGenerator(ctx context.Context, m *runtime.Model) (*Generator, error) {
@@ -137,7 +140,7 @@ func (g *Generator) Vocabulary() int { return g.vocab }
 // Logits returns the logits of the token after the last one of Feed. They are valid until the next one.
 func (g *Generator) Logits() []float32 { return g.logits }
 
-// Feed gives tokens to the model. Long prompts are read in chunks, so that memory does not grow with them.
+// Feed passes tokens to the model. Long prompts are read in chunks, so that memory does not grow with them.
 func (g *Generator) Feed(ctx context.Context, tokens []int64) error {
 	for i, k := range tokens {
 		if k < 0 || k >= int64(g.vocab) {
@@ -169,7 +172,8 @@ func (g *Generator) Feed(ctx context.Context, tokens []int64) error {
 		}
 		y, ok := g.out[g.output].(*tensor.Tensor)
 		if !ok || y.Len() != n*g.vocab {
-			return &OptionError{"model", fmt.Sprintf("expected %d logits for %d tokens, found %v", n*g.vocab, n, g.out[g.output])}
+			return &OptionError{"model", fmt.Sprintf("expected %d logits for %d tokens, found %s", n*g.vocab, n,
+				tensor.Describe(g.out[g.output]))}
 		}
 		g.logits = append(g.logits[:0], tensor.Data[float32](y)[(n-1)*g.vocab:]...)
 		if n > 1 {

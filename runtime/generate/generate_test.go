@@ -75,7 +75,7 @@ func collect(t *testing.T, m *runtime.Model, prompt []int64, o generate.Options)
 	return all
 }
 
-// TestGreedy holds tokens against the logits of the whole text, for short prompts and for those that are read in chunks.
+// TestGreedy checks tokens against the logits of the whole text, for short prompts and for those that are read in chunks.
 func TestGreedy(t *testing.T) {
 	m := model(t, runtime.Options{}, "mamba-130m", small)
 	for _, n := range []int{1, 5, 1300} {
@@ -102,7 +102,7 @@ func TestGreedy(t *testing.T) {
 	}
 }
 
-// TestDraw holds that equal seeds give equal text, that settings leave what they should, and how often tokens are drawn.
+// TestDraw checks that equal seeds give equal text, that settings leave what they should, and how often tokens are drawn.
 func TestDraw(t *testing.T) {
 	m := model(t, runtime.Options{}, "mamba-130m", small)
 	prompt := []int64{1, 2, 3}
@@ -200,7 +200,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestRefused holds that what cannot be continued is said before the first token.
+// TestRefused checks that what cannot be continued is said before the first token.
 func TestRefused(t *testing.T) {
 	m := model(t, runtime.Options{}, "mamba-130m", small)
 	for _, c := range []struct {

@@ -38,7 +38,7 @@ func (s *sampler) next(logits []float32) (int, error) {
 		total += s.weight[i]
 	}
 	if s.o.TopK > 0 || s.o.TopP > 0 {
-		// The most probable ones first, as many as can count.
+		// The most probable ones first, as many as can matter.
 		slices.SortFunc(all, func(a, b int) int {
 			if c := cmp.Compare(logits[b], logits[a]); c != 0 {
 				return c

@@ -3,19 +3,25 @@ package lowering
 import (
 	"cmp"
 	"slices"
+
+	"github.com/essmc/essmc/ir"
 )
 
-// Interval is a request for memory from one unit of execution to another.
+// Interval is a request for memory over a range of units of execution.
 type Interval struct {
-	First, Last int // units, both included
-	Size        int // in any unit, as the offsets of Place
+	First, Last int // first and last unit, inclusive
+	Size        int // in any unit of measure, the same as Place's offsets
 }
 
 // Place returns an offset for each interval, and the size of the arena that holds them all. Intervals that overlap in
 // time do not overlap in memory. Offsets are multiples of align, and sizes are rounded up to one, 0 too. The largest
 // intervals are placed first, each at the lowest free offset, so that smaller ones fit into the gaps; of equal ones,
-// that which begins first.
-func Place(all []Interval, align int) (offsets []int, size int) {
+// the one that begins first. This takes n² steps, so more than manyIntervals are placed in order of time (placeMany).
+// Place ends with the context of c.
+func Place(c *ir.EvalCtx, all []Interval, align int) (offsets []int, size int) {
+	if len(all) > manyIntervals {
+		return placeMany(c, all, align)
+	}
 	order := make([]int, len(all))
 	sizes := make([]int, len(all))
 	for i, v := range all {
@@ -27,6 +33,7 @@ func Place(all []Interval, align int) (offsets []int, size int) {
 	offsets = make([]int, len(all))
 	var busy []memoryRange
 	for k, i := range order {
+		c.Step(4 * (k + 1))
 		busy = busy[:0]
 		for _, j := range order[:k] {
 			if all[j].First <= all[i].Last && all[i].First <= all[j].Last {
@@ -50,20 +57,20 @@ func Place(all []Interval, align int) (offsets []int, size int) {
 // memoryRange is a range of memory.
 type memoryRange struct{ off, n int }
 
-// Scratch assigns ranges of memory that are taken and given back in the order of execution, such as the memory of a
-// worker in a region. The zero value aligns nothing.
+// Scratch assigns ranges of memory that are taken and returned in execution order, such as the memory of a worker in
+// a region. The zero value aligns nothing.
 type Scratch struct {
-	// Align is the number of which offsets and sizes are multiples; 0 for 1.
+	// Align divides all offsets and sizes; 0 means 1.
 	Align int
-	// Ranges of at least Page are Skew longer than requested, so that consecutive ones do not begin at the same offset
-	// in a page. If Page is 0, none are. Skew is a multiple of Align.
+	// Ranges of at least Page are Skew longer than requested, so that consecutive ones do not start at the same
+	// offset in a page. If Page is 0, this never happens. Skew is a multiple of Align.
 	Page, Skew int
 
 	size int
 	free []memoryRange // in order; no two are adjacent
 }
 
-// Size returns the memory that all ranges so far have needed.
+// Size returns the memory needed by all ranges so far.
 func (a *Scratch) Size() int { return a.size }
 
 // round returns the memory that a range of n takes.
@@ -106,7 +113,7 @@ func (a *Scratch) Take(n int) int {
 	return off
 }
 
-// Give gives back the range of n at off, which Take has returned.
+// Give returns the range of n at off to the free memory. It must come from Take.
 func (a *Scratch) Give(off, n int) {
 	n = a.round(n)
 	if n == 0 {
@@ -130,9 +137,9 @@ type Life struct {
 	Last  int // the last unit that reads it
 }
 
-// Lives returns the lifetimes of values, by ID, if units of steps run one after the other. Outputs of the program live
-// to len(units). A value that nothing reads lives in its unit alone. Last is -1 for a value that no unit computes or
-// reads.
+// Lives returns the lifetimes of values, by ID, if units of steps run one after the other. Outputs of the program
+// live until len(units). A value without readers lives only in its unit. Last is -1 for a value that no unit
+// computes or reads.
 func (d *Binding) Lives(units [][]*Step) []Life {
 	lives := make([]Life, len(d.Program.Values))
 	for i := range lives {
@@ -140,6 +147,7 @@ func (d *Binding) Lives(units [][]*Step) []Life {
 	}
 	for i, u := range units {
 		for _, s := range u {
+			d.Steps().Step(20 + 4*(len(s.In)+len(s.Out)))
 			for _, v := range s.Out {
 				if v != nil {
 					lives[v.ID] = Life{i, i}
@@ -149,6 +157,7 @@ func (d *Binding) Lives(units [][]*Step) []Life {
 	}
 	for i, u := range units {
 		for _, s := range u {
+			d.Steps().Step(20 + 4*(len(s.In)+len(s.Out)))
 			for _, v := range s.In {
 				if v != nil {
 					lives[v.ID].Last = max(lives[v.ID].Last, i)

@@ -10,11 +10,11 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Binding is a program with shapes: everything that is known of its values and steps before a run. It is immutable,
-// except for the account of the memory that its executable holds (Charge). Callers must not change the slices and
+// Binding is a program with shapes: everything that is known about its values and steps before a run. It is
+// immutable, except for the account of its executable's memory (Charge). Callers must not change the slices and
 // tensors that its methods return.
 type Binding struct {
-	// Program is the program that is bound.
+	// Program is the bound program.
 	Program *Program
 
 	dims     map[string]int64
@@ -24,7 +24,7 @@ type Binding struct {
 	bodies   map[*Step]*LoopBinding
 	items    map[*Value]items // of values that are sequences of tensors
 	refused  bool
-	refusal  error // of the first node whose operator does not take the types that are bound
+	refusal  error // of the first node whose operator refuses the bound types
 	err      error
 	memory   *memory // of the executable
 	charged  int64   // bytes of memory.held
@@ -33,22 +33,23 @@ type Binding struct {
 	room     *room // for nodes that live no longer than their inference
 }
 
-// checks is which nodes a binding asks whether they take its sizes.
+// checks selects the nodes for which a binding checks whether the operator accepts its sizes.
 type checks int
 
 const (
 	checkAll      checks = iota // the first binding: nothing is known yet
-	noteDistinct                // the sizes are those of tryDistinct, and the answers are noted
-	checkDoubtful               // only those that distinct sizes left open
+	noteDistinct                // the sizes are those of tryDistinct, and the results are recorded
+	checkDoubtful               // only nodes that distinct sizes have left open
 )
 
-// bound is everything that is known of a value.
+// bound is everything that is known about a value.
 type bound struct {
-	slotted bool  // a kernel has asked for its slot
-	shape   []int // nil if it is no tensor, or of unknown shape
+	slotted bool  // a kernel has requested its slot
+	shape   []int // nil if it is not a tensor, or of unknown shape
 	dtype   tensor.DType
 	content *tensor.Tensor // as far as it follows from the shapes
 	given   bool
+	made    int
 	last    int
 	readers []*Step
 }
@@ -59,21 +60,24 @@ func (d *Binding) Err() error { return d.err }
 // Refused reports whether the types of a node do not fit its operator, so that every run fails.
 func (d *Binding) Refused() bool { return d.refused }
 
-// Shape returns the shape of a tensor; nil if it is not known before the run, or if v is no tensor.
+// Shape returns the shape of a tensor, or nil if it is not known before the run or v is not a tensor.
 func (d *Binding) Shape(v *Value) []int { return d.values[v.ID].shape }
 
-// DType returns the element type of a tensor of known shape; tensor.Invalid for other values.
+// DType returns the element type of a tensor of known shape, or tensor.Invalid for other values.
 func (d *Binding) DType(v *Value) tensor.DType { return d.values[v.ID].dtype }
 
 // IsFloat32 reports whether v is a float32 tensor of known shape.
 func (d *Binding) IsFloat32(v *Value) bool { return d.values[v.ID].dtype == tensor.Float32 }
 
-// Known returns the content of a value that follows from the shapes, or that the program was bound with; nil for other
-// values, and for constants of the graph.
+// Known returns the content of a value that follows from the shapes, or that the program was bound with. It returns
+// nil for other values, and for constants of the graph.
 func (d *Binding) Known(v *Value) *tensor.Tensor { return d.values[v.ID].content }
 
 // Given reports whether v is an input of the program.
 func (d *Binding) Given(v *Value) bool { return d.values[v.ID].given }
+
+// Made returns the index of the step that computes v; -1 for inputs and constants.
+func (d *Binding) Made(v *Value) int { return d.values[v.ID].made }
 
 // Last returns the index of the last step that reads v; -1 if there is none, and len(Program.Steps) for outputs of the
 // program.
@@ -88,7 +92,7 @@ func (d *Binding) Readers(v *Value) []*Step { return d.values[v.ID].readers }
 // Dead reports whether s need not run, since all its outputs are known.
 func (d *Binding) Dead(s *Step) bool { return d.dead[s] }
 
-// Body returns the bound body of a Loop or Scan; nil if the body is no program.
+// Body returns the bound body of a Loop or Scan, or nil if the body is not a program.
 func (d *Binding) Body(s *Step) *LoopBinding { return d.bodies[s] }
 
 // Sizes that no machine has. Larger ones are refused before memory is planned, so that sums over the values of a
@@ -113,14 +117,14 @@ func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
 	m.steps.Ctx = b.Ctx
 	which := checkAll
 	if p.trial.bound.Swap(true) { // a program that is bound once need not try others
-		p.trial.once.Do(p.tryDistinct)
+		p.trial.once.Do(func() { p.tryDistinct(b.Ctx) })
 		which = checkDoubtful
 	}
 	return p.bind(b, content, m, newKnown(), which)
 }
 
-// bind is Bind for a program whose memory is part of an account. known bounds the evaluation of values that follow from
-// shapes.
+// bind is Bind for a program whose memory is part of an account. known is the budget for evaluating values that
+// follow from shapes.
 func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, known *ir.Budget, c checks) *Binding {
 	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{},
 		branches: map[*Step]*[2]*Binding{}, memory: m, known: known, checks: c}
@@ -131,6 +135,7 @@ func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, k
 		d.takeItems(v, b.Inputs[i])
 	}
 	for _, v := range p.Values {
+		m.steps.Step(100)
 		t := v.Type
 		if g, ok := given[v]; ok {
 			t = g
@@ -180,9 +185,16 @@ func (d *Binding) set(v *Value, dtype tensor.DType, shape []int) {
 func (d *Binding) readers() {
 	p := d.Program
 	for i := range d.values {
-		d.values[i].last, d.values[i].readers = -1, nil
+		d.Steps().Step(2)
+		d.values[i].made, d.values[i].last, d.values[i].readers = -1, -1, nil
 	}
 	for i, s := range p.Steps {
+		d.Steps().Step(20 + 20*(len(s.In)+len(s.Out)))
+		for _, v := range s.Out {
+			if v != nil {
+				d.values[v.ID].made = i
+			}
+		}
 		if d.dead[s] {
 			continue
 		}
@@ -204,9 +216,9 @@ func (d *Binding) readers() {
 	}
 }
 
-// Rewrite returns a binding of the same program with other steps, which compute the same outputs by way of more values.
-// The IDs of more continue those of d, and their types have known shapes; facts are their facts along time. d does not
-// change.
+// Rewrite returns a binding of the same program with other steps, which compute the same outputs with additional
+// values. The IDs of more continue those of d, and their types have known shapes; facts are their facts along time.
+// d does not change.
 func (d *Binding) Rewrite(steps []*Step, more []*Value, facts []ir.Fact) *Binding {
 	p, n := *d.Program, *d
 	p.Steps, p.Values = steps, append(slices.Clip(p.Values), more...)
@@ -230,7 +242,7 @@ func (d *Binding) Wide(v *Value) bool {
 	return ok && tt.Elem == tensor.Float64 && d.Shape(v) != nil
 }
 
-// Missing reports whether v is an optional input that is not given.
+// Missing reports whether v is an optional input that is absent.
 func (d *Binding) Missing(v *Value) bool {
 	_, optional := v.Type.(*ir.OptionalType)
 	return optional && d.Shape(v) == nil && d.Given(v)

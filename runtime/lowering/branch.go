@@ -14,7 +14,7 @@ type branch struct {
 	In      []*Value // per input of the program: the value outside
 }
 
-// branches lowers both subgraphs of an If; nil if one cannot be lowered, so that the node is evaluated.
+// branches lowers both subgraphs of an If. It returns nil if one cannot be lowered, so that the node is evaluated.
 func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 	if n.Op.FullName() != "If" {
 		return nil

@@ -8,75 +8,75 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Control runs the subgraphs of one If, Loop or Scan for one executable. The backend makes executables of the programs.
-// Control gives them their inputs, decides how often they run, and stores their results, in the same way for all
-// backends.
+// Control runs the subgraphs of one If, Loop or Scan for one executable. The backend makes executables of the
+// programs. Control gives them their inputs, decides how often they run, and stores their results, in the same way
+// for all backends.
 type Control interface {
-	// Programs returns the bindings of the programs that run; nil for one that never runs.
+	// Programs returns the bindings of the programs that run, with nil for one that never runs.
 	Programs() []*Binding
-	// Repeated tells how the inputs of program k of a loop go on from one iteration to the next; nil if k does not run
-	// several times in a row, or other programs may run for it.
+	// Repeated describes how the inputs of program k of a loop follow from the previous iteration. It returns nil if
+	// k does not run several times in a row, or if other programs may run instead.
 	Repeated(k int) *Repeated
 	// Memory returns the size of the memory that Run needs, in bytes, besides that of the programs.
 	Memory() int
-	// Attach takes an executable for each of Programs, and Memory bytes of zeros, at a multiple of align, that nothing
-	// else uses during Run. It is called once, before Run.
+	// Attach receives an executable for each of Programs, and Memory bytes of zeros, at a multiple of align, that
+	// nothing else uses during Run. It is called once, before Run.
 	Attach(runners []Runner, memory []byte, n Nester)
-	// Run computes the step. All outputs of known shape must have memory, in the frame or of the caller.
+	// Run computes the step. All outputs of known shape must have memory, in the frame or from the caller.
 	Run(ctx context.Context, f *Frame) error
 }
 
-// Runner is the executable of a program within a program. Its Run is that of a runtime.Executable, with one exception:
-// a result that it stores where out[i] is nil may share memory with constants, and with data in in that has no memory
-// of its own, as the results of a Frame that is Nested do. Tensors are in memory that the processor can read and write,
-// also for a backend with memory elsewhere.
+// Runner is the executable of a program within a program. Its Run is like a runtime.Executable's, with one
+// exception: a result that it stores where out[i] is nil may share memory with constants, and with data in in that
+// has no memory of its own, like the results of a Frame that is Nested. Tensors are in memory that the processor can
+// read and write, even if the backend has memory elsewhere.
 type Runner interface {
 	// Run computes the outputs of the program from its inputs.
 	Run(ctx context.Context, in, out []tensor.Datum) error
 }
 
-// Repeated tells how the inputs of a program go on, which an iteration of a loop after the other runs.
+// Repeated describes how the inputs of a program follow from the previous iteration of a loop.
 type Repeated struct {
-	Carried []Carried // inputs that are results of the iteration before
-	Still   []int     // inputs that stay as they are
+	Carried []Carried // inputs that are results of the previous iteration
+	Still   []int     // inputs that do not change
 }
 
-// Carried is an input of a program, and the output that it is in the next iteration.
+// Carried is an input of a program, and the output that becomes it in the next iteration.
 type Carried struct{ In, Out int }
 
-// Repeater is a Runner that keeps values where it computes, from one iteration of a loop to the next. Which ones it keeps of
-// those that Control.Repeated names is known to it alone.
+// Repeater is a Runner that keeps values on its device between iterations of a loop. It chooses which of the values
+// in Control.Repeated it keeps.
 type Repeater interface {
 	Runner
-	// Repeat is Run for an iteration of a loop. In the first one of a run of the loop, all inputs are in in; later on,
-	// those that are kept are not there, but tensors of their types. Results that are kept are not written to out, where
-	// tensors of their types stand.
+	// Repeat is Run for an iteration of a loop. In the first iteration of a run, in has all inputs. Later, kept
+	// inputs are replaced by tensors of their types with other content. Kept results are not written to out, which
+	// has tensors of their types.
 	Repeat(ctx context.Context, first bool, in, out []tensor.Datum) error
-	// Fetch writes the results of the last iteration to out that are not there.
+	// Fetch writes the kept results of the last iteration to out.
 	Fetch(ctx context.Context, out []tensor.Datum) error
 }
 
-// Appender is a Runner that knows outputs which begin with an input.
+// Appender is a Runner that knows which outputs start with an input.
 type Appender interface {
 	Runner
-	// Appends reports whether Run takes the memory of input in for output out, if both begin at the same place: it
-	// writes only behind the input.
+	// Appends reports whether Run accepts the memory of input in for output out, if both start at the same address:
+	// it writes only after the input.
 	Appends(in, out int) bool
 }
 
-// Nester makes executables during a run, for bodies with inputs whose shapes were not known before. It runs one of them at
+// Nester makes executables during a run, for bodies whose input shapes were not known before. It runs one of them at
 // a time.
 type Nester interface {
 	// Nest returns an executable of d.
 	Nest(d *Binding) (Runner, error)
-	// Drop gives back what Nest returned. It is not run again.
+	// Drop frees what Nest returned. It is not run again.
 	Drop(r Runner) error
-	// Keeps returns the number of executables that are kept for shapes that come back, at least one.
+	// Keeps returns the number of executables that are kept in case their shapes return, at least one.
 	Keeps() int
 }
 
-// Control returns the Control of a step; nil if its subgraphs are no programs, or do not fit the types that are bound,
-// so that the step is evaluated as a whole. Each tensor in its memory begins at a multiple of align bytes.
+// Control returns the Control of a step. It returns nil if its subgraphs are not programs, or do not fit the bound
+// types, so that the step is evaluated as a whole. Each tensor in its memory starts at a multiple of align bytes.
 func (d *Binding) Control(s *Step, align int) Control {
 	switch {
 	case d.branches[s] != nil:
@@ -93,7 +93,7 @@ func (d *Binding) Control(s *Step, align int) Control {
 type branching struct {
 	s       *Step
 	bound   *[2]*Binding
-	direct  [2][]bool // by branch and output: the branch computes it where the step's output lies
+	direct  [2][]bool // by branch and output: whether the branch writes directly to the step's output
 	runners []Runner
 	in, out [2][]tensor.Datum
 }
@@ -130,7 +130,7 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 	s := r.s
 	cond, ok := f.Datum(s.In[0]).(*tensor.Tensor)
 	if !ok || cond.DType() != tensor.Bool || cond.Len() != 1 {
-		return fmt.Errorf("cond: expected one bool, found %v", f.Datum(s.In[0]))
+		return fmt.Errorf("cond: expected one bool, found %s", tensor.Describe(f.Datum(s.In[0])))
 	}
 	k := 0
 	if tensor.Data[bool](cond)[0] {
@@ -167,7 +167,7 @@ func (r *branching) Run(ctx context.Context, f *Frame) error {
 	return nil
 }
 
-// gives reports whether output i of the program has the given shape; false if either shape is not known.
+// gives reports whether output i of the program has the given shape. It is false if either shape is unknown.
 func (d *Binding) gives(i int, shape []int) bool {
 	o := d.Shape(d.Program.Outputs[i])
 	return shape != nil && o != nil && slices.Equal(o, shape)

@@ -11,31 +11,30 @@ import (
 )
 
 // lateBody binds a loop's body during the run, if shapes of its inputs are not known before: they change from one
-// iteration to the next, or are not known for the loop's own inputs. It binds the body once for each set of shapes, and
-// keeps the executables: caches that grow have the same shapes in the next run. Bodies that have next to nothing to compute
-// are not bound, since evaluation of the steps of unknown shape takes less time.
+// iteration to the next, or are not known for the loop's own inputs. It binds the body once for each set of shapes,
+// and keeps the executables, because caches that grow have the same shapes in the next run. Bodies with very little
+// to compute are not bound, since evaluation of the steps of unknown shape takes less time.
 type lateBody struct {
 	l       *LoopBinding
 	carried []carried
 	nester  Nester
 	made    map[string]*lateRunner
 	list    []*lateRunner // made, in any order
-	turn    uint32        // tells which one is replaced next
-	now     *lateRunner   // of this iteration; nil: none of made
+	turn    uint32        // determines which one is replaced next
+	now     *lateRunner   // of this iteration; nil if none of made
 	key     []byte        // the shapes of this iteration
-	spare   bool          // the account knows that made can be dropped
+	spare   bool          // the account has been told that made can be dropped
 	rooms   []carriedRoom // per carried value
 }
 
 type lateRunner struct {
-	d     *Binding
 	r     Runner
 	key   string
-	views [][2]*tensor.Tensor // per carried value: its result, in the memory of carriedRoom; nil where there is none
-	grows []bool              // per carried value: its result may lie where it lies itself
+	views [][2]*tensor.Tensor // per carried value: its result, in the memory of carriedRoom; nil if there is none
+	grows []bool              // per carried value: its result may use its own memory
 }
 
-// lateNumbers is the least number of elements, in inputs and constants, of a body that is bound.
+// lateNumbers is the minimum number of elements, in inputs and constants, of a body that is bound.
 const lateNumbers = 1 << 7
 
 // runner returns the executable for the inputs of an iteration: sub, the executable of d, or one for their shapes.
@@ -68,8 +67,8 @@ func (b *lateBody) runner(f *Frame, d *Binding, sub Runner, in []tensor.Datum) (
 	return b.nest(f, d)
 }
 
-// nest makes an executable of d, and keeps it. If there are too many, one of the others gives way: not the oldest, which
-// would always be the next to come back.
+// nest makes an executable of d, and keeps it. If there are too many, it drops another one, but not the oldest,
+// which would always be the next to be needed again.
 func (b *lateBody) nest(f *Frame, d *Binding) (Runner, error) {
 	if len(b.list) >= b.nester.Keeps() {
 		b.turn = b.turn*1664525 + 1013904223
@@ -81,7 +80,7 @@ func (b *lateBody) nest(f *Frame, d *Binding) (Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &lateRunner{d: d, r: r, key: string(b.key)}
+	x := &lateRunner{r: r, key: string(b.key)}
 	for _, c := range b.carried {
 		var p [2]*tensor.Tensor
 		if v := d.Program.Outputs[c.Out]; d.Placed(v) && !d.DType(v).Packed() {
@@ -102,7 +101,7 @@ func (b *lateBody) nest(f *Frame, d *Binding) (Runner, error) {
 	return r, nil
 }
 
-// drop gives back one executable.
+// drop frees one executable.
 func (b *lateBody) drop(i int) error {
 	x, last := b.list[i], len(b.list)-1
 	b.list[i], b.list[last] = b.list[last], nil
@@ -111,10 +110,10 @@ func (b *lateBody) drop(i int) error {
 	return b.nester.Drop(x.r)
 }
 
-// unused gives back all executables but that of this iteration, for an account that is full.
+// unused frees all executables but that of this iteration. It is called when the account is full.
 func (b *lateBody) unused() bool {
 	for i := len(b.list) - 1; i >= 0; i-- {
-		if b.list[i] != b.now && b.drop(i) != nil { // the device fails: so will the rest of the run
+		if b.list[i] != b.now && b.drop(i) != nil { // the device fails, and so will the rest of the run
 			return false
 		}
 	}
@@ -138,7 +137,7 @@ func appendShapes(key []byte, in []tensor.Datum) []byte {
 	return key
 }
 
-// accepts reports whether all inputs have the shapes that are bound.
+// accepts reports whether all inputs have the bound shapes.
 func (d *Binding) accepts(in []tensor.Datum) bool {
 	for i, v := range d.Program.Inputs {
 		t, ok := in[i].(*tensor.Tensor)
@@ -165,16 +164,17 @@ func numbers(p *Program, in []tensor.Datum) int {
 	return sum
 }
 
-// carriedRoom is the memory of a carried value whose shape changes: two tensors that take turns, unless an iteration
-// appends. Growing, they get room for half as much again. They stay from run to run.
+// carriedRoom is the memory of a carried value whose shape changes: two tensors that are used alternately, unless an
+// iteration appends. When they grow, they get space for half as much again. They are kept from run to run.
 type carriedRoom struct {
 	base  [2]*tensor.Tensor // of one axis; nil before the first use
 	last  int               // the one written last
 	idle  bool              // no run uses it
-	spare bool              // the account knows that it can be dropped
+	spare bool              // the account has been told that it can be dropped
 }
 
-// place returns where iteration n, with x, writes carried value i, which is now in; nil: the body makes a tensor.
+// place returns the tensor to which iteration n, with x, writes carried value i, whose current value is in. If it is
+// nil, the body makes a tensor.
 func (b *lateBody) place(f *Frame, x *lateRunner, i, n int, in tensor.Datum) (*tensor.Tensor, error) {
 	t, room := x.views[i][n&1], &b.rooms[i]
 	if t == nil {
@@ -195,7 +195,7 @@ func (b *lateBody) place(f *Frame, x *lateRunner, i, n int, in tensor.Datum) (*t
 			*at = nil
 		}
 		hold := func() error {
-			return f.Hold(int64(tensor.ByteSize(t.DType(), size)), "a carried value, with what is held,")
+			return f.Hold(int64(tensor.ByteSize(t.DType(), size)), "a carried value, with memory already held,")
 		}
 		if err := hold(); err != nil {
 			if size = t.Len(); hold() != nil {
@@ -212,7 +212,7 @@ func (b *lateBody) place(f *Frame, x *lateRunner, i, n int, in tensor.Datum) (*t
 	return t, nil
 }
 
-// begins reports whether d lies at the begin of what was written last.
+// begins reports whether d starts at the start of the memory that was written last.
 func (m *carriedRoom) begins(d tensor.Datum) bool {
 	t, ok := d.(*tensor.Tensor)
 	base := m.base[m.last]
@@ -234,14 +234,14 @@ func (m *carriedRoom) drop(f *Frame) bool {
 	return true
 }
 
-// has reports whether d lies in the memory.
+// has reports whether d is in the memory.
 func (m *carriedRoom) has(d tensor.Datum) bool {
 	t, ok := d.(*tensor.Tensor)
 	return ok && t != nil && (m.base[0] != nil && overlap(t.Bytes(), m.base[0].Bytes()) ||
 		m.base[1] != nil && overlap(t.Bytes(), m.base[1].Bytes()))
 }
 
-// outside returns carried value i, copied where it lies in memory of b.
+// outside returns carried value i, copied if it is in memory of b.
 func (b *lateBody) outside(f *Frame, i int, d tensor.Datum) (tensor.Datum, error) {
 	if !b.rooms[i].has(d) {
 		return d, nil

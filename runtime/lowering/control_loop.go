@@ -21,7 +21,7 @@ type looping struct {
 	align   int
 	iter    *tensor.Tensor // the iteration number
 	runners []Runner
-	repeats Repeater // the runner of the last stage, if it is one
+	repeats Repeater // the runner of the last stage, if it is a Repeater
 	stages  []loopStage
 	late    *lateBody      // nil if all shapes are known before the run
 	args    []tensor.Datum // inputs of an iteration
@@ -32,7 +32,7 @@ type looping struct {
 	memory  int            // bytes
 }
 
-// loopStage holds the buffers of one of LoopBinding.Stages.
+// loopStage has the buffers of one of LoopBinding.Stages.
 type loopStage struct {
 	cond   *tensor.Tensor
 	places [][2]*tensor.Tensor // of carried values; nil if the shape is not known
@@ -43,14 +43,14 @@ type stack struct {
 	scanOut
 	part
 	typed  bool           // all parts have one type, which is known
-	direct bool           // the whole is the output itself
-	whole  *tensor.Tensor // holds the parts; if not direct, from run to run
+	direct bool           // the whole is directly the output
+	whole  *tensor.Tensor // has the parts; if not direct, it is kept from run to run
 	idle   bool           // no run uses whole
 	parts  []tensor.Datum // the parts, if not typed
 	elems  int
 }
 
-// newLooping returns the Control of a Loop or Scan; nil if the elements of a part are no whole bytes.
+// newLooping returns the Control of a Loop or Scan, or nil if the elements of a part are not whole bytes.
 func (d *Binding) newLooping(s *Step, align int) *looping {
 	b, l := s.body, d.bodies[s]
 	r := &looping{s: s, b: b, l: l, align: align, iter: tensor.New(tensor.Int64),
@@ -105,7 +105,7 @@ func (d *Binding) newLooping(s *Step, align int) *looping {
 	return r
 }
 
-// out returns output i of the node; nil if it is absent.
+// out returns output i of the node, or nil if it is absent.
 func (r *looping) out(i int) *Value {
 	if i >= len(r.s.Out) {
 		return nil
@@ -116,7 +116,8 @@ func (r *looping) out(i int) *Value {
 func (r *looping) Programs() []*Binding { return r.l.Stages }
 func (r *looping) Memory() int          { return r.memory }
 
-// Repeated returns the carried and the captured values of the last stage. The body of a loop with other shapes has none.
+// Repeated returns the carried and the captured values of the last stage. The body of a loop with changing shapes
+// has none.
 func (r *looping) Repeated(k int) *Repeated {
 	last := len(r.l.Stages) - 1
 	if k != last || r.late != nil || r.l.Trip >= 0 && r.l.Trip-last < 2 {
@@ -132,7 +133,7 @@ func (r *looping) Repeated(k int) *Repeated {
 	return x
 }
 
-// room returns the memory of a tensor, in bytes; 0 for strings and for unknown shapes.
+// room returns the size of a tensor in bytes, or 0 for strings and for unknown shapes.
 func (r *looping) room(dtype tensor.DType, shape []int) int {
 	n, err := tensor.Size(shape)
 	if shape == nil || err != nil || dtype == tensor.String {
@@ -141,7 +142,7 @@ func (r *looping) room(dtype tensor.DType, shape []int) int {
 	return (tensor.ByteSize(dtype, n) + r.align) / r.align * r.align
 }
 
-// ofPart returns the memory of a part, in bytes; 0 for a view.
+// ofPart returns the size of a part in bytes, or 0 for a view.
 func (r *looping) ofPart(p *part) int {
 	if p.outer == 1 {
 		return 0
@@ -156,7 +157,7 @@ func (r *looping) carve(from *[]byte, dtype tensor.DType, shape []int) *tensor.T
 	mem := (*from)[:n]
 	*from = (*from)[n:]
 	t, err := tensor.FromBytes(dtype, shape, mem[:tensor.ByteSize(dtype, size)])
-	if err != nil { // not of zeros
+	if err != nil { // happens for tensors that are not zeros
 		panic(err)
 	}
 	return t
@@ -285,8 +286,8 @@ func (r *looping) lateRunner(f *Frame, k, n int) (Runner, error) {
 	return sub, nil
 }
 
-// bounds reads the largest number of iterations, negative for no limit, and whether there is a first one. ok is false
-// if the inputs have wrong types.
+// bounds reads the maximum number of iterations, negative for no limit, and whether there is a first one. ok is
+// false if the inputs have wrong types.
 func (r *looping) bounds(f *Frame) (limit int, more, ok bool) {
 	if !r.b.Loop {
 		return r.l.Trip, true, true
@@ -362,7 +363,7 @@ func (r *looping) prepare(f *Frame, k, n int, last bool) error {
 	return nil
 }
 
-// grow makes room for part n.
+// grow provides memory for part n.
 func (k *stack) grow(f *Frame, n, trip int) error {
 	size := k.outer * k.inner
 	k.idle = false
@@ -399,14 +400,14 @@ func (k *stack) drop(f *Frame) bool {
 	return true
 }
 
-// hold charges the memory of a scan output, which stays from run to run. It returns an error for more than ops.MaxElems
-// elements, or above the memory limit.
+// hold charges the memory of a scan output, which is kept from run to run. It returns an error for more than
+// ops.MaxElems elements, or above the memory limit.
 func (k *stack) hold(f *Frame, parts, size int) error {
 	n, err := tensor.Size([]int{parts, size})
 	if err != nil || n > ops.MaxElems {
 		return fmt.Errorf("scan outputs have more than %d elements", ops.MaxElems)
 	}
-	return f.Hold(int64(tensor.ByteSize(k.dtype, n)), "a scan output, with what is held,")
+	return f.Hold(int64(tensor.ByteSize(k.dtype, n)), "a scan output, with memory already held,")
 }
 
 // take stores the results of iteration n, and reports whether there is another iteration.
@@ -416,7 +417,7 @@ func (r *looping) take(f *Frame, n int) (more bool, err error) {
 	if r.b.Loop {
 		t, ok := out[0].(*tensor.Tensor)
 		if !ok || t == nil || t.DType() != tensor.Bool || t.Len() != 1 {
-			return false, fmt.Errorf("condition: expected one bool, found %v", out[0])
+			return false, fmt.Errorf("condition: expected one bool, found %s", tensor.Describe(out[0]))
 		}
 		more = tensor.Data[bool](t)[0]
 	}
@@ -446,8 +447,8 @@ func (r *looping) take(f *Frame, n int) (more bool, err error) {
 	return more, nil
 }
 
-// finish stores the node's outputs after n iterations. direct says that the last iteration has written carried values
-// to the outputs, as far as their shapes allow.
+// finish stores the node's outputs after n iterations. direct means that the last iteration has written carried
+// values to the outputs, as far as their shapes allow.
 func (r *looping) finish(ctx context.Context, f *Frame, n int, direct bool) error {
 	store := func(i int, d tensor.Datum) error {
 		v := r.out(i)
@@ -492,8 +493,7 @@ func (r *looping) finish(ctx context.Context, f *Frame, n int, direct bool) erro
 	return nil
 }
 
-// join returns the scan output of n parts. The shape that is bound, if one is, tells the size of parts that there are none
-// of.
+// join returns the scan output of n parts. If there are no parts, their shape comes from bound, if it is known.
 func (k *stack) join(ctx context.Context, f *Frame, n int, bound []int) (*tensor.Tensor, error) {
 	if n == 0 {
 		dtype, shape, ok := declaredPart(k.scanOut)
@@ -534,7 +534,7 @@ func (k *stack) join(ctx context.Context, f *Frame, n int, bound []int) (*tensor
 func (r *looping) alive(visit func(d tensor.Datum)) {
 	for i, c := range r.b.Carried {
 		for _, d := range []tensor.Datum{r.now[i], r.results[c.Out]} {
-			if r.late == nil || !r.late.rooms[i].has(d) { // is held
+			if r.late == nil || !r.late.rooms[i].has(d) { // already counted as held
 				visit(d)
 			}
 		}

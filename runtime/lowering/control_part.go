@@ -12,12 +12,12 @@ type part struct {
 	dtype                tensor.DType
 	shape                []int
 	axis                 int
-	outer, length, inner int // of the whole: the products of dimensions before, at and behind axis
+	outer, length, inner int // of the whole: the products of dimensions before, at and after axis
 	backward             bool
 	t                    *tensor.Tensor
 }
 
-// newPart returns a part, without its tensor; nil for elements that are no whole bytes.
+// newPart returns a part without its tensor, or nil for elements that are not whole bytes.
 func newPart(dtype tensor.DType, shape []int, axis, length int, backward bool) *part {
 	if dtype == tensor.String || dtype.Packed() {
 		return nil

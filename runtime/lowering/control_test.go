@@ -175,8 +175,8 @@ func TestLateBinding(t *testing.T) {
 	}
 }
 
-// Scan outputs of a loop of unknown length grow by doubling, and where that is more than is allowed by what is needed:
-// the parts so far and the larger memory, and at the end the memory, the output and the last state.
+// Scan outputs of a loop of unknown length grow by doubling, and by the needed size if doubling exceeds the limit.
+// The limit covers the parts so far and the larger memory, and at the end the memory, the output and the last state.
 func TestScanOutputGrows(t *testing.T) {
 	const size, iterations = 1000, 20
 	g := parse(t, `g (float[1000] a, int64 m) => (s) {
@@ -197,7 +197,7 @@ func TestScanOutputGrows(t *testing.T) {
 		case c.fits && err != nil:
 			t.Errorf("%d bytes: %v", c.limit, err)
 		case c.fits && !slices.Equal(out[0].(*tensor.Tensor).Shape(), []int{iterations, size}):
-			t.Errorf("%d bytes: found %v", c.limit, out[0])
+			t.Errorf("%d bytes: found %s", c.limit, out[0])
 		case !c.fits && (!errors.As(err, &memory) || !strings.Contains(err.Error(), "iteration 19")):
 			t.Errorf("%d bytes: found %v", c.limit, err)
 		}

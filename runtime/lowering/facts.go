@@ -8,8 +8,8 @@ import (
 // Timed reports whether the graph declares its time dimension, so that values have facts along it.
 func (p *Program) Timed() bool { return p.facts != nil }
 
-// Fact returns the fact of v along time; the zero Fact for values that do not vary along it, and if the graph is not
-// Timed.
+// Fact returns the fact of v along time. It is the zero Fact for values that do not vary along it, and if the graph
+// is not Timed.
 func (p *Program) Fact(v *Value) ir.Fact {
 	if p.facts == nil {
 		return ir.Fact{}
@@ -17,7 +17,8 @@ func (p *Program) Fact(v *Value) ir.Fact {
 	return p.facts[v.ID]
 }
 
-// along returns the facts of all values along time; nil if the graph does not declare its time. It sets Step.Alone.
+// along returns the facts of all values along time, or nil if the graph does not declare its time. It sets
+// Step.Alone.
 func (p *Program) along() []ir.Fact {
 	facts := ops.TimeFacts(p.Graph)
 	if facts == nil {
@@ -59,7 +60,7 @@ func (p *Program) along() []ir.Fact {
 	return all
 }
 
-// stepFacts returns the facts of a step's outputs. in holds the facts of its inputs and then of its captures.
+// stepFacts returns the facts of a step's outputs. in has the facts of its inputs and then of its captures.
 func stepFacts(s *Step, in []ir.Fact) []ir.Fact {
 	if len(s.Captures) == 0 {
 		return ops.Along(s.Node, in)
@@ -71,8 +72,8 @@ func stepFacts(s *Step, in []ir.Fact) []ir.Fact {
 	return out
 }
 
-// Along returns the number of samples of a sequence, of steps per sample, and of elements per step; false if v is no
-// sequence along time.
+// Along returns the number of samples of a sequence, of steps per sample, and of elements per step. It returns false
+// if v is not a sequence along time.
 func (d *Binding) Along(v *Value) (batch, length, width int, ok bool) {
 	if d.Program.facts == nil || v == nil {
 		return 0, 0, 0, false

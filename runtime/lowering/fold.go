@@ -9,22 +9,22 @@ import (
 	"github.com/essmc/essmc/ops/eval"
 )
 
-// The budget for constants of a program is a base and so much per byte of the graph's constants. An evaluation may take
-// only a part of it. Passes have folded what they can, with budgets of their own: what is left comes from the bodies of
-// operators.
+// The budget for constants of a program is a base plus a number of bytes per byte of the graph's constants. One
+// evaluation may take only a part of it. Passes have folded what they can, with budgets of their own; what remains
+// comes from the bodies of operators.
 const (
 	foldBytes, foldBytesPer = 1 << 26, 16
 	foldWork, foldWorkPer   = 1 << 27, 256
 	nodeBytes, nodeWork     = 1 << 24, 1 << 26
 )
 
-// The budget for values that follow from shapes, of a binding and of those within it; an evaluation may take a part.
+// The budget for values that follow from shapes, for a binding and those within it. One evaluation may take a part.
 const (
 	knownBytes, knownNodeBytes = 1 << 26, 1 << 22
 	knownWork, knownNodeWork   = 1 << 26, 1 << 24
 )
 
-// folding bounds the evaluations of constants of a program, and of those within it.
+// folding limits the evaluations of constants of a program, and of those within it.
 type folding struct {
 	budget *ir.Budget
 	source int64      // bytes of the graph's constants
@@ -51,19 +51,19 @@ func constantBytes(g *ir.Graph, seen map[*tensor.Tensor]bool) (n int64) {
 	return n
 }
 
-// evaluate computes a node from constants. The error is an *ir.BudgetError if the node exceeds what the budget grants it,
-// or its results exceed what is left.
+// evaluate computes a node from constants. The error is an *ir.BudgetError if the node exceeds its part of the
+// budget, or its results exceed the rest of it.
 func (f *folding) evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
 	var have int64
 	for _, d := range in {
 		have += ops.SizeOf(d)
 	}
-	have = min(have, f.source) // constants that were made may be larger
+	have = min(have, f.source) // the folded constants may be larger
 	return granted(&f.steps, f.budget, nodeBytes+foldBytesPer*have, nodeWork+foldWorkPer*have, n, in)
 }
 
-// granted computes a node within a part of a budget, from which it takes the operations and the results. It panics with an
-// *ir.Ended when the context of c is done.
+// granted computes a node within a part of a budget, and charges its operations and results to the budget. It panics
+// with an *ir.Ended when the context of c is done.
 func granted(c *ir.EvalCtx, b *ir.Budget, bytes, work int64, n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
 	leftBytes, leftWork := b.Left()
 	part := ir.NewBudget(min(leftBytes, bytes), min(leftWork, work))

@@ -13,46 +13,47 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// Frame is the table of a binding's values while it runs. One executable has it: when it is bound, it gives values
-// places of their own (Place); each run begins with Begin and ends with End, and in between steps read and write the
-// elements that lie in slots (Slot, Bytes), or hand over data as they are (Datum, Store).
+// Frame is the table of a binding's values during a run. It belongs to one executable. When that is bound, it
+// assigns values memory of their own (Place). Each run starts with Begin and ends with End. In between, steps read
+// and write elements in slots (Slot, Bytes), or pass data as a whole (Datum, Store).
 type Frame struct {
 	// Binding is what runs.
 	Binding *Binding
-	// Memory is where places may lie on top of each other: a result that lies there is copied before it is kept.
+	// Memory is where values share memory over time: a result in it is copied before it is kept.
 	Memory []byte
-	// Nested says that the program runs within another, which keeps its results for as long as it needs them.
+	// Nested means that the program runs within another, which keeps its results for as long as it needs them.
 	Nested bool
 
-	slots  []elements       // where the elements of tensors of known shape lie: at 0 of none, at 1 + ID of a value
-	places []*tensor.Tensor // per value: the tensor that lies in a place of its own
-	data   []tensor.Datum   // per value: all else
+	slots  []elements       // the elements of tensors of known shape: index 0 for absent values, 1 + ID for a value
+	places []*tensor.Tensor // per value: the tensor with memory of its own
+	data   []tensor.Datum   // per value: other data
 	fixed  []bool           // per value: it is in its slot before the run, and stays there
 	direct []bool           // per output
-	text   []*tensor.Tensor // of places: those of strings
+	text   []*tensor.Tensor // tensors of strings among places
 
 	memory  *memory        // of the executable, and of those around it
 	own     int64          // bytes of memory.held
 	under   *Frame         // the frame that runs around this one
 	out     []tensor.Datum // the outputs, during a run
-	made    []bool         // per output: the run has made it
-	control holder         // what runs a step's subgraphs; nil: nothing
+	made    []bool         // per output: the run has computed it
+	control holder         // runs a step's subgraphs; nil if none does
 
 	pause func() // panics with an *ir.Ended when the run's context is done
 }
 
-// holder holds data of a run beside the frames.
+// holder keeps data of a run outside the frames.
 type holder interface {
 	alive(visit func(d tensor.Datum))
 }
 
-// NewFrame makes a frame that holds what is known before any run. It gives no value a place.
+// NewFrame returns a frame with everything that is known before any run. It assigns no memory.
 func (d *Binding) NewFrame(nested bool) Frame {
 	n, known := len(d.Program.Values), int64(0)
 	f := Frame{Binding: d, Nested: nested, slots: make([]elements, n+1), places: make([]*tensor.Tensor, n),
 		data: make([]tensor.Datum, n), fixed: make([]bool, n), direct: make([]bool, len(d.Program.Outputs)),
 		made: make([]bool, len(d.Program.Outputs)), memory: d.memory}
 	for _, v := range d.Program.Values {
+		d.Steps().Step(20)
 		if t := d.Constant(v); t != nil {
 			f.data[v.ID], f.fixed[v.ID] = t, true
 			if !t.Lazy() || d.values[v.ID].slotted { // others are read through their tensors, if at all
@@ -64,19 +65,20 @@ func (d *Binding) NewFrame(nested bool) Frame {
 		}
 	}
 	f.release(-known)
+	before := make(map[*Value]bool, len(d.Program.Outputs))
 	for i, v := range d.Program.Outputs {
-		f.direct[i] = d.Placed(v) && d.Constant(v) == nil && !d.Given(v) && !slices.Contains(d.Program.Outputs[:i], v)
+		f.direct[i] = d.Placed(v) && d.Constant(v) == nil && !d.Given(v) && !before[v]
+		before[v] = true
 	}
 	return f
 }
 
-// Placed reports whether v can lie in memory of a size that is known: it is a tensor of known shape, and not of
-// strings.
+// Placed reports whether v can have memory of a known size: it is a tensor of known shape, and not of strings.
 func (d *Binding) Placed(v *Value) bool {
 	return d.Shape(v) != nil && d.DType(v) != tensor.String
 }
 
-// Place gives v a place of its own: t, to which runs write. It stays from run to run.
+// Place assigns v memory of its own: t, to which runs write. It is kept from run to run.
 func (f *Frame) Place(v *Value, t *tensor.Tensor) {
 	f.places[v.ID], f.slots[v.ID+1], f.fixed[v.ID] = t, elementsOf(t), true
 	if t.DType() == tensor.String {
@@ -84,26 +86,26 @@ func (f *Frame) Place(v *Value, t *tensor.Tensor) {
 	}
 }
 
-// PlaceText gives v, a tensor of strings, a place of its own, which it makes. The error is a *runtime.MemoryError.
+// PlaceText makes and assigns memory for v, a tensor of strings. The error is a *runtime.MemoryError.
 func (f *Frame) PlaceText(v *Value) error {
 	n, err := tensor.Size(f.Binding.Shape(v))
 	if err != nil {
 		return fmt.Errorf("value %s: %w", v.Name, err)
 	}
-	if err := f.Hold(bytesOf(n, int(unsafe.Sizeof(""))), "value "+v.Name+", with what is held,"); err != nil {
+	if err := f.Hold(bytesOf(n, int(unsafe.Sizeof(""))), "value "+v.Name+", with memory already held,"); err != nil {
 		return err
 	}
 	f.Place(v, tensor.New(tensor.String, f.Binding.Shape(v)...))
 	return nil
 }
 
-// PlaceOf returns the tensor that lies in the place of v; nil where it has none of its own.
+// PlaceOf returns the tensor with v's own memory, or nil.
 func (f *Frame) PlaceOf(v *Value) *tensor.Tensor { return f.places[v.ID] }
 
-// Begin takes over the inputs of a run, and the tensors of outputs that are computed where the caller wants them:
-// out[i] is made where it is nil and output i is Direct. The error is a *runtime.MemoryError for an output that does not
-// fit, or that of a node that does not take the types that are bound. Begin, Finish and Store panic with an *ir.Ended when
-// the context is done.
+// Begin takes the inputs of a run, and the tensors of outputs that are computed directly into the caller's memory:
+// if out[i] is nil and output i is Direct, it is created. The error is a *runtime.MemoryError for an output that
+// does not fit, or the error of a node that refuses the bound types. Begin, Finish and Store panic with an *ir.Ended
+// when the context is done.
 func (f *Frame) Begin(ctx context.Context, in, out []tensor.Datum) error {
 	d := f.Binding
 	if d.refusal != nil {
@@ -118,7 +120,7 @@ func (f *Frame) Begin(ctx context.Context, in, out []tensor.Datum) error {
 		f.made[i] = d == nil
 	}
 	for i, v := range d.Program.Inputs {
-		if d.Known(v) != nil { // of a subgraph: its content was known
+		if d.Known(v) != nil { // in a subgraph: its content was known
 			continue
 		}
 		f.data[v.ID] = in[i]
@@ -145,7 +147,7 @@ func (f *Frame) Begin(ctx context.Context, in, out []tensor.Datum) error {
 			return fmt.Errorf("output %q: only tensors can be given to write to, found %T", v.Name, out[i])
 		}
 		if t.DType() != d.DType(v) || !slices.Equal(t.Shape(), d.Shape(v)) {
-			return fmt.Errorf("output %q is %v%s, the tensor to write to is %v",
+			return fmt.Errorf("output %q is %v%s, the tensor to write to is %s",
 				v.Name, d.DType(v), tensor.ShapeString(d.Shape(v)), t)
 		}
 		f.data[v.ID], f.slots[v.ID+1] = t, elementsOf(t)
@@ -153,19 +155,19 @@ func (f *Frame) Begin(ctx context.Context, in, out []tensor.Datum) error {
 	return nil
 }
 
-// slot lets kernels read t, where it is of the type that is bound.
+// slot lets kernels read t, if it has the bound type.
 func (f *Frame) slot(v *Value, t *tensor.Tensor) {
 	if t != nil && t.DType() == f.Binding.DType(v) {
 		f.slots[v.ID+1] = elementsOf(t)
 	}
 }
 
-// Direct reports whether output i is computed where the caller wants it: the first occurrence of a tensor of known
-// shape, not of strings, that the program computes. It needs no place of its own. Other outputs are copied when the run
-// ends.
+// Direct reports whether output i is computed directly into the caller's memory: it is the first occurrence of a
+// tensor of known shape, not of strings, that the program computes. It needs no memory of its own. Other outputs are
+// copied when the run ends.
 func (f *Frame) Direct(i int) bool { return f.direct[i] }
 
-// Finish returns the caller the outputs that are not Direct.
+// Finish returns the outputs that are not Direct to the caller.
 func (f *Frame) Finish(out []tensor.Datum) error {
 	for i, v := range f.Binding.Program.Outputs {
 		if f.direct[i] {
@@ -186,8 +188,9 @@ func (f *Frame) Finish(out []tensor.Datum) error {
 	return nil
 }
 
-// result returns an output as it leaves a run: to the caller it shares nothing; of a subgraph, nothing that its next
-// run, or who gives it its inputs, writes to. What has no known shape was given or stored as such.
+// result returns an output in the form in which it leaves a run. For the caller, it shares no memory. For a
+// subgraph, it shares none that its next run, or the source of its inputs, writes to. A value without known shape
+// was passed or stored in that form.
 func (f *Frame) result(v *Value, d tensor.Datum) (tensor.Datum, error) {
 	if !f.Nested || f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil {
 		if err := f.take(ops.SizeOf(d)); err != nil {
@@ -198,7 +201,7 @@ func (f *Frame) result(v *Value, d tensor.Datum) (tensor.Datum, error) {
 	return d, nil
 }
 
-// End forgets the data of the run, whether it went well or not.
+// End drops the data of the run, successful or not.
 func (f *Frame) End() {
 	f.memory.leave(f)
 	if f.out, f.control = nil, nil; !f.Nested {
@@ -214,8 +217,8 @@ func (f *Frame) End() {
 	}
 }
 
-// Datum returns a value as evaluations see it: a tensor or a sequence, or nil where there is none. Kernels read by it
-// those values whose type or shape shows only when they run; all others have slots.
+// Datum returns a value in the form of evaluations: a tensor or a sequence, or nil if there is none. Kernels use it
+// for values whose type or shape is known only during the run; all others have slots.
 func (f *Frame) Datum(v *Value) tensor.Datum {
 	if t := f.places[v.ID]; t != nil {
 		return t
@@ -223,7 +226,7 @@ func (f *Frame) Datum(v *Value) tensor.Datum {
 	return eval.Present(f.data[v.ID])
 }
 
-// Evaluate computes a step as ops defines it. The step must be one of the program that was lowered.
+// Evaluate computes a step as ops defines it. The step must be one of the lowered program.
 func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 	d := f.Binding
 	in := make([]tensor.Datum, len(s.Args()))
@@ -252,27 +255,27 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 		if v == nil || f.fixed[v.ID] || d.Given(v) {
 			continue
 		}
-		if last := d.Last(v); last < len(d.Program.Steps) && d.Program.Steps[last] == s { // nobody reads it again
+		if last := d.Last(v); last < len(d.Program.Steps) && d.Program.Steps[last] == s { // no later step reads it
 			f.data[v.ID], f.slots[v.ID+1] = nil, elements{}
 		}
 	}
 	return nil
 }
 
-// Store keeps a result: copied to its place, or as it is where it has none. It refuses what is not of the type that is
-// bound.
+// Store keeps a result: copied to its memory, or as it is if it has none. It refuses data that do not have the bound
+// type.
 func (f *Frame) Store(v *Value, d tensor.Datum) error {
 	t, isTensor := d.(*tensor.Tensor)
 	if shape := f.Binding.Shape(v); shape != nil {
 		if want := f.Binding.DType(v); !isTensor || t == nil || t.DType() != want || !slices.Equal(t.Shape(), shape) {
-			return fmt.Errorf("expected %v%s, the operator gave %v", want, tensor.ShapeString(shape), d)
+			return fmt.Errorf("expected %v%s, the operator returned %s", want, tensor.ShapeString(shape), tensor.Describe(d))
 		}
 	} else if tt, ok := v.Type.(*ir.TensorType); ok {
 		if !isTensor || t == nil || t.DType() != tt.Elem || !tt.NoRank && t.Rank() != len(tt.Shape) {
-			return fmt.Errorf("expected %v, the operator gave %v", tt, d)
+			return fmt.Errorf("expected %v, the operator returned %s", tt, tensor.Describe(d))
 		}
 	}
-	if f.Binding.Constant(v) != nil { // it is there
+	if f.Binding.Constant(v) != nil { // it is already there
 		return nil
 	}
 	if w := f.written(v); w != nil {
@@ -297,7 +300,7 @@ func (f *Frame) Store(v *Value, d tensor.Datum) error {
 	return nil
 }
 
-// lengths returns the bytes of the strings of t, without their places.
+// lengths returns the bytes of the strings of t, without their headers.
 func lengths(t *tensor.Tensor) int64 {
 	var n int64
 	for _, s := range t.Strings() {
@@ -306,8 +309,8 @@ func lengths(t *tensor.Tensor) int64 {
 	return n
 }
 
-// written returns the tensor that results of v are written to: in its place, or where the caller wants it. nil: there
-// is none.
+// written returns the tensor that results of v are written to: in its own memory, or in the caller's. It returns nil
+// if there is none.
 func (f *Frame) written(v *Value) *tensor.Tensor {
 	if t := f.places[v.ID]; t != nil {
 		return t
@@ -319,7 +322,8 @@ func (f *Frame) written(v *Value) *tensor.Tensor {
 	return nil
 }
 
-// Keep takes a result that has no place as it is: it lies in no memory that is used again (Own), and is charged (Take).
+// Keep stores a result that has no memory of its own. It must not be in memory that is reused (Own), and must be
+// charged (Take).
 func (f *Frame) Keep(v *Value, d tensor.Datum) {
 	f.data[v.ID] = d
 	if t, ok := d.(*tensor.Tensor); ok {
@@ -327,8 +331,8 @@ func (f *Frame) Keep(v *Value, d tensor.Datum) {
 	}
 }
 
-// Own returns d, copied where it lies in memory that is used again: Memory, and what else has a place of its own; and
-// of a nested program, its inputs and outputs. The copy is charged to the run: the error is a *runtime.MemoryError.
+// Own returns d, copied if it is in memory that is reused: Memory, other values' own memory, and, for a nested
+// program, its inputs and outputs. The copy is charged to the run: the error is a *runtime.MemoryError.
 func (f *Frame) Own(d tensor.Datum) (tensor.Datum, error) {
 	switch d := d.(type) {
 	case *tensor.Tensor:
@@ -377,7 +381,7 @@ func (f *Frame) ownItems(d *tensor.Sequence) (tensor.Datum, error) {
 	return d, nil
 }
 
-// passing reports whether other elements will stand where t's are.
+// passing reports whether the memory of t's elements will be overwritten.
 func (f *Frame) passing(t *tensor.Tensor) bool {
 	if overlap(t.Bytes(), f.Memory) {
 		return true
@@ -387,7 +391,7 @@ func (f *Frame) passing(t *tensor.Tensor) bool {
 	}
 	for _, v := range f.Binding.Program.Values {
 		w := f.places[v.ID]
-		// an input, or an output that lies where it was asked for
+		// an input, or an output that was computed directly
 		if w == nil && f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil {
 			w, _ = f.data[v.ID].(*tensor.Tensor)
 		}

@@ -7,12 +7,13 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// A group is a state-space system and the operators around it that treat each step of time and each sample by itself:
-// the cheap ones before it, and those after it, up to a point where one sequence leaves the group. A backend that keeps
-// a tile in the cache through a whole group reads and writes one sequence. Facts decide which operators join.
+// A group is a state-space system and the operators around it that treat each step of time and each sample
+// separately: the cheap ones before it, and those after it, up to a point where one sequence leaves the group. A
+// backend that keeps a tile in the cache through a whole group reads and writes one sequence. Facts decide which
+// operators join.
 
-// groups returns the nodes of a graph in the order in which they are lowered, and the number of each node's group; 0
-// for none. The nodes of a group are consecutive, at the position of the last of them.
+// groups returns the nodes of a graph in the order in which they are lowered, and the number of each node's group,
+// or 0. The nodes of a group are consecutive, at the position of the last of them.
 func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
 	of := map[*ir.Node]int{}
 	var uses map[*ir.Value][]ir.Use
@@ -44,7 +45,7 @@ type group struct {
 }
 
 // stepwise reports whether a node computes one sequence from sequences, with the batch on axis 0 and time on axis 1,
-// each step of each sample by itself.
+// each step of each sample separately.
 func (r *group) stepwise(n *ir.Node) bool {
 	if r.taken[n] != 0 || len(n.Outputs) != 1 || n.Outputs[0] == nil || len(n.Subgraphs()) > 0 || n.Op.Along == nil ||
 		n.Op.Random || ops.IsFusedSystem(n.Op) {
@@ -93,7 +94,7 @@ func (r *group) sameSequence(n *ir.Node) bool {
 	return true
 }
 
-// growForward adds nodes behind the system that read only values of the group, constants, and sequences that do not
+// growForward adds nodes after the system that read only values of the group, constants, and sequences that do not
 // depend on the group. The group ends at the last point where exactly one sequence leaves it.
 func (r *group) growForward() {
 	tainted := map[*ir.Node]bool{} // nodes that depend on the group but are not part of it
@@ -134,8 +135,8 @@ func captured(n *ir.Node) []*ir.Value {
 	return out
 }
 
-// cheap bounds the operations per output element of nodes before the system. They may be computed twice, since a
-// bidirectional system reads its input in a backward and in a forward pass.
+// cheap is the maximum number of operations per output element for nodes before the system. They may be computed
+// twice, since a bidirectional system reads its input in a backward and in a forward pass.
 const cheap = 16
 
 // growBackward adds cheap nodes that compute inputs of the group and that nothing else reads.
@@ -174,13 +175,13 @@ func (r *group) inputs() []*ir.Value {
 	return out
 }
 
-// leaves reports whether v is read outside of the group.
+// leaves reports whether v is read outside the group.
 func (r *group) leaves(v *ir.Value) bool {
 	outside := func(u ir.Use) bool { return u.Node == nil || !r.nodes[u.Node] }
 	return slices.Contains(r.g.Outputs, v) || slices.ContainsFunc(r.uses[v], outside)
 }
 
-// leaving returns the number of sequences that are read outside of the group. The final state is not counted.
+// leaving returns the number of sequences that are read outside the group. The final state is not counted.
 func (r *group) leaving() (count int) {
 	for n := range r.nodes {
 		for _, v := range n.Outputs {
@@ -209,8 +210,8 @@ func order(g *ir.Graph, of map[*ir.Node]int) []*ir.Node {
 		inGraph[n] = true
 	}
 	out := make([]*ir.Node, 0, len(g.Nodes))
-	// A frame is a node or a group that waits for its inputs. A stack takes the place of recursion, since graphs may be
-	// deep.
+	// A frame is a node or a group that waits for its inputs. An explicit stack replaces recursion, since graphs may
+	// be deep.
 	type frame struct {
 		nodes []*ir.Node
 		deps  []*ir.Value

@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// newNodes returns an empty program for the evaluation of nodes as package ops defines them: those without an
-// implementation, and those of subgraphs that are no programs. Lower fills it; it does not change afterwards.
+// newNodes returns an empty program for the evaluation of nodes as package ops defines them: nodes without an
+// implementation, and nodes in subgraphs that are not programs. Lower fills it; it does not change afterwards.
 func newNodes(c runtime.Config) *eval.Program {
 	return eval.New(eval.Options{Kernel: c.Kernel, Failed: func(n *ir.Node, err error, panicked any) error {
 		if panicked != nil {
@@ -31,8 +31,9 @@ func (f *Compiler) evaluated(n *ir.Node, src *ir.Node) error {
 	return err
 }
 
-// evaluate computes a step as package ops defines it, within a budget. in are the values of Step.Args and captured those
-// of Step.Captures; nil for absent ones. It returns one result per output of the node. They are not charged any more.
+// evaluate computes a step as package ops defines it, within a budget. in are the values of Step.Args and captured
+// those of Step.Captures; nil for absent ones. It returns one result per output of the node, no longer charged to
+// the budget.
 func (p *Program) evaluate(ctx context.Context, s *Step, in, captured []tensor.Datum,
 	b *ir.Budget) ([]tensor.Datum, error) {
 	var outer *eval.Frame

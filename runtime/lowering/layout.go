@@ -9,24 +9,24 @@ import (
 )
 
 // A graph determines the layout of each sequence, and exporters differ in it. Convolutions expect (samples,
-// features, steps), products expect (samples, steps, features), and Transposes stand between them. A look back is a
-// Pad before a convolution, or a Slice behind it that removes the steps ahead. A shift is a Pad and a Slice. A
-// backend that computes tiles of steps needs one layout for all of them: rows, with the features of a step side by
-// side.
+// features, steps), products expect (samples, steps, features), and there are Transposes between them. A look back
+// is a Pad before a convolution, or a Slice after it that removes the steps ahead. A shift is a Pad and a Slice. A
+// backend that computes tiles of steps needs one layout for all of them: rows, with the features of a step
+// contiguous.
 //
 // TimeMajor chooses the layout of each sequence of three axes, in three parts:
 //
 //   - Forms (layout_form.go). A form is a way to compute a step on rows. Elementwise operators (ir.Op.Element) work
-//     in any layout. Of the operators that only move elements (ir.Op.Moves), transpositions of the last two axes
+//     in any layout. Among the operators that only move elements (ir.Op.Moves), transpositions of the last two axes
 //     disappear, and those that move steps or features do so on rows. A running sum (ir.Op.Sums) adds up rows. Any
-//     other step with a single sequence may be a window along time, and takes over a Pad before it and a Slice
-//     behind it. The backend decides whether it computes a form (RowBackend).
+//     other step with a single sequence may be a window along time, and includes a Pad before it and a Slice
+//     after it. The backend decides whether it computes a form (RowBackend).
 //   - The choice (layout_choose.go). A form connects the sequences that it reads and writes. Connected sequences
 //     become rows together, if their windows and sums are enough to pay for the transposes at the borders.
-//   - The new steps (layout_build.go). Forms replace steps, the steps that only transposed disappear, and a
+//   - The new steps (layout_build.go). Forms replace steps, steps that only transposed disappear, and a
 //     transpose is added for each sequence that is needed in both layouts.
 //
-// The values of sequences stay those of the graph, so nothing of this is visible from outside.
+// The values of sequences stay the same as in the graph, so nothing of this is visible from outside.
 
 // layouts is the state of TimeMajor for one binding.
 type layouts struct {
@@ -51,11 +51,11 @@ type form struct {
 	out   *Value
 	parts []cut    // the outputs of RowsCut
 	alias bool     // out has the rows of in, so there is nothing to compute
-	next  *Step    // a step behind that is part of the form
+	next  *Step    // a later step that is part of the form
 	flips []*Value // the sequences among in, out and parts that are not rows in the graph
 }
 
-// cut is an output that holds consecutive features, from the given one on.
+// cut is an output with consecutive features, from the given one on.
 type cut struct {
 	out  *Value
 	from int
@@ -142,8 +142,8 @@ func (t *layouts) asRowShape(v *Value) []int {
 	return shape
 }
 
-// moves returns the pieces that a step's outputs consist of, without those of constant zeros. It returns nil if the
-// step does not only move elements.
+// moves returns the pieces that a step's outputs consist of, without constant zeros. It returns nil if the step does
+// not only move elements.
 func (t *layouts) moves(s *Step) []ir.Piece {
 	if s.Node.Op.Moves == nil {
 		return nil

@@ -45,8 +45,8 @@ func (t *layouts) build() *Binding {
 	return t.d.Rewrite(t.steps, t.more, t.facts)
 }
 
-// keep appends a step of the program, and transposes for those of its outputs that become rows. A step that
-// transposes a sequence is marked as such, so that backends can compute it tile by tile.
+// keep appends a step of the program, and transposes for its outputs that become rows. A step that transposes a
+// sequence is marked as such, so that backends can compute it tile by tile.
 func (t *layouts) keep(s *Step) {
 	if !t.d.Dead(s) && len(s.Out) == 1 && t.d.timeAxis(s.Out[0]) > 0 && len(t.d.Shape(s.Out[0])) == 3 && t.swaps(s) {
 		switch t.d.timeAxis(s.In[0]) {
@@ -124,7 +124,7 @@ func (t *layouts) constant(v *Value, k *tensor.Tensor) *Value {
 	return t.value(v, k.Shape(), ir.Fact{}, k)
 }
 
-// transpose appends a step that brings in into the other layout. Messages name it as of.
+// transpose appends a step that transposes in to the other layout. Messages name it as of.
 func (t *layouts) transpose(of *Step, how RowKind, in, out *Value) {
 	s := &Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*Value{in}, Out: []*Value{out}, Impl: of.Impl}
 	s.Rows = &OnRows{Kind: how}
@@ -143,7 +143,7 @@ func (t *layouts) toRows(v *Value, of *Step) {
 	t.transpose(of, ToRows, v, t.asRows(v))
 }
 
-// alias replaces a step that transposes a sequence from or to rows: its input and output share their rows.
+// alias replaces a step that transposes a sequence to or from rows: its input and output share their rows.
 func (t *layouts) alias(s *Step, f *form) {
 	in, out := f.in[0], f.out
 	if t.d.timeAxis(in) == 1 {

@@ -3,11 +3,11 @@ package lowering
 import "slices"
 
 // choose decides which sequences become rows, and reports whether anything changes. Sequences that forms connect
-// become rows together, if there is a window or sum among these forms for each two transposes at the borders.
+// become rows together, if their forms include a window or sum for every two transposes at the borders.
 func (t *layouts) choose() bool {
 	steps, least := t.d.Program.Steps, t.backend.LeastSteps()
 	sets := components{}
-	natural := 0 // windows and sums on rows of the graph
+	natural := 0 // windows and sums on sequences that are rows in the graph
 	for _, s := range steps {
 		f := t.forms[s]
 		if f == nil {
@@ -62,7 +62,7 @@ func (t *layouts) flips(f *form) (all []*Value) {
 	return all
 }
 
-// settle finds the steps whose results nobody reads, since they are part of other steps' forms.
+// settle finds the steps whose results have no readers, since they are part of other steps' forms.
 func (t *layouts) settle() {
 	d := t.d
 	t.gone = map[*Step]bool{}
@@ -99,7 +99,7 @@ func (t *layouts) settle() {
 	}
 }
 
-// borders bounds the number of transposes that a sequence needs.
+// borders returns an upper bound for the number of transposes that a sequence needs.
 func (t *layouts) borders(v *Value) (n int) {
 	if s := t.made[v]; s == nil || t.forms[s] == nil && !t.gone[s] {
 		n++

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// form returns the form of a step; nil if it has none.
+// form returns the form of a step, or nil if it has none.
 func (t *layouts) form(s *Step) *form {
 	if len(s.Out) == 0 || t.d.timeAxis(s.Out[0]) == 0 || len(s.In) == 0 {
 		return nil
@@ -51,8 +51,8 @@ func (t *layouts) swaps(s *Step) bool {
 		slices.Equal(p[0].From, []int{0, 0, 0})
 }
 
-// movedAlong returns the sequence x that is the only piece of a step's only output, moved along the axis: place o
-// of the output is place o+by of x, or zero where x has no such place.
+// movedAlong returns the sequence x that is the only piece of a step's only output, moved along the axis: index o of
+// the output is index o+by of x, or zero if x has no such index.
 func (t *layouts) movedAlong(s *Step, axis int) (x *Value, by int, ok bool) {
 	pieces := t.moves(s)
 	if len(pieces) != 1 || len(s.Out) != 1 || s.Out[0] == nil {
@@ -89,7 +89,7 @@ func sameBut(a, b []int, axis int) bool {
 }
 
 // window returns the form of a step that may look along its only sequence. If the sequence is (samples, features,
-// steps) in the graph, the form includes a Pad with zeros before the step and a Slice behind it.
+// steps) in the graph, the form includes a Pad with zeros before the step and a Slice after it.
 func (t *layouts) window(s *Step) *form {
 	i := t.sequence(s)
 	if i < 0 || t.d.timeAxis(s.In[i]) != t.d.timeAxis(s.Out[0]) || len(s.Out) != 1 || len(t.d.Shape(s.In[i])) != 3 {
@@ -116,7 +116,7 @@ func (t *layouts) window(s *Step) *form {
 	return t.windowOf(s, f, x, y)
 }
 
-// windowOf returns f, a window over x that computes y; nil if the lengths of x and y differ, or the backend does
+// windowOf returns f, a window over x that computes y, or nil if the lengths of x and y differ, or the backend does
 // not compute it.
 func (t *layouts) windowOf(s *Step, f *form, x, y *Value) *form {
 	if t.d.timeAxis(x) != t.d.timeAxis(y) || t.length(x) != t.length(y) || t.d.Shape(x)[0] != t.d.Shape(y)[0] {
@@ -129,7 +129,7 @@ func (t *layouts) windowOf(s *Step, f *form, x, y *Value) *form {
 	return f
 }
 
-// sequence returns the index of the only input of a step that varies along time; -1 if there is none or more than
+// sequence returns the index of the only input of a step that varies along time, or -1 if there is none or more than
 // one, or if it is not a sequence.
 func (t *layouts) sequence(s *Step) int {
 	found := -1
@@ -145,7 +145,7 @@ func (t *layouts) sequence(s *Step) int {
 	return found
 }
 
-// sole returns the only reader of v; nil if there is another, or none.
+// sole returns the only reader of v, or nil if there are several, or none.
 func (t *layouts) sole(v *Value) *Step {
 	d := t.d
 	if len(d.Readers(v)) != 1 || d.Leaves(v) || d.Dead(d.Readers(v)[0]) {
@@ -173,15 +173,15 @@ func (t *layouts) shift(s *Step) *form {
 	if max(total, -total) >= length {
 		return nil
 	}
-	// Each step of x that the shift keeps must be a step of the sequence in between: a Pad does not restore what a
-	// Slice cut.
+	// Each step of x that the shift keeps must be a step of the sequence in between, because a Pad does not restore
+	// what a Slice removed.
 	if from, to := max(0, -total), min(length, length-total); from+by < 0 || to+by > t.length(between) {
 		return nil
 	}
 	return t.takes(s, &form{OnRows: OnRows{Kind: RowsShift, Shift: total}, in: []*Value{x}, out: y})
 }
 
-// sum returns the form of a running sum that goes forward in time.
+// sum returns the form of a running sum that runs forward in time.
 func (t *layouts) sum(s *Step) *form {
 	x := s.In[0]
 	if t.d.timeAxis(x) == 0 || len(t.d.Shape(x)) != 3 {
@@ -224,7 +224,7 @@ func (t *layouts) features(s *Step) *form {
 	return f
 }
 
-// join returns the form of a step that puts the features of all its inputs side by side, in their order.
+// join returns the form of a step that concatenates the features of all its inputs in order.
 func (t *layouts) join(s *Step, pieces []ir.Piece, feature int) *form {
 	at := 0
 	for i, p := range pieces {
@@ -271,7 +271,7 @@ func (t *layouts) elementwise(s *Step) *form {
 }
 
 // PerChannel reports whether a tensor of the first shape broadcasts to the second shape with one element for each
-// place of axis 1.
+// index of axis 1.
 func PerChannel(shape, to []int) bool {
 	at := len(shape) - len(to) + 1
 	if at < 0 || len(shape) > len(to) || shape[at] != to[1] {

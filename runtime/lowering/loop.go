@@ -9,12 +9,12 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// maxLoops bounds the depth of loops in loops that run as programs, since a body is bound up to maxStages+2 times for
-// each binding of the body around it. Deeper loops are evaluated.
+// maxLoops is the maximum depth of nested loops that run as programs, since a body is bound up to maxStages+2 times
+// for each binding of the body around it. Deeper loops are evaluated.
 const maxLoops = 3
 
-// maxStages bounds the number of first iterations with shapes of their own. A state that is a row before the first
-// iteration, and a matrix from then on, takes two.
+// maxStages is the maximum number of first iterations with shapes of their own. A state that is a row before the
+// first iteration, and a matrix from then on, takes two.
 const maxStages = 3
 
 // loopBody is the subgraph of a Loop or Scan as a program. The inputs of the program are the iteration number (of
@@ -31,7 +31,7 @@ type loopBody struct {
 	Captured []*Value // the values outside; their inner values are the last inputs of Program
 }
 
-// carried is a value that goes from one iteration to the next.
+// carried is a value that passes from one iteration to the next.
 type carried struct {
 	Arg, Res int // the input of the node with its first value, and the output with its last
 	In, Out  int // its input and output of the program
@@ -40,14 +40,14 @@ type carried struct {
 // kept is a carried value that does not change.
 type kept struct{ Arg, Res int }
 
-// scanned is an input of which each iteration reads a part.
+// scanned is an input; each iteration reads a part of it.
 type scanned struct {
 	Arg, In  int
 	Axis     int64
 	Backward bool
 }
 
-// scanOut is an output of which each iteration writes a part.
+// scanOut is an output; each iteration writes a part of it.
 type scanOut struct {
 	Res, Out int
 	Axis     int64
@@ -56,8 +56,8 @@ type scanOut struct {
 }
 
 // body lowers the subgraph of a Loop or Scan. It returns nil if the node must be evaluated: if it carries optionals,
-// whose presence a program must know before the run, if it is in too many other loops, and if the subgraph cannot be
-// lowered.
+// whose presence a program must know before the run, if it is inside too many other loops, or if the subgraph cannot
+// be lowered.
 func (f *Compiler) body(n *ir.Node) *loopBody {
 	b := &loopBody{Loop: n.Op.FullName() == "Loop"}
 	if !b.Loop && n.Op.FullName() != "Scan" || !ops.Newest(n.Op) || f.loops >= maxLoops {
@@ -70,7 +70,7 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 		scans = int(min(max(n.Attrs.Int("num_scan_inputs", 0), 0), int64(len(n.Inputs))))
 	}
 	if !b.Loop && scans == 0 {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	states := len(g.Inputs) - firstIn - scans
 	outs := len(g.Outputs) - firstOut - states
@@ -172,10 +172,10 @@ func origins(g *ir.Graph) func(v *ir.Value) *ir.Value {
 
 // LoopBinding is the bound body of a Loop or Scan.
 type LoopBinding struct {
-	// Stages are the bindings of the first iterations, as far as their shapes differ. The last stage runs all further
-	// iterations. A loop without iterations has no stages.
+	// Stages are the bindings of the first iterations, as long as their shapes differ. The last stage runs all
+	// further iterations. A loop without iterations has no stages.
 	Stages []*Binding
-	// Trip is the number of iterations; -1 if it is not known before the run.
+	// Trip is the number of iterations, or -1 if it is not known before the run.
 	Trip int
 
 	known []*tensor.Tensor // content of inputs, as far as it is known
@@ -259,8 +259,8 @@ func holds(t *tensor.Tensor) bool {
 	return t.DType() == tensor.Bool && t.Len() == 1 && tensor.Data[bool](t)[0]
 }
 
-// iterations returns the largest number of iterations, or -1 if it is not known. certain says that no input of the node
-// can end the loop earlier.
+// iterations returns the maximum number of iterations, or -1 if it is not known. certain means that no input of the
+// node can end the loop earlier.
 func (d *Binding) iterations(s *Step) (limit int, certain bool) {
 	if !s.body.Loop {
 		c := s.body.Scanned
@@ -367,8 +367,8 @@ func (d *Binding) carry(b *loopBody, in []ir.Type, set func(i int, t ir.Type)) (
 	return changes
 }
 
-// agrees reports whether a value with a declared type may be of a given type. It is true if the given type is nil, or
-// no tensor.
+// agrees reports whether a value with a declared type may have a given type. It is true if the given type is nil, or
+// not a tensor.
 func agrees(declared, given ir.Type) bool {
 	t, ok := declared.(*ir.TensorType)
 	g, known := given.(*ir.TensorType)
@@ -387,7 +387,7 @@ func agrees(declared, given ir.Type) bool {
 	return true
 }
 
-// resultOf returns the type of output i of a Loop or Scan; a nil shape if it is not known before the run.
+// resultOf returns the type of output i of a Loop or Scan. The shape is nil if it is not known before the run.
 func (d *Binding) resultOf(s *Step, l *LoopBinding, i int) (dtype tensor.DType, shape []int) {
 	b := s.body
 	used := l.Stages
@@ -430,14 +430,15 @@ func (d *Binding) resultOf(s *Step, l *LoopBinding, i int) (dtype tensor.DType, 
 		}
 		shape = slices.Insert(slices.Clone(part), axis, l.Trip)
 		if n, err := tensor.Size(shape); err != nil || n > ops.MaxElems {
-			return 0, nil // refused when it runs
+			return 0, nil // the run reports the error
 		}
 		return dtype, shape
 	}
 	return 0, nil
 }
 
-// part returns the type of the parts of a scan output; false if it is not known, or differs between iterations.
+// part returns the type of the parts of a scan output. It returns false if the type is not known, or differs between
+// iterations.
 func (l *LoopBinding) part(b *loopBody, o scanOut) (dtype tensor.DType, shape []int, ok bool) {
 	v := b.Program.Outputs[o.Out]
 	for k, x := range l.Stages {
@@ -449,8 +450,7 @@ func (l *LoopBinding) part(b *loopBody, o scanOut) (dtype tensor.DType, shape []
 	return dtype, shape, len(l.Stages) > 0
 }
 
-// declaredPart returns the type of a part as the graph declares it, for loops without iterations. Unknown dimensions
-// are 0.
+// declaredPart returns the declared type of a part, for loops without iterations. Unknown dimensions are 0.
 func declaredPart(o scanOut) (dtype tensor.DType, shape []int, ok bool) {
 	t, ok := ir.AsTensor(o.declared)
 	if !ok {
@@ -464,8 +464,8 @@ func declaredPart(o scanOut) (dtype tensor.DType, shape []int, ok bool) {
 	return t.Elem, shape, true
 }
 
-// Open reports whether the last stage has an input, other than a sequence, whose shape is not known before the run. Its body
-// is bound when the shapes are known, unless it has next to nothing to compute.
+// Open reports whether the last stage has an input, other than a sequence, whose shape is not known before the run.
+// Its body is bound when the shapes are known, unless it has very little to compute.
 func (l *LoopBinding) Open() bool {
 	if len(l.Stages) == 0 {
 		return false

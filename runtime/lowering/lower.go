@@ -19,7 +19,7 @@ const (
 	// Evaluate: no implementation, and the body must not be used either. The step is evaluated as package ops defines
 	// it.
 	Evaluate
-	// Implemented: an implementation, which may still not fit the shapes that are bound.
+	// Implemented: an implementation, which may still not fit the bound shapes.
 	Implemented
 )
 
@@ -27,12 +27,13 @@ const (
 type Backend interface {
 	// Name returns the name of the backend, for messages.
 	Name() string
-	// Implement looks for the backend's implementation of a step. Constant inputs are known; the shapes of others may
-	// not be. It may set s.Impl, append inputs to s, and add steps before s by c.
+	// Implement looks for the backend's implementation of a step. Constant inputs are known; the shapes of others
+	// may not be. It may set s.Impl, append inputs to s, and add steps before s by c.
 	Implement(c *Compiler, s *Step) Support
 }
 
-// maxExpansion bounds the depth of bodies in bodies. maxFold bounds the elements of a folded constant.
+// maxExpansion is the maximum depth of nested bodies. maxFold is the maximum number of elements of a folded
+// constant.
 const (
 	maxExpansion = 32
 	maxFold      = 1 << 25
@@ -103,7 +104,8 @@ func (f *Compiler) newValue(name string, t ir.Type, konst *tensor.Tensor) *Value
 	return x
 }
 
-// graph adds the nodes of g as steps. src is the node whose body they are; nil if each is its own source.
+// graph adds the nodes of g as steps. src is the node whose body they are; if it is nil, each node is its own
+// source.
 func (f *Compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 	for _, n := range g.Nodes {
 		s := src
@@ -133,7 +135,7 @@ func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	s.Node = n
 	has := f.p.backend.Implement(f, s)
 	if has == Implemented {
-		if n.Op.Eval == nil { // in case that the implementation does not fit the shapes
+		if n.Op.Eval == nil { // in case the implementation does not fit the shapes
 			if err := f.evaluated(n, src); err != nil {
 				return err
 			}
@@ -185,7 +187,7 @@ func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 	for i, v := range body.Inputs {
 		f.vals[v] = s.In[i]
 	}
-	for _, m := range body.Nodes { // a body that is in the graph twice has two sets of values
+	for _, m := range body.Nodes { // a body that occurs twice in the graph has two sets of values
 		for _, v := range m.Outputs {
 			delete(f.vals, v)
 		}
@@ -203,8 +205,8 @@ func (f *Compiler) block(n *ir.Node, s *Step, depth int) error {
 	return err
 }
 
-// inTermsOf returns a body whose values have the types that follow from given inputs: the symbols of its own types may stand
-// for other sizes around it.
+// inTermsOf returns a body whose values have the types that follow from given inputs, because the symbols in its own
+// types may have another meaning outside.
 func inTermsOf(in []*Value, body *ir.Graph) *ir.Graph {
 	same := func(i int, v *ir.Value) bool { return in[i] == nil || ir.EqualTypes(in[i].Type, v.Type) }
 	differs := false
@@ -221,7 +223,7 @@ func inTermsOf(in []*Value, body *ir.Graph) *ir.Graph {
 		}
 	}
 	for _, n := range body.Nodes {
-		if err := ir.InferNode(n); err != nil { // sizes that contradict each other: the run tells
+		if err := ir.InferNode(n); err != nil { // contradictory sizes are reported by the run
 			for _, v := range n.Outputs {
 				if v == nil {
 					continue
@@ -235,7 +237,7 @@ func inTermsOf(in []*Value, body *ir.Graph) *ir.Graph {
 	return body
 }
 
-// withConstants returns n, or a copy with those inputs as constants that were folded.
+// withConstants returns n, or a copy whose folded inputs are constants.
 func (f *Compiler) withConstants(n *ir.Node, in []*Value) *ir.Node {
 	c := n
 	for i, v := range in {

@@ -16,28 +16,29 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// memory is the account of an executable, and of those of the programs within it: all that they hold, and all that
-// their runs allocate, is charged to one budget before it is allocated. Data of a run are charged when they are made,
-// and released when the run ends, or when the budget is full: then those that are still alive are counted.
+// memory is the account of an executable, and of those of the programs within it. Everything that they hold, and
+// everything that their runs allocate, is charged to one budget before it is allocated. Data of a run are charged
+// when they are created. They are released when the run ends, or when the budget is full: then only live data are
+// counted.
 type memory struct {
 	budget *ir.Budget
-	steps  ir.EvalCtx // ends what takes long at the context of the run, or of Bind
-	held   int64      // bytes that are held between runs
-	data   int64      // bytes of the run's data, whether alive or not
-	top    *Frame     // the innermost one that runs
-	freed  int64      // bytes of spares that were dropped
+	steps  ir.EvalCtx // ends long work at the context of the run, or of Bind
+	held   int64      // bytes held between runs
+	data   int64      // bytes of the run's data, dead or alive
+	top    *Frame     // the innermost frame that runs
+	freed  int64      // bytes of dropped spares
 	spares []*spare
 	seen   map[*byte]int64
 	count  func() // countAlive
 }
 
-// spare is what a frame holds for its next run alone. drop releases it, and reports whether it is gone.
+// spare is memory that a frame keeps only for its next run. drop releases it, and reports whether it is gone.
 type spare struct {
 	f    *Frame
 	drop func() bool
 }
 
-// newMemory returns an account in a budget; nil: in one of its own.
+// newMemory returns an account in the given budget, or in one of its own for nil.
 func newMemory(b *ir.Budget, c *runtime.Config) *memory {
 	if b == nil {
 		b = ir.NewBudget(MemoryLimit(c.MaxMemory), -1)
@@ -47,8 +48,8 @@ func newMemory(b *ir.Budget, c *runtime.Config) *memory {
 	return m
 }
 
-// MemoryLimit is the number of bytes that an executable may hold, with the data of its runs: as many as were asked for
-// (runtime.Config.MaxMemory), or as the machine has, where that is known.
+// MemoryLimit is the number of bytes that an executable may hold, including the data of its runs: the requested
+// number (runtime.Config.MaxMemory), or the machine's memory if that is known.
 func MemoryLimit(asked int64) int64 { return memoryLimit(asked, ram.Total()) }
 
 func memoryLimit(asked, machine int64) int64 {
@@ -61,14 +62,14 @@ func memoryLimit(asked, machine int64) int64 {
 	return mostBytes
 }
 
-// refused returns a MemoryError for a budget that what exceeds; other errors stay.
+// refused returns a MemoryError for a budget that what exceeds. Other errors are returned unchanged.
 func refused(err error, what string) error {
 	if err == nil {
 		return nil
 	}
-	var over *ir.BudgetError // on the heap
+	var over *ir.BudgetError // escapes to the heap, so it is declared after the return above
 	if errors.As(err, &over) && !over.Work {
-		return &runtime.MemoryError{Need: over.Need(), Limit: over.Limit, What: what + ", with what is held,"}
+		return &runtime.MemoryError{Need: over.Need(), Limit: over.Limit, What: what + ", with memory already held,"}
 	}
 	return err
 }
@@ -82,8 +83,8 @@ func (s *Step) Recovered(panicked any) error {
 	return runtime.Recovered(s.Source, panicked)
 }
 
-// Build calls build, which makes an executable of d or of a program within it. If build fails, or exceeds the budget,
-// what it has charged is released. The error is a *runtime.MemoryError then.
+// Build calls build, which makes an executable of d or of a program within it. If build fails, or exceeds the
+// budget, its charges are released. If it exceeds the budget, the error is a *runtime.MemoryError.
 func (d *Binding) Build(build func() error) (err error) {
 	m := d.memory
 	before, freed := m.held, m.freed
@@ -104,13 +105,13 @@ func (d *Binding) Build(build func() error) (err error) {
 	return build()
 }
 
-// hold adds to what is held, whether it fits or not.
+// hold adds to the held bytes, whether they fit or not.
 func (m *memory) hold(bytes int64) {
 	m.held += bytes
 	m.budget.Hold(bytes)
 }
 
-// take takes bytes for what is held between runs. The error is an *ir.BudgetError.
+// take charges bytes that are held between runs. The error is an *ir.BudgetError.
 func (m *memory) take(bytes int64) error {
 	if err := m.budget.Take(bytes); err != nil {
 		return err
@@ -120,10 +121,10 @@ func (m *memory) take(bytes int64) error {
 }
 
 // Charge charges bytes that an executable of d holds, such as tables of a kernel, before they are allocated. If they
-// do not fit, it panics with an *ir.BudgetError, which Build and Step.Recovered make errors of.
+// do not fit, it panics with an *ir.BudgetError, which Build and Step.Recovered turn into errors.
 //
-// Up to allowance, bytes are charged whether they fit or not: the plan, which is charged last, is refused then, with all
-// that it needs.
+// Up to allowance, bytes are charged whether they fit or not. The plan, which is charged last, is then refused with
+// the total that it needs.
 func (d *Binding) Charge(bytes int64) {
 	if d.charged+bytes <= allowance {
 		d.memory.hold(bytes)
@@ -135,14 +136,14 @@ func (d *Binding) Charge(bytes int64) {
 
 const allowance = 1 << 22
 
-// Room returns the number of bytes that Charge would take.
+// Room returns the number of bytes that Charge would accept.
 func (d *Binding) Room() int64 {
 	left, _ := d.memory.budget.Left()
 	return max(left, allowance-d.charged)
 }
 
-// Steps ends what takes long while an executable of d is made, at the context of runtime.Binding, or of the run that it is
-// made in (ops.Each and the like).
+// Steps returns a context that ends long work during the making of an executable of d, when the context of
+// runtime.Binding or of the current run is done (ops.Each and the like).
 func (d *Binding) Steps() *ir.EvalCtx { return &d.memory.steps }
 
 // Evaluate computes a node without subgraphs while an executable of d is made, see Steps.
@@ -158,13 +159,13 @@ func (d *Binding) Evaluate(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error
 	return out, err
 }
 
-// Bound says that the executable is made: its context does not count any longer.
+// Bound ends the making of the executable: its context is no longer used.
 func (d *Binding) Bound() { d.memory.steps.Ctx = nil }
 
 // Charged returns the bytes that Charge has charged.
 func (d *Binding) Charged() int64 { return d.charged }
 
-// Discharge releases the bytes that Charge has charged since Charged returned mark.
+// Discharge releases the bytes charged since Charged returned mark.
 func (d *Binding) Discharge(mark int64) {
 	d.memory.hold(mark - d.charged)
 	d.charged = mark
@@ -175,7 +176,7 @@ type flat interface {
 	int | int32 | int64 | float32 | float64 | complex128 | essm.Span
 }
 
-// Make is make([]T, n) for what an executable of d holds, see Binding.Charge and Binding.Steps.
+// Make is make([]T, n) for memory that an executable of d holds; see Binding.Charge and Binding.Steps.
 func Make[T flat](d *Binding, n int) []T {
 	var z T
 	size := bytesOf(n, int(unsafe.Sizeof(z)))
@@ -197,7 +198,7 @@ func Offsets[T int | int32](d *Binding, shape, strides []int, first int) []T {
 	return list
 }
 
-// bytesOf returns the size of n elements; a number that no budget has, if it is not to be counted.
+// bytesOf returns the size of n elements, or a number above every budget if it overflows.
 func bytesOf(n, size int) int64 {
 	if n < 0 || size > 0 && int64(n) > math.MaxInt64/2/int64(size) {
 		return math.MaxInt64 / 2
@@ -205,7 +206,7 @@ func bytesOf(n, size int) int64 {
 	return int64(n) * int64(size)
 }
 
-// Hold charges bytes of working memory, before they are allocated. They stay charged until Release. The error is a
+// Hold charges bytes of working memory before they are allocated. They stay charged until Release. The error is a
 // *runtime.MemoryError.
 func (f *Frame) Hold(bytes int64, what string) error {
 	if bytes > mostBytes {
@@ -213,7 +214,7 @@ func (f *Frame) Hold(bytes int64, what string) error {
 	}
 	if err := f.memory.take(bytes); err != nil {
 		var over *ir.BudgetError
-		if errors.As(err, &over) { // the plan itself holds the rest
+		if errors.As(err, &over) { // report the total that the plan needs
 			return &runtime.MemoryError{Need: over.Need(), Limit: over.Limit, What: what}
 		}
 		return err
@@ -222,7 +223,7 @@ func (f *Frame) Hold(bytes int64, what string) error {
 	return nil
 }
 
-// Release gives back what Hold and Binding.Charge have charged for f: its executable is not used again.
+// Release releases the charges of Hold and Binding.Charge for f, whose executable must not be used again.
 func (f *Frame) Release() {
 	if m := f.memory; m != nil {
 		m.spares = slices.DeleteFunc(m.spares, func(s *spare) bool { return s.f == f })
@@ -231,16 +232,16 @@ func (f *Frame) Release() {
 	}
 }
 
-// Unhold gives back bytes that Hold has charged.
+// Unhold releases bytes that Hold has charged.
 func (f *Frame) Unhold(bytes int64) { f.release(bytes) }
 
-// release gives back some of it; a negative number charges more, whether it fits or not.
+// release releases some of them; a negative number charges more, whether it fits or not.
 func (f *Frame) release(bytes int64) {
 	f.memory.hold(-bytes)
 	f.own -= bytes
 }
 
-// Held returns the bytes that are held between runs by the executable, and by those around and within it.
+// Held returns the bytes that the executable, and those around and within it, hold between runs.
 func (f *Frame) Held() int64 {
 	if f.memory == nil {
 		return 0
@@ -248,8 +249,8 @@ func (f *Frame) Held() int64 {
 	return f.memory.held
 }
 
-// Take charges bytes of data that a run makes, before they are allocated. They stay charged until the data have been
-// found to be dead, or the run ends. The error is a *runtime.MemoryError, with what they are for.
+// Take charges bytes of data of a run before they are allocated. They stay charged until the data are found to be
+// dead, or the run ends. The error is a *runtime.MemoryError that contains what.
 func (f *Frame) Take(bytes int64, what string) error { return refused(f.take(bytes), what) }
 
 // take is Take with an *ir.BudgetError.
@@ -280,7 +281,7 @@ func (m *memory) leave(f *Frame) {
 	clear(m.seen)
 }
 
-// countAlive releases the data that no frame has any more, and what was kept for further runs alone.
+// countAlive releases the data that no frame refers to, and the spares for further runs.
 func (m *memory) countAlive() {
 	m.dropSpares()
 	if m.seen == nil {
@@ -297,13 +298,13 @@ func (m *memory) countAlive() {
 			live += lengths(t)
 		}
 	}
-	if live < m.data { // parts of one tensor may be seen as several
+	if live < m.data { // parts of one tensor may be counted several times
 		m.budget.Release(m.data - live)
 		m.data = live
 	}
 }
 
-// dropSpares releases what no run uses. A spare that goes may take others with it.
+// dropSpares releases the spares that no run uses. Dropping one may drop others with it.
 func (m *memory) dropSpares() {
 	before := m.held
 	for i := 0; i < len(m.spares); i++ {
@@ -316,7 +317,7 @@ func (m *memory) dropSpares() {
 	m.freed += before - m.held
 }
 
-// alive returns the bytes of a datum that have not been seen yet and lie in no arena.
+// alive returns the bytes of a datum that have not been counted yet and are not in an arena.
 func (m *memory) alive(d tensor.Datum) int64 {
 	switch d := d.(type) {
 	case *tensor.Tensor:
@@ -359,8 +360,8 @@ func (m *memory) alive(d tensor.Datum) int64 {
 	return 0
 }
 
-// others visits data that the run has not made: what was known before, what the caller gave, and tensors of the
-// caller's to write to.
+// others visits data that the run has not made: known before the run, given by the caller, and tensors of the caller
+// to write to.
 func (f *Frame) others(visit func(d tensor.Datum)) {
 	for i, v := range f.Binding.Program.Values {
 		if f.fixed[i] {
@@ -379,7 +380,7 @@ func (f *Frame) others(visit func(d tensor.Datum)) {
 	}
 }
 
-// mine visits the data that the run holds. The inputs are the caller's, or those of the frame around.
+// mine visits the data of the run. The inputs belong to the caller, or to the frame around.
 func (f *Frame) mine(visit func(d tensor.Datum)) {
 	for i, v := range f.Binding.Program.Values {
 		if !f.fixed[i] && !f.Binding.Given(v) {

@@ -14,9 +14,9 @@ import (
 type Notes struct {
 	// Units are the units of execution, in order. If it is nil, each step is a unit.
 	Units []Unit
-	// Step returns the implementation of a step, in place of its Impl.
+	// Step returns the implementation of a step, instead of its Impl.
 	Step func(s *Step) string
-	// Value returns the place of a value.
+	// Value returns the memory location of a value.
 	Value func(v *Value) string
 	// Within returns the notes for a program that a step runs: branch k of If, or stage k of Loop and Scan.
 	Within func(s *Step, k int) *Notes
@@ -37,7 +37,7 @@ func (p *Program) String() string {
 	return t.b.String()
 }
 
-// String returns the binding as text, as Program.String does, with the shapes that are bound and without dead steps.
+// String returns the binding as text, like Program.String, with the bound shapes and without dead steps.
 func (d *Binding) String() string { return d.Text(nil) }
 
 // Text is String with the notes of a backend, which may be nil. Lifetimes of values are in units: "until 3" is the last
@@ -75,7 +75,7 @@ func (t *text) name(v *Value) string {
 	if s == "" {
 		s = "_"
 	}
-	for t.taken[s]++; t.taken[s] > 1; t.taken[s]++ { // "x.2" may be a name itself
+	for t.taken[s]++; t.taken[s] > 1; t.taken[s]++ { // "x.2" may itself be a name
 		s = fmt.Sprintf("%s.%d", s, t.taken[s])
 	}
 	t.names[v] = s
@@ -114,7 +114,7 @@ func (t *text) operand(v *Value) string {
 	return t.name(v) + ": " + t.typ(v)
 }
 
-// content returns the elements of a small constant; false for other constants.
+// content returns the elements of a small constant, or false for other constants.
 func content(k *tensor.Tensor) (string, bool) {
 	if k.Len() > 4 || k.Rank() > 1 {
 		return "", false

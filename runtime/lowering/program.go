@@ -23,8 +23,8 @@ type Program struct {
 	Values []*Value
 	// Steps are in the order in which they run.
 	Steps []*Step
-	// Inputs and Outputs are those of the graph, in its order. A program within a program has its captured values as
-	// further inputs.
+	// Inputs and Outputs are the graph's, in order. A program within a program has its captured values as additional
+	// inputs.
 	Inputs, Outputs []*Value
 
 	backend Backend
@@ -34,23 +34,23 @@ type Program struct {
 	trial   *trial
 }
 
-// trial is when sizes are tried. It is shared by copies of a program.
+// trial records when sizes are tried. It is shared by copies of a program.
 type trial struct {
 	bound atomic.Bool // the program was bound before
 	once  sync.Once
 }
 
-// expanded is an application of an operator that was replaced by its body. The steps of the body need not refuse what the
-// operator refuses.
+// expanded is an application of an operator that was replaced by its body. The steps of the body need not refuse
+// what the operator refuses.
 type expanded struct {
 	node, source *ir.Node
 	in           []*Value
 	fits         fitting
 }
 
-// fitting is what distinct sizes have shown of a node: whether its operator takes them. If it does, it takes others as
-// well, but for those that are too small or do not divide, which kernels and evaluations look for themselves. If not,
-// each binding must ask the operator.
+// fitting is the result of trying distinct sizes on a node: whether its operator accepts them. If it does, it
+// accepts other sizes as well, except those that are too small or do not divide, which kernels and evaluations check
+// themselves. If not, each binding must check with the operator.
 type fitting struct{ tried, doubtful bool }
 
 func (f *fitting) note(ok bool) { f.tried, f.doubtful = true, f.doubtful || !ok }
@@ -71,21 +71,21 @@ type Value struct {
 
 // Step is the application of one operator.
 type Step struct {
-	// Node is the node that is computed. Its constants may be results of constant folding.
+	// Node is the computed node. Its constants may be results of constant folding.
 	Node *ir.Node
-	// Source is the node of the graph that the step is, or whose body it is part of. Messages name it.
+	// Source is the node of the graph that this step computes, or to whose body it belongs. Messages name it.
 	Source *ir.Node
 	// In and Out are the values that it reads and writes; nil for absent ones.
 	In, Out []*Value
-	// Captures are the further values that its subgraphs read.
+	// Captures are the additional values that its subgraphs read.
 	Captures []Capture
-	// Group is the number of its group; 0 for none. Steps of different groups are not computed together.
+	// Group is the number of its group, or 0. Steps of different groups are not computed together.
 	Group int
 	// Alone is the step's own part of the fact of its first output: the fact that the output would have if the inputs
 	// looked neither back nor ahead.
 	Alone ir.Fact
-	// Rows describes a step that TimeMajor has made, which works on sequences as rows; nil for steps that apply their
-	// operator.
+	// Rows describes a step that TimeMajor has made, which works on sequences as rows. It is nil for steps that
+	// apply their operator.
 	Rows *OnRows
 	// Impl belongs to the backend. If it is a fmt.Stringer, printed programs show it.
 	Impl any
@@ -96,13 +96,24 @@ type Step struct {
 	fits      fitting
 }
 
+// Sources returns the names of the first outputs of the nodes that steps come from, each once, for profiles.
+func Sources(steps []*Step) (names []string) {
+	for _, s := range steps {
+		if s.Source == nil || s.Source.Out(0) == nil || slices.Contains(names, s.Source.Out(0).Name) {
+			continue
+		}
+		names = append(names, s.Source.Out(0).Name)
+	}
+	return names
+}
+
 // Capture is a value that a subgraph reads from outside: Inner in the subgraph, and Outer in the program around it.
 type Capture struct {
 	Inner *ir.Value
 	Outer *Value
 }
 
-// Args returns the inputs of the step's node. Inputs behind them are other forms of these, added by backends.
+// Args returns the inputs of the step's node. Further inputs are other forms of these, added by backends.
 func (s *Step) Args() []*Value { return s.In[:len(s.Node.Inputs)] }
 
 // Features returns the number of rows of a shape, and of features per row, which are the last axis.
@@ -122,7 +133,7 @@ func SameRows(a, b []int) bool {
 	return len(a) == len(b) && len(a) > 0 && slices.Equal(a[:len(a)-1], b[:len(b)-1])
 }
 
-// Constant returns the elements of input i as float32; nil if it is no constant.
+// Constant returns the elements of input i as float32, or nil if it is not a constant.
 func (s *Step) Constant(i int) []float32 {
 	if i >= len(s.In) || s.In[i] == nil || s.In[i].Const == nil {
 		return nil
@@ -130,10 +141,10 @@ func (s *Step) Constant(i int) []float32 {
 	return float32s(s.In[i].Const)
 }
 
-// Release tells that the numbers of constant input i are not needed for now, since the backend keeps them in another form.
+// Release releases the elements of constant input i for now, because the backend keeps them in another form.
 func (s *Step) Release(i int) { s.In[i].Const.Release() }
 
-// Constant64 returns the elements of input i as float64; nil if it is no constant.
+// Constant64 returns the elements of input i as float64, or nil if it is not a constant.
 func (s *Step) Constant64(i int) []float64 {
 	if i >= len(s.In) || s.In[i] == nil || s.In[i].Const == nil {
 		return nil
@@ -172,7 +183,7 @@ func (s *Step) Float32Input(i int) bool {
 	return v.Const != nil && v.Const.DType() == tensor.Float32 || v.Const == nil && IsFloat32(v.Type)
 }
 
-// Runs returns the product of the dimensions before an axis, and of those behind it.
+// Runs returns the product of the dimensions before an axis, and of those after it.
 func Runs(shape []int, axis int) (outer, inner int) {
 	outer, inner = 1, 1
 	for _, d := range shape[:axis] {
@@ -190,12 +201,12 @@ func IsFloat32(t ir.Type) bool {
 	return ok && tt.Elem == tensor.Float32
 }
 
-// Failure returns err as the error of the step's node, unless it names a node already or ctx is done; nil for nil.
+// Failure returns err as the error of the step's node, unless it already names a node or ctx is done; nil for nil.
 func (s *Step) Failure(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	var node *runtime.NodeError // on the heap
+	var node *runtime.NodeError // escapes to the heap, so it is declared after the return above
 	if !errors.As(err, &node) && ctx.Err() == nil {
 		return &runtime.NodeError{Node: s.Source, Err: err}
 	}

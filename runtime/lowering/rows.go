@@ -6,11 +6,11 @@ import "fmt"
 type RowKind int8
 
 const (
-	// RowsAlone computes each row by itself: an elementwise operator whose constants are per feature.
+	// RowsAlone computes each row separately: an elementwise operator whose constants are per feature.
 	RowsAlone RowKind = iota
 	// RowsWindow reads a bounded number of rows before and after, as its operator does, moved by OnRows.Shift.
 	RowsWindow
-	// RowsShift copies the row OnRows.Shift steps ahead; rows outside of the sequence are zero.
+	// RowsShift copies the row OnRows.Shift steps ahead; rows outside the sequence are zero.
 	RowsShift
 	// RowsSum sums up the rows up to each one.
 	RowsSum
@@ -32,10 +32,10 @@ type OnRows struct {
 	// Shift is the number of steps by which a RowsWindow looks further ahead than its operator, and by which
 	// RowsShift moves; negative for further back.
 	Shift int
-	// Padded is set if a RowsWindow includes a Pad before it: the steps before the first and behind the last are zeros,
-	// whatever the operator's own pads are.
+	// Padded is set if a RowsWindow includes a Pad before it: the steps before the first and after the last are
+	// zeros, and the operator's own pads are ignored.
 	Padded bool
-	// Exclusive is set if a RowsSum leaves out the row itself.
+	// Exclusive is set if a RowsSum excludes the row itself.
 	Exclusive bool
 	// From is the first feature of a RowsCut.
 	From int
@@ -68,17 +68,17 @@ func (r *OnRows) String() string {
 	return "on rows"
 }
 
-// RowBackend is a backend that computes sequences as rows, for Binding.TimeMajor. It computes ToRows, FromRows,
-// RowsCut and RowsJoin of all float32 sequences; for the other kinds it is asked.
+// RowBackend is a backend that computes sequences as rows, for Binding.TimeMajor. It must support ToRows, FromRows,
+// RowsCut and RowsJoin for all float32 sequences; it can decline the other kinds.
 type RowBackend interface {
-	// LeastSteps returns the length of the shortest sequences for which rows pay.
+	// LeastSteps returns the minimum length of sequences for which rows pay.
 	LeastSteps() int
 	// Looks reports whether the backend has a RowsWindow for the operator of s, for some shapes.
 	Looks(s *Step) bool
-	// Takes reports whether the backend computes s as r. The shapes in and out are those of the sequences as rows. For
-	// RowsAlone, in has an element per input: nil if it is absent, and a single axis for a constant, which lies along
+	// Takes reports whether the backend computes s as r. The shapes in and out are those of the sequences as rows.
+	// For RowsAlone, in has an element per input: nil if it is absent, and a single axis for a constant along the
 	// features. Takes may set r.Impl.
 	Takes(d *Binding, s *Step, r *OnRows, in [][]int, out []int) bool
-	// Make prepares a new step that works on rows: it sets s.Impl, which is that of the step in the program before.
+	// Make prepares a new step that works on rows: it sets s.Impl, which so far is the original step's.
 	Make(s *Step)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // items describes a sequence before the run. It has the items of base, an input of the program, or nil for none, and
-// count more, or fewer if count is negative. If counted is false, the number is not known. All items are tensors of one
-// type; shape is nil for an empty sequence.
+// count more, or fewer if count is negative. If counted is false, the number is not known. All items are tensors of
+// one type; shape is nil for an empty sequence.
 type items struct {
 	base    *Value
 	count   int
@@ -27,7 +27,7 @@ func (q items) typ() ir.Type {
 	return &ir.SequenceType{Elem: TypeOf(q.dtype, q.shape)}
 }
 
-// alike returns q with items of a type; false if q has items of another type.
+// alike returns q with items of a type, or false if q has items of another type.
 func (q items) alike(dtype tensor.DType, shape []int) (items, bool) {
 	if shape == nil || q.shape != nil && (q.dtype != dtype || !slices.Equal(q.shape, shape)) {
 		return q, false
@@ -65,8 +65,8 @@ func (d *Binding) takeItems(v *Value, t ir.Type) {
 	}
 }
 
-// resolveSequence finds the number and the shape of the items that operators on sequences return, and with them the
-// shapes of tensors made of items. It reports whether s is such a step.
+// resolveSequence finds the number and the shape of the items that operators on sequences return, and the shapes of
+// tensors made of items. It reports whether s is such a step.
 func (d *Binding) resolveSequence(s *Step) bool {
 	if s.Node.Op.Domain != "" || len(s.Out) != 1 || s.Out[0] == nil {
 		return false

@@ -1,6 +1,7 @@
 package lowering
 
 import (
+	"context"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -9,15 +10,16 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// maxKnown bounds the elements of a value that Bind computes, such as sizes, indices, and states that an exporter fills
-// with zeros.
+// maxKnown is the maximum number of elements of a value that Bind computes, such as sizes, indices, and states that
+// an exporter fills with zeros.
 const maxKnown = 1 << 14
 
-// resolve infers the types of all values from the shapes of the inputs, step by step, and computes values that follow
-// from shapes alone, as those of Shape, arithmetic on sizes and ConstantOfShape. Steps whose outputs are all known
-// become dead.
+// resolve infers the types of all values from the shapes of the inputs, step by step, and computes values that
+// depend only on shapes, such as results of Shape, arithmetic on sizes and ConstantOfShape. Steps whose outputs are
+// all known become dead.
 func (d *Binding) resolve() {
 	for _, s := range d.Program.Steps {
+		d.Steps().Step(50 + 4*(len(s.In)+len(s.Out)))
 		if s.branches != nil {
 			d.resolveIf(s)
 			continue
@@ -72,8 +74,8 @@ func (d *Binding) resolve() {
 }
 
 // tryDistinct binds the program with sizes that differ from each other and from those that models state, and notes the
-// nodes that take them.
-func (p *Program) tryDistinct() {
+// nodes that take them. If the context ends, the rest of the nodes are asked in each binding.
+func (p *Program) tryDistinct(ctx context.Context) {
 	b := runtime.Binding{Dims: map[string]int64{}}
 	for i, s := range p.Graph.Symbols() {
 		b.Dims[s] = distinctSizes[i%len(distinctSizes)]
@@ -81,14 +83,16 @@ func (p *Program) tryDistinct() {
 	for _, v := range p.Inputs {
 		b.Inputs = append(b.Inputs, v.Type)
 	}
-	p.bind(b, nil, newMemory(nil, &p.Config), ir.NewBudget(1<<20, 1<<22), noteDistinct)
+	m := newMemory(nil, &p.Config)
+	m.steps.Ctx = ctx
+	p.bind(b, nil, m, ir.NewBudget(1<<20, 1<<22), noteDistinct)
 }
 
 // distinctSizes are primes. The product of several of them is still a size of a tensor.
 var distinctSizes = []int64{1009, 10007, 3001, 4003, 1511, 2503, 5003, 6007}
 
-// refuseNode notes that a node cannot be computed from args. If all are tensors, as the operator sees them, runs need not
-// try. The first error is kept.
+// refuseNode records that a node cannot be computed from args. If all are tensors, as the operator requires, runs
+// need not try. The first error is kept.
 func (d *Binding) refuseNode(n, source *ir.Node, args []*Value, err error) {
 	d.refused = true
 	for _, v := range args {
@@ -104,6 +108,10 @@ func (d *Binding) refuseNode(n, source *ir.Node, args []*Value, err error) {
 	}
 }
 
+// Refusal returns the error with which every run of the binding fails, since an operator does not take the types that are
+// bound; nil if there is none.
+func (d *Binding) Refusal() error { return d.refusal }
+
 // Constant returns the content of a value that is a constant of the graph or follows from the shapes; nil for other
 // values.
 func (d *Binding) Constant(v *Value) *tensor.Tensor {
@@ -116,7 +124,7 @@ func (d *Binding) Constant(v *Value) *tensor.Tensor {
 	return d.Known(v)
 }
 
-// Concrete returns a copy of the step's node whose inputs have the types that are bound; nil if one is not known.
+// Concrete returns a copy of the step's node whose inputs have the bound types, or nil if one is not known.
 func (d *Binding) Concrete(s *Step) *ir.Node {
 	if n, whole := d.concrete(s.Node, s.Args(), &room{}); whole {
 		return n
@@ -124,7 +132,7 @@ func (d *Binding) Concrete(s *Step) *ir.Node {
 	return nil
 }
 
-// room holds a copy of a node, and the types of its inputs.
+// room has memory for a copy of a node, and for the types of its inputs.
 type room struct {
 	node   ir.Node
 	inputs []*ir.Value
@@ -133,7 +141,7 @@ type room struct {
 	dims   ir.Shape
 }
 
-// scratch returns room for a node that is used until the next call.
+// scratch returns memory for a node that is used until the next call.
 func (d *Binding) scratch() *room {
 	if d.room == nil {
 		d.room = &room{}
@@ -141,7 +149,7 @@ func (d *Binding) scratch() *room {
 	return d.room
 }
 
-// cleared returns n zero elements, in s if it has room for them.
+// cleared returns n zero elements, in s if it is large enough.
 func cleared[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -151,8 +159,8 @@ func cleared[T any](s []T, n int) []T {
 	return s
 }
 
-// concrete returns a copy of a node whose inputs have the types of args, and whether all of them are bound. Tensors that are
-// not have their declared types; with other inputs that are not, there is no copy. The copy is in r.
+// concrete returns a copy of a node whose inputs have the types of args, and whether all of them are bound. Unbound
+// tensors have their declared types; with other unbound inputs there is no copy. The copy is in r.
 func (d *Binding) concrete(node *ir.Node, args []*Value, r *room) (c *ir.Node, whole bool) {
 	axes, known, open := 0, false, false
 	for _, v := range args {
@@ -161,7 +169,7 @@ func (d *Binding) concrete(node *ir.Node, args []*Value, r *room) (c *ir.Node, w
 		case d.Shape(v) != nil:
 			axes += len(d.Shape(v))
 			known = true
-		default: // an absent optional as well: it may be a sequence
+		default: // also an absent optional, which may be a sequence
 			if _, ok := v.Type.(*ir.TensorType); !ok {
 				return nil, false
 			}
@@ -211,12 +219,12 @@ func TypeOf(dtype tensor.DType, shape []int) *ir.TensorType {
 	return t
 }
 
-// infer sets the shapes of a step's outputs unless they are known, and reports whether all are. If its operator refuses
-// the types, every run fails.
+// infer sets the shapes of a step's outputs unless they are known, and reports whether all are. If its operator
+// refuses the types, every run fails.
 func (d *Binding) infer(s *Step, n *ir.Node, known bool) bool {
 	types, err := inferKnown(n)
 	if err != nil {
-		d.room = nil // the error may hold the node
+		d.room = nil // the error may refer to the node
 		d.refuseNode(s.Node, s.Source, s.Args(), err)
 		return false
 	}
@@ -244,9 +252,9 @@ func inferKnown(n *ir.Node) (types []ir.Type, err error) {
 	return n.Op.Infer(n)
 }
 
-// Fits reports whether the types of a step's outputs, as they are bound, follow from those of its inputs. They need
-// not, since a graph may declare any type; one of its steps then fails in the run. A backend that does not check all
-// shapes itself must evaluate such a step.
+// Fits reports whether the bound types of a step's outputs follow from those of its inputs. They may not, since a
+// graph may declare any type; one of its steps then fails in the run. A backend that does not check all shapes
+// itself must evaluate such a step.
 func (d *Binding) Fits(s *Step) bool {
 	n := d.Concrete(s)
 	if n == nil {
@@ -380,7 +388,7 @@ func (d *Binding) Ints(s *Step, i int) ([]int64, bool) {
 	return nil, false
 }
 
-// ShapeOf returns the shape of input i; nil if it is absent or not known.
+// ShapeOf returns the shape of input i, or nil if it is absent or not known.
 func (d *Binding) ShapeOf(s *Step, i int) []int {
 	if s.Absent(i) {
 		return nil

@@ -161,7 +161,7 @@ func TestSlotOfEvaluated(t *testing.T) {
 	}
 }
 
-// What is bound holds for tensors to write to as well, and for what operators give.
+// The bound types also apply to tensors to write to, and to results of operators.
 func TestWrongTensors(t *testing.T) {
 	x := tensor.FromSlice([]int64{1, -2}, 2)
 	d := bindText(t, "g (int64[2] x) => (y) { a = Neg (x)\n y = Neg (a) }", x)
@@ -169,7 +169,7 @@ func TestWrongTensors(t *testing.T) {
 	for _, out := range []tensor.Datum{tensor.New(tensor.Int32, 2), tensor.New(tensor.Int64, 3), &tensor.Sequence{}} {
 		err := f.Begin(context.Background(), []tensor.Datum{x}, []tensor.Datum{out})
 		if err == nil || !strings.Contains(err.Error(), `output "y"`) {
-			t.Errorf("%v: found %v", out, err)
+			t.Errorf("%s: found %v", out, err)
 		}
 		f.End()
 	}
@@ -177,7 +177,7 @@ func TestWrongTensors(t *testing.T) {
 	wrong := []tensor.Datum{nil, tensor.New(tensor.Int32, 2), tensor.New(tensor.Int64, 3), &tensor.Sequence{}}
 	for _, given := range wrong {
 		if err := f.Store(a, given); err == nil || !strings.Contains(err.Error(), "expected int64[2]") {
-			t.Errorf("%v: found %v", given, err)
+			t.Errorf("%s: found %v", given, err)
 		}
 	}
 }

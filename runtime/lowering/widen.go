@@ -9,14 +9,14 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Widening is a Backend that computes in float32 what graphs state in float16 and bfloat16. The lowering then keeps
-// such values as float32 with the same numbers: where an operator rounds its result, a step behind it rounds that to the
-// type of the graph (Rounds). Constants are widened once. Inputs, outputs, and the operands of operators that the
-// backend does not widen, stay in the types of the graph, with casts around them.
+// Widening is a Backend that computes float16 and bfloat16 graphs in float32. The lowering then keeps such values as
+// float32 with the same numbers: if an operator rounds its result, a following step rounds that to the type of the
+// graph (Rounds). Constants are widened once. Inputs, outputs, and the operands of operators that the backend does
+// not widen keep the types of the graph, with casts around them.
 type Widening interface {
 	Backend
-	// Widens reports whether a node is computed in float32. The lowering asks for operators that have floats as
-	// operands or results, and whose attributes name no type.
+	// Widens reports whether a node is computed in float32. It is called for operators with floats as operands or
+	// results, and without attributes that name types.
 	Widens(n *ir.Node) bool
 }
 
@@ -35,19 +35,19 @@ func rounding(name string, round func(scalar.Expr) scalar.Expr) *ir.Op {
 	})
 }
 
-// Rounds reports whether op is the operator of a step that rounds what was widened.
+// Rounds reports whether op is the operator of a step that rounds a widened value.
 func Rounds(op *ir.Op) bool {
 	return op == roundings[tensor.Float16] || op == roundings[tensor.BFloat16]
 }
 
-// exact are operators whose results are elements of their first inputs, or as exact as these in any type.
+// exact are operators whose results are elements of their first inputs, or exact in any type that these have.
 var exact = map[string]bool{"Abs": true, "Ceil": true, "Compress": true, "DepthToSpace": true, "Floor": true,
 	"Gather": true, "GatherElements": true, "GatherND": true, "Identity": true, "Max": true, "MaxPool": true,
 	"GlobalMaxPool": true, "Min": true, "Neg": true, "ReduceMax": true, "ReduceMin": true, "Relu": true,
 	"Reshape": true, "Round": true, "Sign": true, "TopK": true, "Transpose": true, "Trilu": true, "Where": true}
 
-// typed are operators whose results have types that attributes or other operands state, or that hold other values than
-// tensors.
+// typed are operators whose result types are given by attributes or other operands, or that work on values other
+// than tensors.
 var typed = map[string]bool{"BitCast": true, "Bernoulli": true, "CastLike": true, "Constant": true,
 	"ConstantOfShape": true, "EyeLike": true, "If": true, "Loop": true, "Optional": true, "RandomNormal": true, "RandomNormalLike": true,
 	"RandomUniform": true, "RandomUniformLike": true, "Scan": true, "SequenceMap": true, "SequenceConstruct": true,
@@ -60,8 +60,8 @@ var typeAttrs = []string{"dtype", "output_datatype", "output_dtype", "precision"
 type widener struct {
 	b     Widening
 	steps *ir.EvalCtx
-	// Of values of the graph in narrow types: the float32 values with their numbers, and values in their types, where
-	// these are other values. A value has one of the two at least. Those of inner graphs are removed at their end.
+	// For values of the graph in narrow types: the float32 values with their numbers, and, if these differ, values
+	// in the narrow types. Each value has at least one of the two. Those of inner graphs are removed at their end.
 	wide, own map[*ir.Value]*ir.Value
 	made      []*ir.Value // keys of wide and own, in the order in which they were entered
 	consts    map[*tensor.Tensor]*ir.Value
@@ -154,7 +154,7 @@ func (w *widener) widens(n *ir.Node) bool {
 	if typed[n.Op.FullName()] || len(n.Subgraphs()) > 0 || !ops.Newest(n.Op) {
 		return false
 	}
-	if !slices.ContainsFunc(n.Inputs, isNarrow) { // an attribute states the type of the result
+	if !slices.ContainsFunc(n.Inputs, isNarrow) { // an attribute gives the type of the result
 		return false
 	}
 	for _, name := range typeAttrs {
@@ -170,7 +170,7 @@ func (w *widener) widens(n *ir.Node) bool {
 			return false
 		}
 	}
-	// A wide result of a body would show that the steps within are not rounded.
+	// A wide result of a body would reveal that the steps within are not rounded.
 	isWide := func(v *ir.Value) bool { return v != nil && IsFloat32(v.Type) }
 	if n.Op.Body != nil && slices.ContainsFunc(n.Outputs, isWide) {
 		return false
@@ -178,7 +178,7 @@ func (w *widener) widens(n *ir.Node) bool {
 	return w.b.Widens(n)
 }
 
-// compute lets n compute in float32.
+// compute makes n compute in float32.
 func (w *widener) compute(g *ir.Graph, n *ir.Node) {
 	for i, v := range n.Inputs {
 		n.Inputs[i] = w.wideOf(g, v)
@@ -218,7 +218,7 @@ func (w *widener) cast(g *ir.Graph, n *ir.Node) {
 	case !ok || t.Elem == tensor.String || !fromNarrow && !roundsOnce(t.Elem, d):
 		n.Inputs[0] = w.ownOf(g, from)
 		g.Nodes = append(g.Nodes, n)
-	case !toNarrow: // what was widened casts to the same as before
+	case !toNarrow: // casts of widened values give the same as before
 		n.Inputs[0] = w.wideOf(g, from)
 		g.Nodes = append(g.Nodes, n)
 	case fromNarrow && elem == d:
@@ -238,8 +238,8 @@ func (w *widener) cast(g *ir.Graph, n *ir.Node) {
 	}
 }
 
-// roundsOnce reports whether a number of type d that is rounded to float32, and then to the narrow type to, is the one
-// that it is rounded to at once: float32 holds it, or it is beyond what to holds.
+// roundsOnce reports whether rounding a number of type d first to float32 and then to the narrow type to equals
+// rounding it at once: because float32 represents it exactly, or because it is out of range for to.
 func roundsOnce(d, to tensor.DType) bool {
 	switch d {
 	case tensor.Float32, tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16:
@@ -261,7 +261,7 @@ func (w *widener) enter(m map[*ir.Value]*ir.Value, v, x *ir.Value) {
 	w.made = append(w.made, v)
 }
 
-// wideOf returns the float32 value for v, or v where it is not narrow.
+// wideOf returns the float32 value for v, or v if it is not narrow.
 func (w *widener) wideOf(g *ir.Graph, v *ir.Value) *ir.Value {
 	if !isNarrow(v) {
 		return v
@@ -300,7 +300,7 @@ func (w *widener) ownOf(g *ir.Graph, v *ir.Value) *ir.Value {
 	return x
 }
 
-// castTo adds a Cast of x, which stands for v.
+// castTo adds a Cast of x, which replaces v.
 func (w *widener) castTo(g *ir.Graph, x, v *ir.Value, d tensor.DType) *ir.Value {
 	t := *v.Type.(*ir.TensorType)
 	t.Elem = d
@@ -314,7 +314,7 @@ func (w *widener) castTo(g *ir.Graph, x, v *ir.Value, d tensor.DType) *ir.Value 
 	return c.Outputs[0]
 }
 
-// captures sees to it that a subgraph finds the values that it captures: in g, so that its iterations share them.
+// captures makes the values that a subgraph captures available in g, so that its iterations share them.
 func (w *widener) captures(g, sub *ir.Graph) {
 	for _, v := range sub.Captures() {
 		if isNarrow(v) && v.Const == nil {

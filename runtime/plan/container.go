@@ -95,7 +95,7 @@ func readHeader(r io.ReaderAt, size int64, name string, lim Limits) (metadata, w
 		if err := lfs.Check(h); err != nil {
 			return metadata, weights, fmt.Errorf("%s: %w: it %w", name, ErrNotPlan, err)
 		}
-		return metadata, weights, fmt.Errorf("%s: %w: it does not begin with the mark of a plan", name, ErrNotPlan)
+		return metadata, weights, fmt.Errorf("%s: %w: it does not start with the signature of a plan", name, ErrNotPlan)
 	}
 	le := binary.LittleEndian
 	if len(h) >= 12 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCorpus holds the promise that plans of earlier versions keep loading, and keep saying the same. A file in the corpus
+// TestCorpus checks the promise that plans of earlier versions keep loading, and keep saying the same. A file in the corpus
 // is never written again; with -update the graphs that are not there yet are added under the present major version.
 func TestCorpus(t *testing.T) {
 	const present = "v1"

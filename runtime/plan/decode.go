@@ -181,7 +181,7 @@ func (d *decoder) readBlobs() error {
 		case off < end || off-end >= tensor.Align || off%8 != 0:
 			return fmt.Errorf("blob %d starts at byte %d of the weights, expected a multiple of 8 at or shortly after %d", i, off, end)
 		case off > size || n > size-off:
-			return fmt.Errorf("blob %d: %d bytes from byte %d do not lie in the weights of %d", i, n, off, size)
+			return fmt.Errorf("blob %d: %d bytes from byte %d are not in the weights of %d", i, n, off, size)
 		}
 		for _, b := range d.weights[end:off] {
 			if b != 0 {
@@ -251,7 +251,7 @@ func (d *decoder) tensor(r *fb.Tensor, extents, elements *pool) (*tensor.Tensor,
 		}
 		d.boolBlob[r.Storage()] = true
 	case dtype.Packed() && used != 0 && len(b) > 0 && b[len(b)-1]>>used != 0: // FromBytes would copy it, for each tensor
-		return nil, fmt.Errorf("%v%s has bits behind its last element", dtype, tensor.ShapeString(shape))
+		return nil, fmt.Errorf("%v%s has bits after its last element", dtype, tensor.ShapeString(shape))
 	}
 	return tensor.FromBytes(dtype, shape, b)
 }

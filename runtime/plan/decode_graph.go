@@ -15,7 +15,7 @@ func (d *decoder) readGraphs() error {
 	p := d.p
 	n := p.GraphsLength()
 	if n == 0 {
-		return fmt.Errorf("there is no graph")
+		return fmt.Errorf("there is not a graph")
 	}
 	if l := p.NodesLength(); l > d.lim.Nodes {
 		return fmt.Errorf("%w: %d nodes, at most %d are allowed", ErrLimit, l, d.lim.Nodes)

@@ -130,7 +130,7 @@ func (e *encoder) encode(g *ir.Graph) error {
 
 func (e *encoder) subgraph(g *ir.Graph, depth int) (uint32, error) {
 	if g == nil {
-		return 0, fmt.Errorf("is no graph")
+		return 0, fmt.Errorf("is not a graph")
 	}
 	if _, twice := e.graphID[g]; twice {
 		return 0, fmt.Errorf("graph %s is used twice", g.Name)
@@ -399,7 +399,7 @@ func (e *encoder) attr(a ir.Attr, depth int) (err error) {
 	case []ir.Type:
 		err = appendRefs(e, v, func(t ir.Type) (uint32, error) { return e.typ(t, 0) })
 	default:
-		err = fmt.Errorf("no attribute can hold a %T", v)
+		err = fmt.Errorf("an attribute cannot have a value of type %T", v)
 	}
 	if err != nil {
 		return err

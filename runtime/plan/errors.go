@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -64,7 +65,35 @@ func (e *UnknownOpsError) Error() string {
 		}
 		b.WriteByte(')')
 	}
-	return b.String()
+	return b.String() + advice(e.Ops)
+}
+
+// packages has, for each domain, the package that registers its operators.
+var packages = map[string]string{
+	"":                         "ops/std",
+	"ai.onnx.ml":               "ops/ml",
+	"ai.onnx.preview":          "ops/std",
+	"ai.onnx.preview.training": "ops/training",
+	"com.microsoft":            "ops/microsoft",
+	"essm":                     "ops/essm",
+}
+
+const module = "github.com/essmc/essmc/"
+
+// advice names the packages to import for operators.
+func advice(ops []UnknownOp) string {
+	var imports []string
+	for _, op := range ops {
+		if p := packages[op.Domain]; p != "" {
+			if line := fmt.Sprintf("import _ %q", module+p); !slices.Contains(imports, line) {
+				imports = append(imports, line)
+			}
+		}
+	}
+	if len(imports) == 0 {
+		return ""
+	}
+	return "; add " + strings.Join(imports, " and ") + ", or open the plan by package frontend/open, which has all operators"
 }
 
 // readError is an error of reading the file, not of its content.

@@ -321,7 +321,7 @@ func (d dumper) value(v *ir.Value) string {
 
 func (dumper) tensor(t *tensor.Tensor) string {
 	if t.DType() == tensor.String {
-		return fmt.Sprintf("%v %q", t, t.Strings())
+		return fmt.Sprintf("%s %q", t, t.Strings())
 	}
-	return fmt.Sprintf("%v %x", t, sha256.Sum256(t.Bytes()))
+	return fmt.Sprintf("%s %x", t, sha256.Sum256(t.Bytes()))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Limits bounds the size of a plan. Zero fields stand for the defaults.
+// Limits limits the size of a plan. Zero fields mean the defaults.
 type Limits struct {
 	FileBytes     int64 // the file; default 64 GiB
 	MetadataBytes int64 // the section with everything but weights; default 256 MiB
@@ -87,24 +87,18 @@ func ReadFile(path string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
 	return Read(f, size, path, res, lim)
 }
 
-// openRegular opens a regular file. It checks before it opens, since opening a pipe waits for a writer.
+// openRegular opens a regular file.
 func openRegular(path string) (*files.File, int64, error) {
-	st, err := files.Stat(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("%s: is no regular file", path)
-	}
 	f, err := files.Open(path)
 	if err != nil {
 		return nil, 0, err
 	}
-	if st, err = f.Stat(); err != nil {
+	size, err := f.Regular(path)
+	if err != nil {
 		f.Close()
 		return nil, 0, err
 	}
-	return f, st.Size(), nil
+	return f, size, nil
 }
 
 // Options are settings for Open.
@@ -164,7 +158,7 @@ func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 	file := &File{graph: g}
 	if mapped != nil {
 		file.mapping = &mapping{bytes: mapped}
-		goruntime.AddCleanup(g, func(m *mapping) { _ = m.close() }, file.mapping) // there is no caller for the error
+		goruntime.AddCleanup(g, func(m *mapping) { _ = m.close() }, file.mapping) // nobody can receive the error
 	}
 	return file, nil
 }

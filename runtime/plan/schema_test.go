@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestSchema holds the verifier's idea of the root table against plan.fbs.
+// TestSchema checks the verifier's idea of the root table against plan.fbs.
 func TestSchema(t *testing.T) {
 	src, err := os.ReadFile("plan.fbs")
 	if err != nil {

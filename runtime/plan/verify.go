@@ -73,7 +73,7 @@ func (v *verifier) u32(at uint64) uint64 { return uint64(binary.LittleEndian.Uin
 // inside checks that n bytes from at are in the buffer, and that at is a multiple of align.
 func (v *verifier) inside(at, n, align uint64) error {
 	if l := uint64(len(v.b)); at > l || n > l-at {
-		return fmt.Errorf("%d bytes from byte %d do not lie in the FlatBuffer of %d", n, at, l)
+		return fmt.Errorf("%d bytes from byte %d are not in the FlatBuffer of %d", n, at, l)
 	}
 	if at%align != 0 {
 		return fmt.Errorf("byte %d is not a multiple of %d", at, align)

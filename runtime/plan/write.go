@@ -59,8 +59,8 @@ func WriteFile(path string, g *ir.Graph) error {
 	return atomicfile.Write(path, func(w io.Writer) error { return Write(w, g) })
 }
 
-// largeBlob is the least size of a tensor that is aligned to a cache line. Models have many smaller vectors, whose padding
-// would exceed their content.
+// largeBlob is the minimum size of a tensor that is aligned to a cache line. Models have many smaller vectors, whose
+// padding would exceed their content.
 const largeBlob = 256
 
 // placeBlobs sets the blobs' offsets in the weights section, the large ones first, and renumbers them in that order.

@@ -16,8 +16,8 @@ func elem(d tensor.DType, wide bool) tensor.DType {
 	return d
 }
 
-// check compares a result with its type in the graph. It compares dimensions that are numbers, or are numbers for dims. A
-// negative one is the size of windows that are longer than what they slide over: there are none.
+// check compares a result with its type in the graph. It compares dimensions that are numbers, or become numbers
+// with dims. A negative dimension comes from windows longer than their input; the result is then empty.
 func check(c *ir.EvalCtx, d tensor.Datum, t ir.Type, dims map[string]int64, wide bool) error {
 	switch t := t.(type) {
 	case *ir.OptionalType:
@@ -28,7 +28,7 @@ func check(c *ir.EvalCtx, d tensor.Datum, t ir.Type, dims map[string]int64, wide
 	case *ir.SequenceType:
 		s, ok := d.(*tensor.Sequence)
 		if !ok || s == nil {
-			return fmt.Errorf("expected %v, the operator gave %v", t, describe(d))
+			return fmt.Errorf("expected %v, the operator returned %v", t, describe(d))
 		}
 		for i, item := range s.Items {
 			c.Step(64)
@@ -40,7 +40,7 @@ func check(c *ir.EvalCtx, d tensor.Datum, t ir.Type, dims map[string]int64, wide
 	case *ir.TensorType:
 		x, ok := d.(*tensor.Tensor)
 		if !ok || x == nil || x.DType() != elem(t.Elem, wide) || !t.NoRank && x.Rank() != len(t.Shape) {
-			return fmt.Errorf("expected %v, the operator gave %v", t, describe(d))
+			return fmt.Errorf("expected %v, the operator returned %v", t, describe(d))
 		}
 		for i, dim := range t.Shape {
 			if dim.IsUnknown() {
@@ -48,7 +48,7 @@ func check(c *ir.EvalCtx, d tensor.Datum, t ir.Type, dims map[string]int64, wide
 			}
 			want, err := dim.Eval(dims)
 			if err == nil && max(0, want) != int64(x.Dim(i)) {
-				return fmt.Errorf("expected %v with dimension %d = %d, the operator gave %v", t, i, want, x)
+				return fmt.Errorf("expected %v with dimension %d = %d, the operator returned %s", t, i, want, x)
 			}
 		}
 		return nil

@@ -15,7 +15,7 @@ import (
 
 // ErrResult is the error for a result of an operator's Eval that does not have the inferred type. Either the operator has a
 // mistake, or unknown dimensions of the graph's inputs do not match.
-var ErrResult = errors.New("the result has not the type that the graph states")
+var ErrResult = errors.New("the result does not have the type that the graph states")
 
 type executable struct {
 	moves ir.EvalCtx // ends the copying and checking of results at the run\'s context
@@ -87,8 +87,8 @@ func (e *executable) After(at eval.Place, out []tensor.Datum) error {
 	return nil
 }
 
-// noTrips reports whether a result is what a Loop or Scan without iterations has stacked. Its dimensions are 0 where they
-// are no numbers in the type.
+// noTrips reports whether a result comes from a Loop or Scan without iterations. Its dimensions are 0 where the type
+// has no number.
 func noTrips(n *ir.Node, d tensor.Datum) bool {
 	t, ok := d.(*tensor.Tensor)
 	return ok && t.Len() == 0 && (n.Op.Name == "Loop" || n.Op.Name == "Scan" && n.Op.Domain == "")
@@ -133,7 +133,7 @@ func (e *executable) room(at eval.Place) error {
 		need += bytes
 	}
 	if need > limit {
-		return &runtime.MemoryError{Need: need, Limit: limit, What: "its result, with what is alive,"}
+		return &runtime.MemoryError{Need: need, Limit: limit, What: "its result, with live data,"}
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (e *executable) room(at eval.Place) error {
 func memory(err error, what string) error {
 	var over *ir.BudgetError
 	if errors.As(err, &over) {
-		return &runtime.MemoryError{Need: over.Need(), Limit: over.Limit, What: what + ", with what is alive,"}
+		return &runtime.MemoryError{Need: over.Need(), Limit: over.Limit, What: what + ", with live data,"}
 	}
 	return err
 }

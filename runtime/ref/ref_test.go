@@ -3,7 +3,6 @@ package ref_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -133,7 +132,7 @@ func expect(t *testing.T, d tensor.Datum, want ...float64) {
 	t.Helper()
 	x, ok := d.(*tensor.Tensor)
 	if !ok {
-		t.Fatalf("found %v", d)
+		t.Fatalf("found %s", d)
 	}
 	v, err := x.Float64s()
 	if err != nil || !slices.Equal(v, want) {
@@ -166,7 +165,7 @@ func TestSubgraph(t *testing.T) {
 	b.Output("z", b.Op("test", "Thrice", []*ir.Value{x}, ir.A("body", body)))
 	var seen []string
 	out, err := run(t, build(t, b), runtime.Options{Precision: tensor.Float64, Observe: func(v *ir.Value, d tensor.Datum) {
-		seen = append(seen, fmt.Sprint(v.Name, d))
+		seen = append(seen, v.Name+tensor.Describe(d))
 	}}, data{"x": numbers(1, 2)})
 	if err != nil {
 		t.Fatal(err)
@@ -194,13 +193,13 @@ func TestUnsupported(t *testing.T) {
 }
 
 // An Eval that disagrees with what the graph states is reported with its node.
-func TestLies(t *testing.T) {
+func TestWrongResults(t *testing.T) {
 	for about, want := range map[string]string{
-		"rank":      "expected float[N], the operator gave float32[]",
-		"dimension": "expected float[N] with dimension 0 = 2, the operator gave float32[1]",
-		"type":      "expected float[N], the operator gave int8[2]",
-		"number":    "operator gave 0 results, output 0 (y) is wanted",
-		"nothing":   "expected float[N], the operator gave nothing",
+		"rank":      "expected float[N], the operator returned float32[]",
+		"dimension": "expected float[N] with dimension 0 = 2, the operator returned float32[1]",
+		"type":      "expected float[N], the operator returned int8[2]",
+		"number":    "operator returned 0 results, but output 0 (y) is needed",
+		"nothing":   "expected float[N], the operator returned nothing",
 	} {
 		b, x := vector()
 		b.Output("y", b.Op("test", "Lie", []*ir.Value{x}, ir.A("about", about)))

@@ -1,4 +1,4 @@
-// Command subject is the program that `go run ./bench -base COMMIT` compares. It is compiled in the tree of each of two
+// Command subject is the program that `go run ./bench -base COMMIT` compares. It is compiled in the trees of two
 // commits, and runs jobs on request, like the peers (see bench/peers/protocol.py):
 //
 //	load preset DIR INPUT.npy THREADS                 a model directory, run on an input
@@ -6,13 +6,13 @@
 //	load plan DIR                                     the model's plan to a session
 //	load model FILE.onnx THREADS NAME=FILE.npy …      an ONNX file, run on inputs
 //	load first FILE.onnx THREADS NAME=FILE.npy …      an ONNX file to its first answer
-//	facts ID                                          → a hash of the answers, the least allocations of a run
+//	facts ID                                          → a hash of the answers, the minimum of a run's allocations
 //	run ID REPS                                       → nanoseconds, processor time
 //	drop ID
 //
-// It may import the standard library, and the packages of the project that older commits also have. Differences between
-// commits are in open.go, and in its variants for earlier ones. Both builds get the same files, and make everything
-// else themselves.
+// It may import the standard library, and the packages of the project that older commits also have. Differences
+// between commits are in open.go, and in its variants for earlier ones. Both builds read the same input files and
+// create everything else themselves.
 package main
 
 import (

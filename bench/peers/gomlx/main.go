@@ -1,9 +1,9 @@
-// Command gomlx is a peer of the benchmarks: dense products by GoMLX's Go backend. It imports GoMLX alone and has its own
-// go.mod, so that no other module of the project depends on that.
+// Command gomlx is a peer of the benchmarks: dense products by GoMLX's Go backend. It has its own go.mod, so that no
+// other module of the project depends on GoMLX, its only import.
 //
 //	gomlx THREADS
 //
-// It answers requests on standard input as peers in C do, of the kind "load product 1:ROWS:N:K" alone; see ../native.c.
+// It answers requests on standard input like the peers in C, but only "load product 1:ROWS:N:K"; see ../native.c.
 package main
 
 import (

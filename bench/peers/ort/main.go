@@ -1,10 +1,10 @@
 // Command ort is a peer of the benchmarks: models on ONNX Runtime, called from Go by onnxruntime_go. It has its own
-// go.mod and needs a C compiler, so that the project needs neither.
+// go.mod and needs a C compiler; the project itself needs neither.
 //
 //	ort LIBRARY
 //
-// LIBRARY is ONNX Runtime's shared library. Of the requests that ../protocol.py describes it answers load, run, save
-// and drop, and of the kinds of ../ort.py
+// LIBRARY is ONNX Runtime's shared library. It answers the requests load, run, save and drop of ../protocol.py, and
+// of the kinds in ../ort.py only
 //
 //	load model FILE.onnx THREADS NAME=FILE.npy …
 //

@@ -70,7 +70,7 @@ func TestChunked(t *testing.T) {
 	}
 	x, err := v.(Array).Tensor()
 	if err != nil || fmt.Sprint(x.Shape()) != "[2 2]" {
-		t.Errorf("found %v, %v", x, err)
+		t.Errorf("found %s, %v", x, err)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestManyValues holds that the number of values is bounded.
+// TestManyValues checks that the number of values is bounded.
 func TestManyValues(t *testing.T) {
 	b := append([]byte{0xdd, 0, 0x20, 0, 0}, make([]byte, 1<<21)...)
 	if _, err := Read(b); err == nil || !strings.Contains(err.Error(), "more than 1048576 values") {

@@ -177,7 +177,7 @@ func parseHeader(b []byte) ([]entry, map[string]string, error) {
 			return err
 		}
 		if len(entries) == MaxTensors {
-			return fmt.Errorf("more than %d tensors", MaxTensors)
+			return fmt.Errorf("expected at most %d tensors", MaxTensors)
 		}
 		e, err := p.entry(name)
 		if err != nil {
@@ -222,16 +222,25 @@ func (p *parser) object(f func(key string) error) error {
 	if err := p.delim('{'); err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	var few [4]string // keys of one tensor, without an allocation
+	list := few[:0]
+	var seen map[string]bool
 	for p.d.More() {
 		key, err := p.string()
 		if err != nil {
 			return err
 		}
-		if seen[key] {
+		if seen[key] || slices.Contains(list, key) {
 			return fmt.Errorf("key %q appears twice", key)
 		}
-		seen[key] = true
+		if len(list) < len(few) {
+			list = append(list, key)
+		} else {
+			if seen == nil {
+				seen = map[string]bool{}
+			}
+			seen[key] = true
+		}
 		if err := f(key); err != nil {
 			return err
 		}
@@ -242,6 +251,9 @@ func (p *parser) object(f func(key string) error) error {
 func (p *parser) meta() (map[string]string, error) {
 	meta := map[string]string{}
 	err := p.object(func(key string) (err error) {
+		if len(meta) == MaxMetadata {
+			return fmt.Errorf("expected at most %d entries", MaxMetadata)
+		}
 		meta[key], err = p.string()
 		return err
 	})

@@ -1,9 +1,9 @@
 // Package safetensors reads and writes the safetensors format: an 8-byte little-endian header length, a JSON header with
-// each tensor's dtype, shape and position, and the data.
+// the dtype, shape and position of each tensor, and the data.
 //
-// It imports ir/tensor, internal/atomicfile and internal/lfs only. The tensors of a file that it reads fill the data
-// area without overlaps, gaps and trailing bytes, and every length is that of dtype and shape. Memory does not exceed
-// the file's size. Equal content is written as equal bytes.
+// It imports ir/tensor and packages of internal only. The tensors of a file that it reads fill the data area without
+// overlaps, gaps and trailing bytes, and each length agrees with dtype and shape. Time and
+// memory are proportional to the file. Equal content is written as equal bytes.
 package safetensors
 
 import (
@@ -12,10 +12,11 @@ import (
 
 // Limits on a file. MaxHeader is the format's own limit. The others are far above any model in use.
 const (
-	MaxHeader  = 100_000_000
-	MaxTensors = 1 << 20
-	MaxRank    = 64
-	MaxFile    = 1 << 40
+	MaxHeader   = 100_000_000
+	MaxTensors  = 1 << 18 // also of all shards of an index
+	MaxMetadata = 1 << 16 // entries
+	MaxRank     = 64
+	MaxFile     = 1 << 40
 )
 
 // metadataKey is the header entry with strings instead of a tensor.

@@ -3,17 +3,21 @@ package safetensors
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/essmc/essmc/internal/worktime"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -57,7 +61,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for name, w := range want {
 		if !tensor.Equal(f.Tensors[name], w) {
-			t.Errorf("tensor %q: %v, expected %v with its bytes", name, f.Tensors[name], w)
+			t.Errorf("tensor %q: %s, expected %s with its bytes", name, f.Tensors[name], w)
 		}
 	}
 	if !maps.Equal(f.Meta, meta) {
@@ -228,7 +232,7 @@ func TestSharded(t *testing.T) {
 	}
 	for i, name := range []string{"a", "b", "c"} {
 		if all[name] == nil || tensor.Data[float32](all[name])[0] != float32(i+1) {
-			t.Errorf("tensor %s: %v", name, all[name])
+			t.Errorf("tensor %s: %s", name, all[name])
 		}
 	}
 	for _, c := range []struct{ index, want string }{
@@ -247,6 +251,55 @@ func TestSharded(t *testing.T) {
 	} {
 		if _, err := ReadSharded(shards(t, c.index)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, expected one about %q", c.index, err, c.want)
+		}
+	}
+}
+
+// TestManyEntries checks that headers and indices with many entries are refused in time and memory proportional to them.
+func TestManyEntries(t *testing.T) {
+	list := func(n int, entry string) string {
+		var b strings.Builder
+		for i := range n {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, entry, i)
+		}
+		return b.String()
+	}
+	const many = MaxTensors + 1
+	metadata := file(`{"__metadata__":{` + list(many, `"%x":"a"`) + `}}`)
+	tensors := file(`{` + list(many, `"%x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`) + `}`)
+	index := `{"metadata":{"x":[1,{"y":2}]},"weight_map":{` + list(many, `"%x":"@1"`) + `}}`
+	dir := shards(t, index)
+	for _, c := range []struct {
+		want string
+		json []byte
+		read func() error
+	}{
+		{"__metadata__: expected at most 65536 entries", metadata[8:], func() error { _, err := readBytes(metadata); return err }},
+		{"expected at most 262144 tensors", tensors[8:], func() error { _, err := readBytes(tensors); return err }},
+		{"weight_map: expected at most 262144 tensors", []byte(index), func() error { _, err := ReadSharded(dir); return err }},
+	} {
+		start := worktime.Now()
+		if !json.Valid(c.json) {
+			t.Fatal("the test's own header is not JSON")
+		}
+		unit := worktime.Now() - start
+
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start = worktime.Now()
+		err := c.read()
+		took := worktime.Now() - start
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, expected %q", err, c.want)
+		}
+		n := int64(after.TotalAlloc - before.TotalAlloc)
+		t.Logf("%q: %d bytes allocated, %v for %d bytes, which the json package checks in %v", c.want, n, took, len(c.json), unit)
+		if n > 16<<20+64*int64(len(c.json)) || took > 100*unit+100*time.Millisecond { // garbage included
+			t.Errorf("%q: %d bytes allocated and %v of processor time for %d bytes, which the json package checks in %v", c.want, n, took, len(c.json), unit)
 		}
 	}
 }

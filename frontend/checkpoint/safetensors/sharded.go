@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,15 +119,69 @@ func readIndex(root *files.Root, index string) (map[string]string, error) {
 	if err := lfs.Check(b); err != nil {
 		return nil, err
 	}
-	var doc struct {
-		Metadata  json.RawMessage   `json:"metadata"`
-		WeightMap map[string]string `json:"weight_map"`
-	}
-	if err := json.Unmarshal(b, &doc); err != nil {
+	weights, err := parseIndex(b)
+	if err != nil {
 		return nil, err
 	}
-	if len(doc.WeightMap) == 0 {
+	if len(weights) == 0 {
 		return nil, fmt.Errorf("no weight_map")
 	}
-	return doc.WeightMap, nil
+	return weights, nil
+}
+
+// parseIndex reads the weight_map of an index, entry by entry, so that memory is bounded by the limit of entries. Other
+// keys are ignored.
+func parseIndex(b []byte) (map[string]string, error) {
+	if !json.Valid(b) {
+		var v any
+		return nil, fmt.Errorf("is not JSON: %w", json.Unmarshal(b, &v))
+	}
+	p := &parser{json.NewDecoder(bytes.NewReader(b))}
+	weights, shards := map[string]string{}, map[string]string{}
+	err := p.object(func(key string) error {
+		if key != "weight_map" {
+			return p.skip()
+		}
+		err := p.object(func(name string) error {
+			if len(weights) == MaxTensors {
+				return fmt.Errorf("expected at most %d tensors", MaxTensors)
+			}
+			shard, err := p.string()
+			if err != nil {
+				return fmt.Errorf("%q: %w", name, err)
+			}
+			if known, ok := shards[shard]; ok { // one copy of each name
+				shard = known
+			} else {
+				shards[shard] = shard
+			}
+			weights[name] = shard
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("weight_map: %w", err)
+		}
+		return nil
+	})
+	return weights, err
+}
+
+// skip passes over a value.
+func (p *parser) skip() error {
+	depth := 0
+	for {
+		t, err := p.d.Token()
+		if err != nil {
+			return err
+		}
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
 }

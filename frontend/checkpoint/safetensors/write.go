@@ -35,7 +35,7 @@ func Write(w io.Writer, tensors map[string]*tensor.Tensor, meta map[string]strin
 		case rankOf(t.DType()) < 0:
 			return fmt.Errorf("tensor %q: safetensors has no dtype for %v", name, t.DType())
 		case t.DType().Packed() && t.Len()*t.DType().Bits()%8 != 0:
-			return fmt.Errorf("tensor %q: %v does not fill whole bytes", name, t)
+			return fmt.Errorf("tensor %q: %s does not fill whole bytes", name, t)
 		}
 	}
 	slices.SortStableFunc(names, func(a, b string) int {

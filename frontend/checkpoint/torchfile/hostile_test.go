@@ -83,9 +83,8 @@ func TestHostilePickles(t *testing.T) {
 	}
 }
 
-// What a checkpoint is made of has room: thousands of tensors, each with its storage, sizes, strides and a place in the
-// memo.
-func TestRoomOfCheckpoints(t *testing.T) {
+// The budget suffices for real checkpoints: thousands of tensors, each with its storage, sizes, strides and a memo entry.
+func TestBudgetOfCheckpoints(t *testing.T) {
 	const tensors = 50_000
 	var b strings.Builder
 	b.WriteString("\x80\x02ccollections\nOrderedDict\n)R(")

@@ -102,9 +102,12 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 		return nil, err
 	}
 	if !bytes.HasPrefix(head, zipMagic) {
-		return nil, errors.New("is not a file of torch.save: expected a zip archive")
+		return nil, errors.New("is not a file of torch.save: expected a zip archive, such as a .ckpt of Lightning or a .pt")
 	}
 	z, err := zip.NewReader(r, size)
+	if errors.Is(err, zip.ErrFormat) {
+		return nil, errors.New("the zip archive has no directory at its end; the file is probably truncated")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func TestTensors(t *testing.T) {
 		for _, w := range want {
 			got, ok := at(t, d, w.name).(*tensor.Tensor)
 			if !ok || !tensor.Equal(got, w.t) {
-				t.Errorf("%s: %s is %v, expected %v with its elements", file, w.name, got, w.t)
+				t.Errorf("%s: %s is %s, expected %s with its elements", file, w.name, got, w.t)
 			}
 		}
 		// Tensors over one storage share its memory, so a checkpoint is not held several times.

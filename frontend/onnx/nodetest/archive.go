@@ -66,7 +66,7 @@ func unpack(f io.Reader) (fs.FS, error) {
 		}
 		p := path.Clean(h.Name)
 		if !fs.ValidPath(p) {
-			return nil, fmt.Errorf("file %q leads out of the archive", h.Name)
+			return nil, fmt.Errorf("file %q is outside the archive", h.Name)
 		}
 		if h.Size > left || len(files) >= maxArchiveFiles {
 			return nil, fmt.Errorf("file %q: the archive holds more than %d bytes, or %d files", h.Name,

@@ -67,7 +67,7 @@ func inside(d tensor.Datum) tensor.Datum {
 
 func compareTensors(g, w *tensor.Tensor) error {
 	differ := func(i int, got, want any) error {
-		return fmt.Errorf("element %d of %v: expected %v, found %v", i, w, want, got)
+		return fmt.Errorf("element %d of %s: expected %v, found %v", i, w, want, got)
 	}
 	switch d := w.DType(); {
 	case d.IsFloat():
@@ -107,7 +107,7 @@ func compareTensors(g, w *tensor.Tensor) error {
 		x, errX := g.Int64s()
 		y, errY := w.Int64s()
 		if errX != nil || errY != nil {
-			return fmt.Errorf("%v differs", w)
+			return fmt.Errorf("%s differs", w)
 		}
 		for i := range y {
 			if x[i] != y[i] {

@@ -1,9 +1,10 @@
-// Package nodetest runs folders of ONNX's node tests: a model of one or a few operators, inputs, and expected outputs.
-// It serves `essmc test` and the project's tests of its backends.
+// Package nodetest runs folders of ONNX's node tests: a model of one or a few operators, inputs, and expected
+// outputs. It serves `essmc test` and the project's tests of its backends.
 //
-// It imports frontend/onnx, runtime, ir and ir/tensor. Backend and operators are the caller's. Outputs are compared as
-// by the standard's own runner, and shapes and element types must be equal too. A test is only skipped with a reason. A
-// test that panics or runs too long fails, and the others continue. Results are in the order of names.
+// It imports frontend/onnx, runtime, ir and ir/tensor. The caller supplies the backend and registers the operators.
+// Outputs are compared as by the standard's own runner; shapes and element types must also be equal. A test is only
+// skipped with a reason. A test that panics or runs too long fails, and the others continue. Results are sorted by
+// name.
 package nodetest
 
 import (
@@ -34,9 +35,9 @@ type Options struct {
 	Match *regexp.Regexp
 	// Skip maps tests that are not run to the reasons. It must not name tests that do not exist.
 	Skip map[string]string
-	// Jobs is the number of tests to run at once. 0 stands for 1.
+	// Jobs is the number of tests to run at once. 0 means 1.
 	Jobs int
-	// Timeout is the limit for one test. 0 stands for a minute.
+	// Timeout is the limit for one test. 0 means a minute.
 	Timeout time.Duration
 	// Done, if not nil, is called with each result when it is known, from one goroutine at a time.
 	Done func(Result)

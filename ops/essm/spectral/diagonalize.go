@@ -173,7 +173,7 @@ func Work(shape []int) int64 {
 // the budget. Then each, if not nil, is called, and ends the work if it returns false.
 func decomposeAll(c *ir.EvalCtx, a *tensor.Tensor, budget *ir.Budget, each func(head int, e *Eigen) bool) ([]*Eigen, error) {
 	if a == nil || a.Rank() != 4 || a.Dim(2) != a.Dim(3) {
-		return nil, fmt.Errorf("A: expected (channels, heads, n, n), found %v", a)
+		return nil, fmt.Errorf("A: expected (channels, heads, n, n), found %s", a)
 	}
 	v, err := ops.Float64s(c, a)
 	if err != nil {

@@ -24,8 +24,8 @@ type Eigen struct {
 	Residual float64
 }
 
-// Decompose returns the eigenvalues and eigenvectors of a. A matrix that cannot be diagonalized is no error: it has an
-// infinite or very large Condition.
+// Decompose returns the eigenvalues and eigenvectors of a. It is not an error if the matrix cannot be diagonalized:
+// Condition is then infinite or very large.
 func Decompose(a []float64, n int) (*Eigen, error) {
 	if n < 1 || len(a) != n*n {
 		return nil, fmt.Errorf("matrix: expected %d × %d elements of a size of at least 1, found %d", n, n, len(a))

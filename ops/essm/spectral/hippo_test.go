@@ -31,7 +31,7 @@ func TestHiPPOKnown(t *testing.T) {
 	}
 }
 
-// TestHiPPOSpectrum holds V against the matrix that it comes from: (A + PPᵀ) V = V Λ, V unitary, conjugates exact.
+// TestHiPPOSpectrum checks V against the matrix that it comes from: (A + PPᵀ) V = V Λ, V unitary, conjugates exact.
 func TestHiPPOSpectrum(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 7, 8, 16, 33, 64, 128} {
 		lambda, v, err := HiPPO(n)
@@ -78,7 +78,7 @@ func TestHiPPOSpectrum(t *testing.T) {
 	}
 }
 
-// TestHiPPOLarge holds sizes that no solver is needed for either: the squares of the imaginary parts sum up to the
+// TestHiPPOLarge checks large sizes without a solver: the squares of the imaginary parts sum up to the
 // squares of the elements of the skew-symmetric part.
 func TestHiPPOLarge(t *testing.T) {
 	for _, n := range []int{511, 1024} {

@@ -17,7 +17,7 @@ import (
 func LowRank(ctx context.Context, budget *ir.Budget, re, im, pRe, pIm *tensor.Tensor, scale []float64) (*tensor.Tensor, error) {
 	shape := pRe.Shape()
 	if len(shape) != 3 {
-		return nil, fmt.Errorf("p: expected (features, rank, states), found %v", pRe)
+		return nil, fmt.Errorf("p: expected (features, rank, states), found %s", pRe)
 	}
 	heads, rank, n := shape[0], shape[1], shape[2]
 	var v [4][]float64
@@ -28,7 +28,7 @@ func LowRank(ctx context.Context, budget *ir.Budget, re, im, pRe, pIm *tensor.Te
 		}
 	}
 	if len(v[0]) != heads*n || len(v[1]) != heads*n || len(v[3]) != len(v[2]) || scale != nil && len(scale) != heads*n {
-		return nil, fmt.Errorf("expected systems of the same sizes, found λ %v and %v, p %v and %v", re, im, pRe, pIm)
+		return nil, fmt.Errorf("expected systems of the same sizes, found λ %s and %s, p %s and %s", re, im, pRe, pIm)
 	}
 	if 32*float64(heads)*float64(n)*float64(n)*float64(1+rank) > math.MaxInt {
 		return nil, fmt.Errorf("%d × %d states are too many", heads, n)

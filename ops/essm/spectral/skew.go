@@ -14,8 +14,8 @@ func Skew(a []float64, n int) (lambda []complex128, v [][]complex128, err error)
 	if n < 1 || n > maxHiPPO || len(a) != n*n {
 		return nil, nil, fmt.Errorf("matrix: expected %d × %d elements of a size from 1 to %d, found %d", n, n, maxHiPPO, len(a))
 	}
-	// With A v = iωv and v = x + iy, (x, y) is an eigenvector of the symmetric matrix [[0, A], [-A, 0]], and so is that of
-	// each complex multiple of v: each ω occurs twice.
+	// With A v = iωv and v = x + iy, (x, y) is an eigenvector of the symmetric matrix [[0, A], [-A, 0]]. The same
+	// is true for each complex multiple of v, so each ω occurs twice.
 	m := mat.NewSymDense(2*n, nil)
 	for i := range n {
 		for j := range n {

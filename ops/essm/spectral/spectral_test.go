@@ -111,7 +111,7 @@ func f64(t *testing.T, v []float64, shape ...int) *tensor.Tensor {
 	return x
 }
 
-// TestSameAnswers holds that a system answers in diagonal form as it does with its full matrix, by every discretization.
+// TestSameAnswers checks that a system answers in diagonal form as it does with its full matrix, by every discretization.
 func TestSameAnswers(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const c, s, n, h, m, batch, length = 2, 3, 5, 2, 3, 2, 40
@@ -170,7 +170,7 @@ func diagonalize(a, b, c *tensor.Tensor, attrs ...ir.Attr) ([]tensor.Datum, erro
 	return eval.Node(n, []tensor.Datum{a, b, c})
 }
 
-// TestStateMaps holds that z → x after x → z is the identity, and how heads of different kinds stand beside each other.
+// TestStateMaps checks that z → x after x → z is the identity, and how heads of different kinds stand beside each other.
 func TestStateMaps(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	const n = 4

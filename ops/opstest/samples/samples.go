@@ -1,8 +1,8 @@
-// Package samples holds sample applications for each operator of the registry. Tests of operator packages compare
-// inference, bodies and facts with evaluations on them, and tests of backends run them.
+// Package samples has sample applications for each operator of the registry. Tests of operator packages compare
+// inference, bodies and facts with evaluations on them; tests of backends run them.
 //
-// It imports ir, ir/tensor, ops and ops/opstest, and only tests import it. It imports no operators, so it has samples
-// for those that the packages of the importing test register.
+// It imports ir, ir/tensor, ops and ops/opstest, and only tests import it. It imports no operators: it returns
+// samples for the ones that the importing test registers.
 package samples
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/ops/opstest"
 )
 
-// Refused holds, by domain, the operators that no graph can hold. They have no samples.
+// Refused lists, by domain, the operators that cannot occur in a graph. They have no samples.
 var Refused = map[string][]string{"ai.onnx.ml": {"CastMap", "DictVectorizer"}}
 
 // byDomain holds the functions that return samples for operators of a domain. A function returns none for an operator

@@ -82,7 +82,7 @@ func Floor(y, x []float32) {
 	}
 }
 
-// Ceil computes the least integer not below x.
+// Ceil computes the smallest integer ≥ x.
 func Ceil(y, x []float32) {
 	y = y[:len(x)]
 	for i := ceilWide(y, x); i < len(x); i++ {

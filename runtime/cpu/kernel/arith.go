@@ -121,7 +121,7 @@ const sumBlock = 512
 // Sum returns the sum of x. It adds blocks in float32, and the sums of blocks in float64.
 func Sum(x []float32) float64 { return AddSum(0, x) }
 
-// AddSum goes on with the sum of numbers before x, of which there are a multiple of 512.
+// AddSum continues a sum: total is the sum of the numbers before x, whose count is a multiple of 512.
 func AddSum(total float64, x []float32) float64 {
 	for len(x) > 0 {
 		block := x[:min(len(x), sumBlock)]
@@ -159,7 +159,7 @@ func Softmax(y, x []float32) {
 // ShortRow is the largest row of ShortSoftmax.
 const ShortRow = 7
 
-// ShortSoftmax computes the softmax of rows of f numbers, at most ShortRow. Sums are those of float64. y may be x.
+// ShortSoftmax computes the softmax of rows of f numbers, at most ShortRow, with sums in float64. y may be x.
 func ShortSoftmax(y, x []float32, f int) {
 	y = y[:len(x)]
 	for at := 0; at < len(x); at += f {

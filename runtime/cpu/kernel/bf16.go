@@ -63,9 +63,9 @@ func RoundBF16(dst, x []float32, n, k int) {
 	}
 }
 
-// GemmBF16 computes y = x Wᵀ + bias for rows of x that RoundBF16 has written, of K numbers each. Rows of x lie ldx
-// apart, and rows of y ldy. Products are exact, and are summed in float32. With AVX512_BF16, denormal numbers count as
-// zeros. bias has M numbers, or is nil.
+// GemmBF16 computes y = x Wᵀ + bias for rows of x that RoundBF16 has written, of K numbers each. Rows of x have
+// stride ldx, and rows of y ldy. Products are exact, and are summed in float32. With AVX512_BF16, subnormal numbers
+// count as zeros. bias has M numbers, or is nil.
 func GemmBF16(y []float32, ldy int, x []float32, ldx int, rows int, w *BF16, bias []float32) {
 	if w.plain != nil {
 		Gemm(y, ldy, x, ldx, rows, w.plain, bias, false)

@@ -1,7 +1,7 @@
 package kernel
 
-// CopyByteRows sets n bytes of each of rows of y: byte j to x[at+j*step] where from ≤ j < to, and to fill elsewhere. Rows of y lie
-// ldy apart, and those of x ldx; at may be negative. to is at most n.
+// CopyByteRows sets n bytes of each of rows of y: byte j to x[at+j*step] for from ≤ j < to, and to fill elsewhere.
+// Rows of y have stride ldy, and rows of x ldx; at may be negative. to is at most n.
 func CopyByteRows(y []byte, ldy, n int, x []byte, at, ldx, step, rows, from, to int, fill byte) {
 	if rows == 0 || n == 0 {
 		return

@@ -8,7 +8,7 @@ import "slices"
 // PanelWidth is the number of positions in a panel.
 const PanelWidth = 16
 
-// Offsets are the positions of the inputs of a filter's weights, relative to that of the first weight.
+// Offsets are the offsets of the inputs of a filter's weights, relative to the first weight's input.
 type Offsets struct {
 	off    []int32
 	lo, hi int
@@ -23,8 +23,8 @@ func NewOffsets(off []int32) Offsets {
 	return o
 }
 
-// Panel gathers a panel: dst[i·PanelWidth+j] = src[off[i]+index[j]] for each weight i and position j. contiguous says
-// that index[j] is index[0]+j.
+// Panel gathers a panel: dst[i·PanelWidth+j] = src[off[i]+index[j]] for each weight i and position j. contiguous
+// means that index[j] is index[0]+j.
 func Panel(dst, src []float32, o Offsets, index *[PanelWidth]int32, contiguous bool) {
 	if len(o.off) == 0 || panelWide(dst, src, o, index, contiguous) {
 		return
@@ -58,7 +58,7 @@ func RunPanel(dst []float32, ld int, src []float32, o Offsets, runs []Run) {
 }
 
 // PanelProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] for rows of k weights and the first n positions of
-// the panel. Rows of w lie ldw apart, and rows of y ldy.
+// the panel. Rows of w have stride ldw, and rows of y ldy.
 func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []float32, n int) {
 	if rows == 0 || n == 0 {
 		return
@@ -79,8 +79,8 @@ func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []f
 	}
 }
 
-// Panels beside each other hold the positions of a larger product: as many of PanelsWidth() positions as there are, and one
-// of PanelWidth where no more are left. The panel from position c on begins at c·k, for k weights.
+// Adjacent panels contain the positions of a larger product: as many panels of PanelsWidth() positions as possible,
+// and one of PanelWidth if that suffices for the rest. The panel with position c starts at c·k, for k weights.
 
 // PanelsWidth returns the width of the panels of PanelsProduct; PanelWidth, or a multiple of it.
 func PanelsWidth() int {
@@ -106,11 +106,11 @@ func tileRows() int {
 
 const (
 	widestRows = 6  // rows that the kernels of AVX2 multiply at once
-	widestTile = 12 // those of AVX-512
+	widestTile = 12 // of AVX-512
 )
 
-// Tiles packs the rows of a matrix, of k weights that lie ld apart, for PanelsProduct. The product of the rows from row r on
-// needs the numbers from r·k on, for r a multiple of 12.
+// Tiles packs the rows of a matrix, of k weights with stride ld, for PanelsProduct. The product of the rows from row
+// r on needs the numbers from r·k on, for r a multiple of 12.
 func Tiles(dst, w []float32, ld, rows, k int) {
 	for r := 0; r < rows; r += tileRows() {
 		n := min(tileRows(), rows-r)
@@ -118,8 +118,8 @@ func Tiles(dst, w []float32, ld, rows, k int) {
 	}
 }
 
-// PanelsProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] for the first n positions of panels beside each other,
-// and rows of k weights that Tiles has packed. Rows of y lie ldy apart.
+// PanelsProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] for the first n positions of adjacent panels,
+// and rows of k weights that Tiles has packed. Rows of y have stride ldy.
 func PanelsProduct(y []float32, ldy int, tiles []float32, rows, k int, panels []float32, n int) {
 	if rows == 0 || n == 0 || k > 0 && panelsProductWide(y, ldy, tiles, rows, k, panels, n) {
 		return
@@ -141,9 +141,9 @@ func PanelsProduct(y []float32, ldy int, tiles []float32, rows, k int, panels []
 	}
 }
 
-// ShiftedProduct computes y[r][j] = b[r] + Σ over p of w[r][p]·src[o[p]+j] for j < n, and rows of weights that Tiles has
-// packed, with bias behind the weights of each row; without, b is 0. So src need not be copied to panels. It reads as far as
-// PanelsSpan(n) positions. Rows of y lie ldy apart.
+// ShiftedProduct computes y[r][j] = b[r] + Σ over p of w[r][p]·src[o[p]+j] for j < n, and rows of weights that
+// Tiles has packed, with the bias after the weights of each row; without, b is 0. So src need not be copied to
+// panels. It reads up to PanelsSpan(n) positions. Rows of y have stride ldy.
 func ShiftedProduct(y []float32, ldy int, tiles []float32, rows int, bias bool, src []float32, o Offsets, n int) {
 	k, width := len(o.off), len(o.off)
 	if bias {

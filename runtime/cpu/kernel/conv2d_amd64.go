@@ -34,7 +34,7 @@ func runPanelWide(dst []float32, ld int, src []float32, o Offsets, runs []Run) i
 	for _, r := range runs {
 		first, last, to = min(first, r.From), max(last, r.From), max(to, r.At)
 	}
-	n, most := len(o.off), len(src)-int(last)-PanelWidth // the largest offset without reading behind the end
+	n, most := len(o.off), len(src)-int(last)-PanelWidth // the largest offset without reading past the end
 	if o.hi > most {
 		n = slices.IndexFunc(o.off, func(o int32) bool { return int(o) > most })
 	}

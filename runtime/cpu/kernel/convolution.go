@@ -1,14 +1,14 @@
 package kernel
 
-// Convolution convolves sequences of several features with a real kernel each, by transforms of twice their length. The
-// features of a group lie beside each other: a vector holds a number of each, so the rows of a sequence are read and
-// written as they are. Pairs of steps are the complex numbers of a transform of half the length: points.
+// Convolution convolves sequences of several features with a real kernel each, by transforms of twice their length.
+// The features of a group are adjacent: a vector has one number of each, so the rows of a sequence are read and
+// written in place. Pairs of steps are the complex numbers of a transform of half the length: points.
 //
 // Passes run in place, forward by decimation in frequency and back by decimation in time, so that no numbers are
-// reordered: spectra stay in the order of their digits reversed. The first pass runs over the whole sequence. The parts
-// that it leaves are transformed one after the other, multiplied and transformed back while they are in the cache; a
-// part goes together with that of the negative frequencies, which products need. A Convolution can be used after Prepare
-// has made its tables, and is immutable from then on.
+// reordered: spectra stay in the order of their reversed digits. The first pass runs over the whole sequence. The
+// parts that it leaves are transformed one after the other, multiplied and transformed back while they are in the
+// cache; a part is processed together with the part of the negative frequencies, which products need. A Convolution
+// can be used after Prepare has made its tables, and is immutable from then on.
 type Convolution struct {
 	n      int // points
 	lanes  int // features of a group
@@ -31,16 +31,16 @@ type besideLevel struct {
 	leaf   bool // parts are multiplied after the passes from here on
 }
 
-// Parts up to leafPoints points are transformed as a whole, so that a part and that of the negative frequencies lie in
-// the first-level cache. Strides of besidePage float32 or more are made longer by a point, since the points of a
-// butterfly would drive each other out of the cache.
+// Parts up to leafPoints points are transformed as a whole, so that a part and the part of the negative frequencies
+// fit in the first-level cache. Strides of besidePage float32 or more are made longer by a point, since the points
+// of a butterfly would otherwise evict each other from the cache.
 const (
 	leafPoints = 64
 	besidePage = 1024
 )
 
-// NewConvolution returns a plan for sequences of which each has at least length numbers, with zeros for as many as the
-// kernel has, in groups of at most features features.
+// NewConvolution returns a plan for sequences of at least length numbers, including zeros for as many as the kernel
+// has, in groups of at most features features.
 func NewConvolution(length, features int) *Convolution {
 	c := &Convolution{lanes: 8}
 	if avx512() && features > 8 {
@@ -180,7 +180,7 @@ func (c *Convolution) pair(level, residue, step int, stop Stop) bool {
 // apart reports whether the negatives of frequencies that are residue modulo step are others.
 func (c *Convolution) apart(residue, step int) bool { return 2*residue%step != 0 }
 
-// opposite returns the digit of -k, where q is that of k, and residue is what the digits before stand for.
+// opposite returns the digit of -k, where q is the digit of k, and residue is the value of the previous digits.
 func (l *besideLevel) opposite(q, residue int) int {
 	if residue == 0 {
 		return (l.radix - q) % l.radix
@@ -188,7 +188,7 @@ func (l *besideLevel) opposite(q, residue int) int {
 	return l.radix - 1 - q
 }
 
-// position returns where the point of frequency k lies, in float32.
+// position returns the offset of the point of frequency k, in float32.
 func (c *Convolution) position(k int) (at int) {
 	for i := range c.levels {
 		l := &c.levels[i]
@@ -251,9 +251,9 @@ func (r *besideRun) leaves(level, at int, up bool) {
 	}
 }
 
-// convolve transforms the part at position a, whose frequencies are residue modulo step, and that of the negative
-// frequencies at position b, from a level on; multiplies them with those of the kernels, and transforms them back. The
-// first pass, and the last one, of the whole are done elsewhere.
+// convolve transforms the part at position a, whose frequencies are residue modulo step, and the part of the
+// negative frequencies at position b, from a level on; multiplies them by the kernels' spectra, and transforms them
+// back. The first and the last pass over the whole are done elsewhere.
 func (r *besideRun) convolve(level, a, b, residue, step int) {
 	c := r.c
 	l := &c.levels[level]
@@ -375,15 +375,15 @@ func (c *Convolution) runs(x []float32, stop Stop, f func(t int, rows []float32)
 // stopped reports whether the result is no longer wanted. It is called for each run i of a pass.
 func stopped(i int, stop Stop) bool { return i%16 == 15 && stop != nil && stop() }
 
-// Features are sequences of count features, at most Group: V holds inputs and X takes outputs, as rows that lie Stride
-// numbers apart, Steps of each. Past holds inputs before the first step, as rows that lie PastStride apart.
+// Features are sequences of count features, at most Group: V has inputs and X receives outputs, as Steps rows with
+// stride Stride. Past has inputs before the first step, as rows with stride PastStride.
 type Features struct {
 	X, V, Past         []float32
 	Stride, PastStride int
 	Count, Steps, Old  int // Old is the number of rows of Past
 }
 
-// Run convolves the sequences with the kernels of which spec holds the spectra. X may be V.
+// Run convolves the sequences with the kernels whose spectra are in spec. X may be V.
 func (c *Convolution) Run(f *Features, spec, tmp []float32, stop Stop) {
 	r := besideRun{c: c, x: tmp[:c.span()], spec: spec, stop: stop}
 	l := &c.levels[0]
@@ -448,7 +448,7 @@ func (r *besideRun) store(f *Features) {
 	})
 }
 
-// besideRows copies count rows of n numbers between places of which rows lie to and from numbers apart.
+// besideRows copies count rows of n numbers; rows have strides to and from.
 func besideRows(dst []float32, to int, src []float32, from, n, count int) {
 	if besideRowsWide(dst, to, src, from, n, count) {
 		return
@@ -483,8 +483,8 @@ func (r *besideRun) last(f *Features) {
 	}
 }
 
-// besidePass computes a run of butterflies, from butterfly from on, at the beginning of x. Upward, the factors are those
-// of the inputs, and real and imaginary parts are exchanged.
+// besidePass computes a run of butterflies, from butterfly from on, at the start of x. Upward, the factors apply to
+// the inputs, and real and imaginary parts are exchanged.
 func besidePass(x []float32, lanes int, l *besideLevel, from int, up bool) {
 	w := l.w[2*(l.radix-1)*from:]
 	if besidePassWide(x, lanes, l, w, up) {
@@ -551,9 +551,9 @@ func besideButterfly(x []float32, lanes, stride, r int, w []float32, up bool) {
 	}
 }
 
-// besideProduct multiplies pairs of points of opposite frequencies p and q with the spectra of kernels. For sequences of
-// pairs of steps, with kernels of which E and O are the transforms of even and odd lags, the spectrum of p is E·p +
-// i/2·O·((1-w)·p + (1+w)·conj q). spec holds E and i·O of the first frequency of each pair, those of q being the
+// besideProduct multiplies pairs of points of opposite frequencies p and q by the spectra of kernels. For sequences
+// of pairs of steps, with kernels whose even and odd lags have the transforms E and O, the spectrum of p is E·p +
+// i/2·O·((1-w)·p + (1+w)·conj q). spec has E and i·O of the first frequency of each pair; those of q are the
 // conjugates of E and O.
 func besideProduct(x []float32, lanes int, at []int32, u, spec []float32) {
 	if len(at) == 0 || besideProductWide(x, lanes, at, u, spec) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestConvolution holds convolutions against their definition: lengths around powers of two, groups that are not full,
+// TestConvolution checks convolutions against their definition: lengths around powers of two, groups that are not full,
 // inputs before the first step, and kernels in both directions.
 func TestConvolution(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {

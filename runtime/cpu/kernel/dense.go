@@ -18,8 +18,8 @@ func MatVec(y, m, x []float64) {
 	}
 }
 
-// DenseForward advances the state z of one head over rows steps, z = A z + g[t], and writes it to x[t]. Rows of x and g
-// lie ld apart. x may be nil. next is scratch of len(z) numbers.
+// DenseForward advances the state z of one head over rows steps, z = A z + g[t], and writes it to x[t]. Rows of x
+// and g have stride ld. x may be nil. next is scratch of len(z) numbers.
 func DenseForward(x, g []float32, ld, rows int, a, z, next []float64) {
 	for t := range rows {
 		in := g[t*ld : t*ld+len(z)]

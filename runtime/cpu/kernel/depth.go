@@ -8,10 +8,10 @@ type Depth struct {
 
 	masks []uint16
 	pairs []uint16 // masks of pairs of rows; nil: a row at a time
-	whole []uint16 // masks of whole vectors, for largest numbers; nil: a window may lie outside of x
+	whole []uint16 // masks of whole vectors, for maxima; nil: a window may be outside x
 }
 
-// NewDepth returns a plan; nil where there is no kernel for it.
+// NewDepth returns a plan, or nil if there is no kernel for it.
 func NewDepth(d Depth) *Depth {
 	if !avx512() || d.Size != 2 && d.Size != 3 && d.Size != 5 && (d.Size != 7 || d.Stride != 1) || d.Stride != 1 && d.Stride != 2 ||
 		d.H <= 0 || d.W <= 0 || d.Oh <= 0 || d.Ow <= 0 || d.Top < 0 || d.Left < 0 {
@@ -61,7 +61,7 @@ func (d *Depth) wholeVectors() {
 	}
 }
 
-// pairRows makes the masks for pairs of rows, if rows are short and inputs lie as outputs do.
+// pairRows makes the masks for pairs of rows, if rows are short and inputs have the outputs' layout.
 func (d *Depth) pairRows() {
 	if d.Size != 3 && d.Size != 5 || d.Stride != 1 || d.W != d.Ow || 2*d.W > depthLanes || d.Oh > depthPairs*2 {
 		return
@@ -84,7 +84,7 @@ const depthPairs = 4
 
 const depthLanes = 16
 
-// depthMask returns a mask of the lanes of which in is true.
+// depthMask returns a mask of the lanes for which in is true.
 func depthMask(in func(i int) bool) (mask uint16) {
 	for i := range depthLanes {
 		if in(i) {
@@ -100,8 +100,8 @@ func (d *Depth) Run(y, x, w []float32, bias float32) {
 	depthWide(d, y, x, w, bias)
 }
 
-// Largest sets y[r][c] to the largest of x[Stride·r+i-Top][Stride·c+j-Left] over i and j, NaN if one is; -∞ where all lie
-// outside of x.
+// Largest sets y[r][c] to the greatest of x[Stride·r+i-Top][Stride·c+j-Left] over i and j, NaN if one is NaN, or
+// -∞ if all are outside x.
 func (d *Depth) Largest(y, x []float32) {
 	_, _ = y[d.Oh*d.Ow-1], x[d.H*d.W-1]
 	largestWindows(d, y, x)

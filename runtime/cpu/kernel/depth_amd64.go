@@ -53,7 +53,7 @@ func largestWindows(d *Depth, y, x []float32) {
 	}
 }
 
-// largestFinite is largestWindows where some of each window lies in x. It returns false, and y is not to be used, if x has NaN
+// largestFinite is largestWindows if some of each window is in x. It returns false, and y is invalid, if x has NaN
 // or infinite numbers.
 func largestFinite(d *Depth, y, x []float32) bool {
 	switch m := &d.whole[0]; 10*d.Size + d.Stride {

@@ -4,16 +4,17 @@ package kernel
 // filter are taken in taps of four that follow each other in a row of the filter.
 type DepthBytes struct {
 	Rows, N int // of the outputs of a channel
-	// Off has, for each tap, the distance of its first input from that of the output row's first position.
+	// Off has, for each tap, the offset of its first input from the input of the output row's first position.
 	Off []int32
-	// Stride is the distance of the inputs of neighbouring outputs in a row, and Dilation that of the weights of a tap.
+	// Stride is the distance between the inputs of neighbouring outputs in a row, and Dilation between those of a
+	// tap's weights.
 	Stride, Dilation int
-	// Ldx is the distance of the inputs of neighbouring output rows, PlaneX that of the channels' inputs. The outputs of channels
-	// follow each other.
+	// Ldx is the distance between the inputs of neighbouring output rows, PlaneX between channels' inputs. The
+	// outputs of channels are contiguous.
 	Ldx, PlaneX int
 }
 
-// DepthSlack is the number of bytes behind the last one of a channel that may be read.
+// DepthSlack is the number of bytes after a channel that may be read.
 const DepthSlack = 64
 
 // Fits reports whether this machine has a kernel for d.
@@ -47,8 +48,8 @@ func (d *DepthBytes) Run(y, x Bytes, w []int32, s *ByteScale, channels int) {
 	}
 }
 
-// CopyBytePlanes sets n bytes of each of rows of each of planes of y to those of x. Rows and planes lie ldy and planeY, and ldx
-// and planeX bytes apart.
+// CopyBytePlanes sets n bytes of each of rows of each of planes of y to those of x. Rows and planes of y have
+// strides ldy and planeY, those of x ldx and planeX, in bytes.
 func CopyBytePlanes(y []byte, planeY, ldy int, x []byte, planeX, ldx, planes, rows, n int) {
 	if planes == 0 || rows == 0 || n == 0 || copyPlanesWide(y, planeY, ldy, x, planeX, ldx, planes, rows, n) {
 		return

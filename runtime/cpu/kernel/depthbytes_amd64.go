@@ -10,7 +10,7 @@ import (
 
 func depthBytesHave() bool { return quadsWide() && cpu.X86.HasAVX512VBMI }
 
-// depthShape is what depthBytesAVX512 takes. The generator knows its fields.
+// depthShape is the arguments of depthBytesAVX512. The generator uses its field offsets.
 type depthShape struct {
 	rows, n, taps, step, ldy, ldx, planeY, planeX int
 	off                                           *int32

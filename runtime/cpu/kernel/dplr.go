@@ -25,8 +25,8 @@ func (d *DPLR) Project(low, zr, zi []float64) {
 	}
 }
 
-// Advance replaces z by its successor for the input u, and low, the projections of z, by those of the new states. old is
-// the input of one window ago; 0 if there is none.
+// Advance replaces z by its successor for the input u, and low by the projections of the new state. old is the input
+// of one window ago, or 0.
 func (d *DPLR) Advance(zr, zi, low []float64, u, old float64) {
 	n := len(zr)
 	fr, fi, br, bi := d.FRe[:n], d.FIm[:n], d.BRe[:n], d.BIm[:n]

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// Elementwise arithmetic. The suffix of a function names the shape of its last operand: that of y; S: one number; R:
-// one number per row. y may be x.
+// Elementwise arithmetic. The suffix of a function gives the shape of its last operand: none, like y; S, one number;
+// R, one number per row. y may be x.
 
 // Add computes y = a + b.
 func Add(y, a, b []float32) {

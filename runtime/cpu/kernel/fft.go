@@ -1,8 +1,8 @@
 package kernel
 
-// FFT transforms real sequences of an even length, for convolutions by the convolution theorem. A spectrum holds real
-// parts before imaginary parts. In place of the imaginary part of frequency 0, which is 0, it holds the last frequency,
-// which is real. An FFT can be used after Prepare has made its tables, and is immutable from then on.
+// FFT transforms real sequences of an even length, for convolutions by the convolution theorem. A spectrum has the
+// real parts, then the imaginary parts. Instead of the imaginary part of frequency 0, which is 0, it has the last
+// frequency, which is real. An FFT can be used after Prepare has made its tables, and is immutable from then on.
 type FFT struct {
 	t                *transform // of n numbers: pairs of the sequence
 	forward, inverse parts

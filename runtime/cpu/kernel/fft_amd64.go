@@ -44,7 +44,7 @@ func fftPassWide(p *fftPass, dst, src parts, s int) bool {
 
 // The functions below compute whole vectors, and return the number of elements that they have computed.
 
-// splitWide combines numbers from 1 on with as many at the end.
+// splitWide combines the numbers from 1 on with the same count at the end.
 func splitWide(z, u parts, n int) int {
 	blocks := (n - 1) / 16
 	if n <= 16 || !wide() {

@@ -2,8 +2,8 @@ package kernel
 
 import "sync"
 
-// The cache holds the plans that were used last. Their number and the sum of their lengths are bounded, so that lengths
-// that come from data cannot fill the memory.
+// The cache keeps the most recently used plans. Their number and total length are limited, so that lengths that come
+// from data cannot fill the memory.
 const (
 	cachedPlans  = 32
 	cachedPoints = 1 << 20

@@ -14,15 +14,16 @@ type DFT struct {
 	real bool
 	t    *transform // of n numbers; of n/2 if half
 	half bool       // pairs of real numbers are transformed as complex ones
-	// Factors between the spectrum of pairs and that of real numbers: ∓i·exp(∓iπk/t.n) for k up to t.n/2.
+	// Factors between the spectrum of pairs and the spectrum of real numbers: ∓i·exp(∓iπk/t.n) for k up to
+	// t.n/2.
 	forward, inverse parts
 
 	mu    sync.Mutex // while tables are made
 	ready atomic.Bool
 }
 
-// NewDFT returns a plan for n ≥ 1 numbers. With real, it transforms n real numbers to the first n/2+1 terms, of which
-// the others are conjugates.
+// NewDFT returns a plan for n ≥ 1 numbers. With real, it transforms n real numbers to the first n/2+1 terms; the
+// others are conjugates of these.
 func NewDFT(n int, real bool) *DFT {
 	d := &DFT{n: n, real: real, half: real && n%2 == 0}
 	if d.t = newTransform(n); d.half {
@@ -114,7 +115,7 @@ func (d *DFT) side() bool {
 	return len(first) == 0 || !first[0].byEight() || d.t.n <= sideBelow
 }
 
-// sideBelow is the length up to which eight transforms together are faster than one after the other.
+// sideBelow is the length up to which eight transforms together are faster than eight single ones.
 const sideBelow = 128
 
 // Scratch returns the size of tmp in Forward and Inverse, in float32.
@@ -302,7 +303,7 @@ func (d *DFT) store(dst []float32, z parts, r *Rows, count, n int, scale float32
 	}
 }
 
-// spread turns the spectrum of pairs into that of the real numbers, which has one more term.
+// spread turns the spectrum of pairs into the spectrum of the real numbers, which has one more term.
 func (d *DFT) spread(z parts, count int) {
 	n := d.t.n
 	for i := range count {

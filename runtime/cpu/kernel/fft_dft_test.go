@@ -136,7 +136,7 @@ func relative(got []float32, want []complex128, real1 bool) float64 {
 	return worst / top
 }
 
-// TestDFT holds every kind of transform against float64, with rows enough for eight side by side and some more.
+// TestDFT checks every kind of transform against float64, with rows enough for eight side by side and some more.
 func TestDFT(t *testing.T) { eachVariant(t, testDFT) }
 
 func testDFT(t *testing.T) {

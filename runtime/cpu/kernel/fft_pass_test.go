@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFFTPass holds passes of each radix against the portable one, at counts around whole vectors; a number that is none
+// TestFFTPass checks passes of each radix against the portable one, at counts around whole vectors; a number that is none
 // reaches its own butterfly and no other.
 func TestFFTPass(t *testing.T) { eachVariant(t, testFFTPass) }
 

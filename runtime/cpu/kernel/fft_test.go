@@ -73,7 +73,7 @@ func testFFT(t *testing.T) {
 	}
 }
 
-// The spectrum is that of the definition.
+// The spectrum equals the definition.
 func TestSpectrum(t *testing.T) { eachVariant(t, testSpectrum) }
 
 func testSpectrum(t *testing.T) {

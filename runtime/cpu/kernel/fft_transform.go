@@ -31,7 +31,7 @@ type fftPass struct {
 	eight       []float32 // the same for eight butterflies at once, in a first pass of radix 8; see fftFirst8AVX2
 }
 
-// largestRadix is the largest prime factor with butterflies of its own, the work of which grows with its square.
+// largestRadix is the greatest prime factor with butterflies of its own, whose work grows with its square.
 const largestRadix = 13
 
 // lanes is the number of transforms that are computed together, if there are many of one length.
@@ -122,7 +122,7 @@ func factors(n int) (radices []int, ok bool) {
 		radices = append(radices, 8)
 		n /= 8
 	}
-	if k := len(radices); k > 1 && n%2 == 0 && n%4 != 0 { // 4·4 in place of 8·2
+	if k := len(radices); k > 1 && n%2 == 0 && n%4 != 0 { // 4·4 instead of 8·2
 		radices = append(radices[:k-1], 4, 4)
 		n /= 2
 	}
@@ -153,8 +153,8 @@ func planes(tmp []float32, count int) (x, y parts) {
 	return parts{cut(0), cut(1)}, parts{cut(2), cut(3)}
 }
 
-// planeLen returns the distance between planes of count numbers. It is a multiple of a cache line but not of the size
-// of a way of the cache, so that the rows of a butterfly do not drive each other out of the cache.
+// planeLen returns the distance between planes of count numbers. It is a multiple of a cache line but not of the
+// size of a way of the cache, so that the rows of a butterfly do not evict each other from the cache.
 func planeLen(count int) int {
 	const line, way = 16, 1024
 	if count < way {
@@ -174,9 +174,9 @@ func (t *transform) room() int {
 	return t.n
 }
 
-// run transforms x, of t.n numbers for each of the interleaved lanes, and returns the buffer of the result, x or y, and
-// the other one. Both have room() numbers per lane. With real and imaginary parts exchanged, before and after, it is
-// the inverse, times n.
+// run transforms x, of t.n numbers for each of the interleaved lanes, and returns the buffer of the result, x or y,
+// and the other one. Both have room() numbers per lane. With real and imaginary parts exchanged, before and after,
+// it is the inverse, times n.
 func (t *transform) run(x, y parts, lanes int, stop Stop) (result, other parts) {
 	if t.chirp != nil {
 		return t.chirp.run(x, y, lanes, stop)
@@ -351,7 +351,7 @@ func multiply(y, x, w parts, n, lanes int) {
 	}
 }
 
-// smooth returns the least length, n or above, all passes of which have whole vectors.
+// smooth returns the smallest length ≥ n for which all passes have whole vectors.
 func smooth(n int) int {
 	best := math.MaxInt
 	for _, odd := range []int{1, 3, 5, 9, 15, 25, 27, 45} {

@@ -250,7 +250,7 @@ func testRows(t *testing.T) {
 	}
 }
 
-// TestLeakyReluOfZero holds that 0 and -0 are not below 0: a slope that is not finite does not reach them.
+// TestLeakyReluOfZero checks that 0 and -0 are not below 0: a slope that is not finite does not reach them.
 func TestLeakyReluOfZero(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {
 		zero, minus := float32(0), float32(math.Copysign(0, -1))

@@ -45,7 +45,7 @@ func (c *Fused) wide(y []float32, x [][]float32, rows int) bool {
 	return true
 }
 
-// run computes rows of width numbers from y[at] on. Rows lie stride apart, in y and in dense operands.
+// run computes rows of width numbers from y[at] on. Rows have the given stride, in y and in dense operands.
 func (c *Fused) run(y []float32, x [][]float32, at, rows, width, stride int) {
 	var program [MaxFused + 2]fusedInstruction
 	codes := &fusedCodes[0]

@@ -97,7 +97,7 @@ func (l *FusedStep) truth64(v, a, b float64) float64 {
 	return math.NaN()
 }
 
-// fusedCase is a fused kernel and what it is run on.
+// fusedCase is a fused kernel and its inputs.
 type fusedCase struct {
 	rows, width int
 	operands    []Operand
@@ -171,7 +171,7 @@ func (c *fusedCase) check(t *testing.T, name string, tol float64) {
 var fusedWidths = []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 63, 64, 65, 96, 100, 127, 128, 129, 200,
 	255, 256, 257, 300}
 
-// TestFusedOps holds each operator of fused kernels against its meaning, between whole and masked vectors, with
+// TestFusedOps checks each operator of fused kernels against its meaning, between whole and masked vectors, with
 // operands and constants.
 func TestFusedOps(t *testing.T) { eachVariant(t, testFusedOps) }
 

@@ -125,7 +125,7 @@ func (p *Packed) Cut(rows int) []*Packed {
 // Bytes returns the size of the packed matrix.
 func (p *Packed) Bytes() int64 { return int64(len(p.data)) * 4 }
 
-// Gemm computes y = x Wᵀ + bias. Rows of x lie ldx apart, and rows of y ldy. With add, it adds the result to y. bias
+// Gemm computes y = x Wᵀ + bias. Rows of x have stride ldx, and rows of y ldy. With add, it adds the result to y. bias
 // has M numbers, or is nil.
 func Gemm(y []float32, ldy int, x []float32, ldx int, rows int, w *Packed, bias []float32, add bool) {
 	if w.panel != panel && w.K > 0 && w.M > 0 && rows > 0 {

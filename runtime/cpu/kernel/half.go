@@ -59,7 +59,7 @@ func roundF16(x float32) float32 {
 		return x
 	case size >= 65520: // half a unit above the greatest
 		size = float32(math.Inf(1))
-	case size < 1.0/(1<<14): // the numbers from 1/2 on lie as far apart as those near 0 shall
+	case size < 1.0/(1<<14): // the spacing from 1/2 on is the one wanted near 0
 		size = size + 0.5 - 0.5
 	default:
 		c := b &^ (1 << 31)

@@ -82,9 +82,9 @@ func headsSpreadWide(y []float32, ldy int, x []float32, ldx int, rows int, w []f
 // take longer than its products, and such a matrix stays in the first-level cache beside a few rows.
 const acrossBlock, acrossMost = 128, 6 << 10
 
-// headsAcross computes all blocks of a few rows before the next rows. Since rows lie far apart, a cache line that
-// several blocks share would be gone after a pass over all rows. It returns false for large blocks, and on the portable
-// variant.
+// headsAcross computes all blocks of a few rows before the next rows. Since rows are far apart, a cache line that
+// several blocks share would be evicted during a pass over all rows. It returns false for large blocks, and on the
+// portable variant.
 func headsAcross(y []float32, ldy int, x []float32, ldx int, rows int, w *Blocks, shared int) bool {
 	p, size := w.packed[0], len(w.data)/w.N
 	if p.panel == panel || p.K == 0 || p.M == 0 ||

@@ -10,7 +10,7 @@ import (
 // guard is what the numbers around a kernel's output hold; it must stay.
 const guard = 12345
 
-// TestHeads holds the block-diagonal product against its definition in float64: blocks of every kind, rows that lie apart,
+// TestHeads checks the block-diagonal product against its definition in float64: blocks of every kind, rows that lie apart,
 // slices that begin anywhere, NaN and Inf.
 func TestHeads(t *testing.T) { eachVariant(t, testHeads) }
 

@@ -152,9 +152,9 @@ func smaller[T int16 | uint16 | uint8](v []float32) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(v[0])/unsafe.Sizeof(t)))
 }
 
-// GemmInt8 computes y = x Wᵀ + bias for rows of x that QuantizeInt8 has written, of K numbers each. Rows of x lie ldx
-// apart, and rows of y ldy. Sums are exact. Each is rounded to float32, multiplied by the product of both scales, and
-// added to bias, so all variants give the same bits. bias has M numbers, or is nil.
+// GemmInt8 computes y = x Wᵀ + bias for rows of x that QuantizeInt8 has written, of K numbers each. Rows of x have
+// stride ldx, and rows of y ldy. Sums are exact. Each is rounded to float32, multiplied by the product of both
+// scales, and added to bias, so all variants give the same bits. bias has M numbers, or is nil.
 func GemmInt8(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8, bias []float32) {
 	if rows == 0 || w.M == 0 {
 		return

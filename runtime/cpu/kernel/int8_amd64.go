@@ -4,8 +4,8 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-// int8Bytes reports whether activations are bytes, with int8Offset added, for products by VPDPBUSD, in place of
-// integers of 16 bits. Sums are the same either way, so this is no variant.
+// int8Bytes reports whether activations are bytes, with int8Offset added, for products by VPDPBUSD, instead of
+// 16-bit integers. Sums are the same either way, so this is not a variant.
 func int8Bytes() bool { return int8Bytes512() || wide() && cpu.X86.HasAVXVNNI }
 
 // int8Bytes512 reports whether VPDPBUSD works on the registers of AVX-512.

@@ -44,7 +44,7 @@ func testGemmInt8(t *testing.T) {
 					clear(x[:k])
 					x[k+1], x[2*k+2] = float32(math.NaN()), float32(math.Inf(-1))
 					for i := range x[3*k : 4*k] {
-						x[3*k+i] *= 1e-37 // partly below what is scaled
+						x[3*k+i] *= 1e-37 // some below the range of scales
 					}
 				}
 				if r.IntN(4) == 0 {

@@ -76,7 +76,7 @@ func PanelInt16(panel []int16, x Bytes, zero int, o Offsets, at int) {
 }
 
 // PanelProductInt16 computes y[r][j] = Σ over p of x[r][p]·panel[p][j] for rows of 2·pairs numbers and the first n
-// positions of the panel. Rows of x lie ldx apart, and rows of y ldy. Sums wrap around.
+// positions of the panel. Rows of x have stride ldx, and rows of y ldy. Sums wrap around.
 func PanelProductInt16(y []int32, ldy int, x []int16, ldx, rows, pairs int, panel []int16, n int) {
 	if rows == 0 || n == 0 || panelProductInt16Wide(y, ldy, x, ldx, rows, pairs, panel, n) {
 		return

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNorms holds the norms over features against their definitions in float64: rows whose mean is far from zero, in
+// TestNorms checks the norms over features against their definitions in float64: rows whose mean is far from zero, in
 // place and not, slices that begin anywhere, and rows with NaN or Inf, which must not touch their neighbours.
 func TestNorms(t *testing.T) { eachVariant(t, testNorms) }
 
@@ -82,7 +82,7 @@ func testNorms(t *testing.T) {
 	}
 }
 
-// TestNormRows holds that the rows that norms compute together get the answers, to the bit, that each gets by itself.
+// TestNormRows checks that the rows that norms compute together get the answers, to the bit, that each gets by itself.
 func TestNormRows(t *testing.T) { eachVariant(t, testNormRows) }
 
 func testNormRows(t *testing.T) {

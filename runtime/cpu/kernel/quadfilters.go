@@ -39,8 +39,8 @@ func NewQuadFilters(m, k int, set func(i int, row []int8)) *QuadFilters {
 	return f
 }
 
-// Sums computes the product of each row with the first n columns of panels, which follow each other. Rows of y lie ldy apart.
-// Sums wrap around.
+// Sums computes the product of each row with the first n columns of panels, which are contiguous. Rows of y have
+// stride ldy. Sums wrap around.
 func (f *QuadFilters) Sums(y []int32, ldy int, panels []byte, n int) {
 	for b := range f.blocks() {
 		from, to := f.block(b)
@@ -74,16 +74,16 @@ type ByteScale struct {
 	Zero  int
 }
 
-// NarrowSums reports whether a ByteScale gives the bytes that float64 gives for sums of at most most, with what is added:
-// either float32 has all of them, or those that it lacks lie far outside of the range of bytes. All products are integers of
-// 32 bits.
+// NarrowSums reports whether a ByteScale gives the same bytes as float64 for sums of at most most, with biases:
+// either float32 represents all of them, or those that it does not represent are far outside the range of bytes. All
+// products are 32-bit integers.
 func NarrowSums(most, scale float64) bool {
 	return float64(float32(scale)) == scale && most*math.Abs(scale) < 1<<31-256 && most < 1<<31-1 &&
 		(most <= MostExact || MostExact*math.Abs(scale) >= 1<<10)
 }
 
-// Bytes computes bytes of the products of each row with the first n columns of panels, which follow each other. Rows of y lie
-// ldy apart.
+// Bytes computes bytes of the products of each row with the first n columns of panels, which are contiguous. Rows of
+// y have stride ldy.
 func (f *QuadFilters) Bytes(y Bytes, ldy int, panels []byte, n int, s *ByteScale) {
 	r := y.rangeOf(s.Zero)
 	var sums [filterRows]int32

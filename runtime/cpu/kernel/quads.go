@@ -15,16 +15,16 @@ func Quads() bool { return quadsWide() }
 // QuadsOf returns the number of quads of k numbers; the last quad may be incomplete.
 func QuadsOf(k int) int { return (k + 3) / 4 }
 
-// Unsigned returns the number by which the unsigned numbers that PanelBytes makes of x are greater than those of x.
+// Unsigned returns by how much the unsigned numbers that PanelBytes makes of x exceed those of x.
 func (b Bytes) Unsigned() (more int) {
 	_, more = b.flip()
 	return more
 }
 
-// SignedLess returns the number by which the signed numbers that SignedBytes makes of x are less than those of x.
+// SignedLess returns by how much the signed numbers that SignedBytes makes of x are below those of x.
 func (b Bytes) SignedLess() (less int) { return 128 - b.Unsigned() }
 
-// SignedBytes computes y = x - x.SignedLess(). It writes zeros behind the last one.
+// SignedBytes computes y = x - x.SignedLess(), and writes zeros after the last number.
 func SignedBytes(y []int8, x Bytes) {
 	to := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(y))), len(y))
 	clear(to[copy(to, x.Data):])
@@ -41,7 +41,7 @@ func SignedBytes(y []int8, x Bytes) {
 	}
 }
 
-// SumBytes computes y[r] = Σ over p of x[r][p], for rows of 4·quads numbers that lie ldx apart.
+// SumBytes computes y[r] = Σ over p of x[r][p], for rows of 4·quads numbers that have stride ldx.
 func SumBytes(y []int32, x []int8, ldx, quads int) {
 	var sums [sumRows * PanelWidth]int32
 	for r := 0; r < len(y); r += sumRows {
@@ -155,9 +155,9 @@ func PanelsBytes(panels []byte, count int, x Bytes, o Offsets, at int) {
 	}
 }
 
-// PanelProductBytes computes y[r][j] = Σ over p of x[r][p]·panel[p][j] for rows of 4·quads numbers and the PanelWidth
-// positions of each panel, of which there is at least one; they follow each other. Rows of x lie ldx apart, a multiple of
-// four, and rows of y ldy. Sums wrap around.
+// PanelProductBytes computes y[r][j] = Σ over p of x[r][p]·panel[p][j] for rows of 4·quads numbers and the
+// PanelWidth positions of each panel. There must be at least one panel; panels are contiguous. Rows of x have stride
+// ldx, a multiple of four, and rows of y ldy. Sums wrap around.
 func PanelProductBytes(y []int32, ldy int, x []int8, ldx, rows, quads, panels int, panel []byte) {
 	if rows == 0 || panelProductBytesWide(y, ldy, x, ldx, rows, quads, panels, panel) {
 		return

@@ -84,7 +84,7 @@ func scaleFloatRowsWide(s *RowScale, y Bytes, ldy int, x []float32, ldx, rows, n
 	return true
 }
 
-// rows checks bounds, and returns how many bytes the numbers of rows lie apart.
+// rows checks bounds, and returns the stride in bytes of the numbers of rows.
 func (s *RowScale) rows(y Bytes, ldy, size, ldx, rows, n int) (step int, r byteRange) {
 	_ = y.Data[(rows-1)*ldy+n-1]
 	if last := (rows-1)*ldx + n; last > size || len(s.Bias) != len(s.Scale) || len(s.Bias) != 1 && len(s.Bias) < rows {

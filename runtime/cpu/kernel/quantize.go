@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// QuantizeBytes computes y = round(x/scale) + zero, clamped to the range of the bytes; 0 for NaN. The quotient is in
-// float32, and is rounded to the nearest integer, ties to even. zero lies in the range of the bytes.
+// QuantizeBytes computes y = round(x/scale) + zero, clamped to the range of the bytes; NaN gives 0. The quotient is
+// in float32, and is rounded to the nearest integer, ties to even. zero must be in the range of the bytes.
 func QuantizeBytes(y Bytes, x []float32, scale float32, zero int) {
 	least, most := 0, math.MaxUint8
 	if y.Signed {
@@ -64,8 +64,8 @@ func ScaleInts(y []float32, x []int32, bias, scale float64) {
 	}
 }
 
-// Extremes returns the least and the greatest element of x; infinity and -infinity if x is empty, and NaN for both if
-// there is a NaN.
+// Extremes returns the smallest and the greatest element of x; infinity and -infinity if x is empty, and NaN for
+// both if there is a NaN.
 func Extremes(x []float32) (lo, hi float32) {
 	lo, hi = float32(math.Inf(1)), float32(math.Inf(-1))
 	a, b, n := extremesWide(x)

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Sums of products of bytes become bytes: each is scaled, rounded to the nearest integer, ties to even, and moved by a zero
-// point; what lies outside of the range of the bytes becomes its end, and NaN 0.
+// Sums of products of bytes become bytes: each is scaled, rounded to the nearest integer, ties to even, and shifted
+// by a zero point. Results are clamped to the range of the bytes; NaN gives 0.
 
 // byteRange is the range of bytes with a zero point, and how they are written.
 type byteRange struct {
@@ -36,8 +36,8 @@ func (r byteRange) of(v float32) byte {
 // RowScale turns rows of sums into bytes: (x + Bias)·Scale, which is computed in float64 and rounded to float32.
 type RowScale struct {
 	Bias, Scale []float64 // one per row, or one for all
-	// Exact says that biases and their sums with each number are integers of at most MostExact, and scales numbers of float32, so
-	// that float32 gives the same: Floats is faster then.
+	// Exact: biases and their sums with each number are integers of at most MostExact, and scales are float32
+	// numbers, so that float32 gives the same result. Floats is faster then.
 	Exact bool
 	Zero  int
 }
@@ -45,7 +45,8 @@ type RowScale struct {
 // MostExact is the largest magnitude of integers that float32 has all of.
 const MostExact = 1 << 24
 
-// Ints computes n bytes of each of rows of x. Rows of x and y lie ldx and ldy elements apart. It may overwrite x.
+// Ints computes n bytes of each of rows of x. Rows of x and y have strides ldx and ldy, in elements. It may
+// overwrite x.
 func (s *RowScale) Ints(y Bytes, ldy int, x []int32, ldx, rows, n int) {
 	if rows == 0 || n == 0 || s.finite() && scaleRowsWide(s, y, ldy, x, ldx, rows, n) {
 		return
@@ -143,7 +144,8 @@ func (p *BytePair) Run(y Bytes, a, b []byte) int {
 	return pairBytesWide(p.Multiply, y.Data, a, b, p, y.rangeOf(p.Zero[2]), more)
 }
 
-// usual reports whether quotients by a scale and products with its reciprocal lie next to each other.
+// usual reports whether quotients by a scale and products with its reciprocal differ by at most one unit in the last
+// place.
 func usual(scale float32) bool { return scale >= 0x1p-60 && scale <= 0x1p60 }
 
 func finite[T float32 | float64](x T) bool { return x-x == 0 }

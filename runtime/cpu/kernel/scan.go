@@ -146,8 +146,8 @@ func (d *Diagonal) forwardPairs(x, v []float32, rows, lo, hi int, zr, zi []float
 	return j
 }
 
-// ScanBackward advances the state from the last row to the first. It writes to each row the state before the row's own
-// input is added: x[t] = z, then z = a z + b v[t]. Old inputs are those of one window later. With add, it adds the
+// ScanBackward advances the state from the last row to the first. It writes to each row the state before the row's
+// own input is added: x[t] = z, then z = a z + b v[t]. Old inputs come from one window later. With add, it adds the
 // states to xr and xi.
 func (d *Diagonal) ScanBackward(xr, xi []float32, in *Inputs, rows int, zr, zi []float64, add bool) {
 	if in.Im == nil && in.OldRe == nil && xi == nil {

@@ -2,8 +2,8 @@ package kernel
 
 import "math/cmplx"
 
-// blockSteps is the number of steps in a block of a scan. blockMost bounds the coefficients a of a system that is
-// computed in blocks, so that their powers fit float32.
+// blockSteps is the number of steps in a block of a scan. blockMost is the maximum of the coefficients a of a system
+// that is computed in blocks, so that their powers fit float32.
 const (
 	blockSteps = 8
 	blockMost  = 2
@@ -12,13 +12,13 @@ const (
 // scanTable holds the coefficients of a scan in blocks, for the first states, a multiple of two vectors.
 type scanTable struct {
 	states, lanes int
-	give          []float32 // factors from inputs to the state behind their block, in the order of the kernels
+	give          []float32 // factors from inputs to the state after their block, in the order of the kernels
 	re, im        []float64 // a^blockSteps
 }
 
 // Pack prepares the system for scans of which only the last state is wanted. They are computed in blocks: the
-// contributions of a block's inputs are summed in float32, and the state crosses the block in float64. The sum of a few
-// steps is as exact as the inputs are, and the state is not rounded. The system must not change afterwards.
+// contributions of a block's inputs are summed in float32, and the state crosses the block in float64. The sum of a
+// few steps is as exact as the inputs, and the state is not rounded. The system must not change afterwards.
 func (d *Diagonal) Pack() {
 	lanes := scanLanes()
 	if lanes == 0 {

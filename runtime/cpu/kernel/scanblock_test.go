@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestScanBlocks holds scans by blocks against their definition in float64: systems that fade at once and slow ones,
-// with outputs and without, numbers of states and rows that are no whole blocks, slices that begin anywhere, and inputs
-// that are no numbers, which no earlier step may see.
+// TestScanBlocks checks scans by blocks against their definition in float64: systems that fade at once and slow
+// ones, with outputs and without, numbers of states and rows that do not fill blocks, slices that start anywhere,
+// and inputs that are NaN or infinite, which must not affect earlier steps.
 func TestScanBlocks(t *testing.T) { eachVariant(t, testScanBlocks) }
 
 func testScanBlocks(t *testing.T) {
@@ -35,7 +35,7 @@ func testScanBlocks(t *testing.T) {
 				d.Pack()
 				at := 1 + r.IntN(7)
 				v := random(r, rows*n+at)[at:]
-				bad := -1 // the row of an input that is no number
+				bad := -1 // the row of an input that is NaN or infinite
 				if odd {
 					bad = r.IntN(rows)
 					v[bad*n+r.IntN(n)] = float32([]float64{math.NaN(), math.Inf(-1)}[r.IntN(2)])
@@ -74,7 +74,7 @@ func testScanBlocks(t *testing.T) {
 					if !outputs {
 						expected = float64(was[i])
 					}
-					// Behind an input that is no number, either kind of what is none will do.
+					// After an input that is NaN or infinite, the result may be either.
 					behind := bad >= 0 && (row >= bad && !backward || row < bad && backward) &&
 						v[bad*n+state]-v[bad*n+state] != 0
 					g := float64(x[i])

@@ -1,8 +1,8 @@
 package kernel
 
-// Selective is a selective scan: real diagonal systems whose step sizes, inputs and outputs vary with time. Feature e has
-// N states, and shares b and c with the features of its group. The features of a group are divided into blocks, each of
-// which is computed by itself.
+// Selective is a selective scan: real diagonal systems whose step sizes, inputs and outputs vary with time. Feature
+// e has N states, and shares b and c with the features of its group. The features of a group are divided into
+// blocks, which are computed separately.
 type Selective struct {
 	N        int // states of a feature
 	features int
@@ -31,8 +31,8 @@ func (s *Selective) Bytes() int64 {
 	return 4 * (int64(s.Blocks())*int64(s.columns())*int64(s.lanes) + int64(s.features+s.lanes))
 }
 
-// With returns the scan with the constants of heads, each of which has features in turn: the rates a, of each head one for
-// each state, or one for all, and what is added of a feature itself, a number for each head, or nil.
+// With returns the scan with the constants of heads, which have features in turn: the rates a, one per state of each
+// head or one per head, and the factors of the direct term, one per head, or nil.
 func (s *Selective) With(heads int, a, direct []float32) *Selective {
 	full := *s
 	columns, per := s.columns(), s.features/heads
@@ -110,7 +110,7 @@ func (s *Selective) Scan(k int, y, x []float32, stride int, delta []float32, ldd
 	}
 }
 
-// LoadStates sets the states of block k from those of its features, N in turn. Nil stands for zeros.
+// LoadStates sets the states of block k from its features' states, N in turn. Nil means zeros.
 func LoadStates[T float32 | float64](s *Selective, k int, z []float64, from []T) {
 	clear(z)
 	if from == nil {

@@ -25,7 +25,7 @@ type Chunks struct {
 	inner        []float32 // c·b of the steps of a chunk, SelectiveChunk numbers apart
 	left         []float32 // for each step, c times the decay since the chunk's begin, and inner times decays
 	right        []*Packed // panels of the states before the chunk, and of its inputs
-	sums         []float32 // what the chunk adds to the states
+	sums         []float32 // the chunk's contribution to the states
 	at, negative []float64 // a, and -a
 	delta, decay []float32
 	ones         []float32
@@ -73,7 +73,7 @@ func (s *Selective) ChunkBytes(per int) int64 {
 	return 4*int64(layout(q, s.N).size()+2*s.N*q+q*q+q*(s.N+q)+s.N*per+3*q+wide.size()) + 16*q
 }
 
-// chunkMost bounds the numbers of a chunk, so that their products stay finite in float32.
+// chunkMost limits the numbers of a chunk, so that their products stay finite in float32.
 const chunkMost = 1e9
 
 // Fits reports whether the numbers x may be part of a chunk.
@@ -194,7 +194,7 @@ func narrowStates(y []float32, ldy int, z []float64, lanes, rows, count int) {
 	}
 }
 
-// advanceStates computes z = e z + x, for rows of lanes numbers. Those of x are ldx numbers apart.
+// advanceStates computes z = e z + x, for rows of lanes numbers. Rows of x have stride ldx.
 func advanceStates(z []float64, lanes int, e float64, x []float32, ldx int) {
 	if advanceStatesWide(z, lanes, e, x, ldx) {
 		return

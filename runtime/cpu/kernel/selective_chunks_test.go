@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestSelectiveChunks holds scans in chunks against their definition in float64: chunks of a step and of all, heads of one
-// block and of several, groups, and rates from very slow to very fast, whose decay over a chunk is no number of float32.
+// TestSelectiveChunks checks scans in chunks against their definition in float64: chunks of one step and of all,
+// heads of one block and of several, groups, and rates from very slow to very fast, whose decay over a chunk
+// underflows float32.
 func TestSelectiveChunks(t *testing.T) { eachVariant(t, testSelectiveChunks) }
 
 func testSelectiveChunks(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSelective holds selective scans against their definition in float64: features that are no whole vectors, groups, one
-// rate for all states, rates from very slow to very fast, and states that go on from call to call.
+// TestSelective checks selective scans against their definition in float64: features that do not fill vectors,
+// groups, one rate for all states, rates from very slow to very fast, and states that continue from call to call.
 func TestSelective(t *testing.T) { eachVariant(t, testSelective) }
 
 func testSelective(t *testing.T) {
@@ -102,7 +102,7 @@ func (s *Selective) scan(k int, y, x, delta []float32, b, c []float64, groups, a
 		z[k*s.States():][:s.States()])
 }
 
-// TestSelectiveSlow holds that states of rates far below the precision of float32 decay as they should: over a million
+// TestSelectiveSlow checks that states of rates far below the precision of float32 decay as they should: over a million
 // steps, the factor e^(Δa) rounded to float32 would be off by a tenth.
 func TestSelectiveSlow(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func make16(v float32) []float32 {
 	return a
 }
 
-// TestGated holds recurrences with given factors against their definition.
+// TestGated checks recurrences with given factors against their definition.
 func TestGated(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {
 		r := newRand()

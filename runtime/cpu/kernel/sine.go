@@ -8,8 +8,8 @@ const sineMost = 1 << 17
 // sineBlock is a block of numbers in float64.
 type sineBlock [64]float64
 
-// sines sets y to sines, or with shift 0.5 to cosines, where numbers are below sineMost. The relative error is below 1e-11.
-// Each number is computed by itself, so that it has the same bits in any block.
+// sines sets y to sines, or with shift 0.5 to cosines, for numbers below sineMost. The relative error is below
+// 1e-11. Each number is computed separately, so that it has the same bits in any block.
 func (y *sineBlock) sines(x []float32, shift float64) {
 	const (
 		round = 1<<52 + 1<<51 // adding it rounds to an integer

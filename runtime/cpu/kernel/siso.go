@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// SISO is a list of diagonal systems with n states, one input and one output each: y[t] = Re Σ c z[t] + direct·u[t],
-// where b·u[t] is the input of the states; b and c may be complex. One system after the other runs over all rows, so
-// that the inputs and outputs of its n states stay in the first-level cache; in blocks of eight steps they are not
-// computed at all.
+// SISO is a list of diagonal systems with n states, one input and one output each: y[t] = Re Σ c z[t] +
+// direct·u[t], where b·u[t] is the input of the states; b and c may be complex. The systems run over all rows one
+// after the other, so that the inputs and outputs of a system's n states stay in the first-level cache; in blocks of
+// eight steps they are not computed at all.
 type SISO struct {
 	n      int
 	b, c   []float32
@@ -246,8 +246,8 @@ func ScaleAdd(y, x []float32, rows int, d []float32) {
 	}
 }
 
-// ScaledDiagonal returns d with inputs multiplied by b and states by c. b and c have a number per state. The real parts
-// of its states are those of the states times c.
+// ScaledDiagonal returns d with inputs multiplied by b and states by c. b and c have a number per state. The real
+// parts of its states are the real parts of d's states times c.
 func ScaledDiagonal(d *Diagonal, b, c Gains) *Diagonal {
 	s := gained(d, func(i int) complex128 { return b.At(i) * c.At(i) })
 	s.Pack()
@@ -259,7 +259,7 @@ func gained(d *Diagonal, f func(i int) complex128) *Diagonal {
 	s := &Diagonal{ARe: d.ARe, AIm: d.AIm, BRe: slices.Clone(d.BRe), BIm: slices.Clone(d.BIm)}
 	for j := range s.BRe {
 		b := complex(s.BRe[j], s.BIm[j])
-		if k := f(j); imag(k) == 0 { // no rounding of what is real
+		if k := f(j); imag(k) == 0 { // real numbers are not rounded
 			s.BRe[j], s.BIm[j] = s.BRe[j]*real(k), s.BIm[j]*real(k)
 		} else {
 			b *= k

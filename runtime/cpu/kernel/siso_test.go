@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSISO holds systems with one input and one output against their definition in float64: states and rows that are no
-// whole blocks, both directions, and inputs that are no numbers, which no earlier step may see.
+// TestSISO checks systems with one input and one output against their definition in float64: states and rows that do
+// not fill blocks, both directions, and inputs that are NaN or infinite, which must not affect earlier steps.
 func TestSISO(t *testing.T) { eachVariant(t, testSISO) }
 
 func testSISO(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAddRows holds sums of rows against plain ones, bit by bit: widths around whole vectors, slices that begin
+// TestAddRows checks sums of rows against plain ones, bit by bit: widths around whole vectors, slices that begin
 // anywhere and end at what must not be touched, and columns with NaN or Inf, which stay in theirs.
 func TestAddRows(t *testing.T) { eachVariant(t, testAddRows) }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTails holds every elementwise kernel against the portable one at all sizes around a vector's, on slices that begin
+// TestTails checks every elementwise kernel against the portable one at all sizes around a vector's, on slices that begin
 // anywhere: nothing beside the numbers asked for is written, and each is as it would be elsewhere.
 func TestTails(t *testing.T) { eachVariant(t, testTails) }
 

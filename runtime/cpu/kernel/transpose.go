@@ -11,7 +11,7 @@ func Transpose(y []float32, ldy int, x []float32, ldx, rows, cols int) {
 	}
 }
 
-// transposeRest is Transpose for the rest beside whole squares.
+// transposeRest is Transpose for the remainder next to whole squares.
 func transposeRest(y []float32, ldy int, x []float32, ldx, rows, cols int) {
 	for i := range rows {
 		for j, v := range x[i*ldx : i*ldx+cols] {

@@ -9,16 +9,16 @@ import (
 // TreeKey is a number in an order of integers: see Key32 and Key64.
 type TreeKey interface{ uint32 | uint64 }
 
-// TreeNode is a branch of a decision tree: it leads to Yes where the key of its feature is at most Most, and to No
-// otherwise, which is Else behind Yes. Yes is an offset in a list of nodes, in bytes, and Feature one in the keys of
-// TreeLanes samples. Leaves follow the branches in the list: nodes that lead to themselves.
+// TreeNode is a branch of a decision tree: it leads to Yes if the key of its feature is at most Most, and otherwise
+// to No, which is Else bytes after Yes. Yes is an offset in a list of nodes, in bytes, and Feature one in the keys
+// of TreeLanes samples. Leaves follow the branches in the list: they are nodes that lead to themselves.
 type TreeNode[K TreeKey] struct {
 	Most               K
 	Feature, Yes, Else uint32
 }
 
-// TreeLanes is the number of samples that go through a tree at once, or of trees that a sample goes through. The keys
-// of a feature of all of them lie together.
+// TreeLanes is the number of samples that go through a tree at once, or of trees that a sample goes through. The
+// keys of a feature for all of them are contiguous.
 const TreeLanes = 8
 
 // Key32 returns the key of a number: greater ones for greater numbers. Both zeros have the same, and no number has one
@@ -58,8 +58,8 @@ func Keys64[T float64 | int32 | int64](dst []uint64, x []T, used []int32, nan ui
 	}
 }
 
-// WalkTrees leads TreeLanes samples to leaves from the nodes at. Nodes from the offset leaves on are leaves. All offsets
-// in nodes must lie in nodes and keys. It returns the number of nodes that it has read.
+// WalkTrees moves TreeLanes samples to leaves, starting from the nodes at. Nodes from offset leaves on are leaves.
+// All offsets must be within nodes and keys. It returns the number of nodes that it has read.
 func WalkTrees[K TreeKey](nodes []TreeNode[K], leaves uint32, keys []K, at *[TreeLanes]uint32) (read int) {
 	base, key := unsafe.Pointer(unsafe.SliceData(nodes)), unsafe.Pointer(unsafe.SliceData(keys))
 	a, b, c, d, e, f, g, h := at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7]
@@ -78,7 +78,7 @@ func WalkTrees[K TreeKey](nodes []TreeNode[K], leaves uint32, keys []K, at *[Tre
 	return read + TreeLanes
 }
 
-// next returns the node behind the one at the offset at, for one of the samples.
+// next returns the node after the one at offset at, for one of the samples.
 func next[K TreeKey](base, key unsafe.Pointer, at uint32, lane uintptr) uint32 {
 	n := (*TreeNode[K])(unsafe.Add(base, at))
 	k := *(*K)(unsafe.Add(key, uintptr(n.Feature)+lane*unsafe.Sizeof(K(0))))
@@ -86,9 +86,9 @@ func next[K TreeKey](base, key unsafe.Pointer, at uint32, lane uintptr) uint32 {
 	return n.Yes + n.Else&-uint32(above) // without a jump, which would be mispredicted
 }
 
-// WalkSamples leads samples of n ≤ TreeLanes rows of cols numbers through one tree, to leaves from the nodes at, as
-// WalkTrees does. Its nodes name the column: Feature is twice the column, plus one if NaN has the greatest key there rather
-// than the least. It returns the number of nodes that it has read.
+// WalkSamples moves samples, n ≤ TreeLanes rows of cols numbers, through one tree to leaves, starting from the
+// nodes at, like WalkTrees. Feature of a node is twice the column, plus one if NaN has the greatest key there
+// instead of the smallest. It returns the number of nodes that it has read.
 func WalkSamples(nodes []TreeNode[uint32], leaves uint32, x []float32, cols, n int, at *[TreeLanes]uint32) (read int) {
 	if n == 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 // VariantEnv is the environment variable that selects a variant of the kernels, for tests and comparisons.
 const VariantEnv = "ESSMC_KERNELS"
 
-// The variants. Generic is portable Go and defines the results of the others. A kernel without an AVX512 variant uses
-// that of AVX2.
+// The variants. Generic is portable Go and defines the results of the others. A kernel without an AVX512 variant
+// uses its AVX2 variant.
 const (
 	Generic = "generic"
 	AVX2    = "avx2"   // and FMA
@@ -45,11 +45,11 @@ func CheckVariant() error {
 	return nil
 }
 
-// wide reports whether vector kernels are used, and avx512 whether those of AVX-512 are, where they exist.
+// wide reports whether vector kernels are used, and avx512 whether AVX-512 kernels are used where they exist.
 func wide() bool { return variant != Generic }
 
 func avx512() bool { return variant == AVX512 }
 
-// SameAnywhere reports whether a number has the same bits at any position of a slice. With AVX2 it has not, since the portable
-// kernels compute those behind the last whole vector.
+// SameAnywhere reports whether elementwise kernels give a number the same bits at any position of a slice. AVX2
+// kernels do not: the portable kernels compute the numbers after the last whole vector.
 func SameAnywhere() bool { return variant != AVX2 }

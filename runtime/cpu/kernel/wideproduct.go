@@ -4,7 +4,7 @@ package kernel
 const WideWidth = 8
 
 // WideProduct computes y[r][j] = Σ over p of w[r][p]·panel[p][j] in float64, for rows of k weights and the first n columns
-// of a panel of WideWidth. Rows of w lie ldw apart, and rows of y ldy.
+// of a panel of WideWidth. Rows of w have stride ldw, and rows of y ldy.
 func WideProduct(y []float64, ldy int, w []float64, ldw, rows, k int, panel []float64, n int) {
 	if rows == 0 || n == 0 {
 		return

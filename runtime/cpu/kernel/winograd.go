@@ -1,8 +1,9 @@
 package kernel
 
-// Winograd's method computes tiles of 4 by 4 outputs of a convolution with filters of 3 by 3 weights from 6 by 6 inputs,
-// with 36 products in place of 144. Inputs become factors, filters too, and products outputs, by transforms along columns
-// and along rows: those of Toom and Cook for the points 0, ±√½, ±√2 and ∞, which round less than 0, ±1, ±2 and ∞ do.
+// Winograd's method computes tiles of 4 × 4 outputs of a convolution with filters of 3 × 3 weights from 6 × 6
+// inputs, with 36 products instead of 144. Transforms along columns and along rows turn inputs and filters into
+// factors, and products into outputs. They are the transforms of Toom and Cook for the points 0, ±√½, ±√2 and
+// ∞, which have smaller rounding errors than 0, ±1, ±2 and ∞.
 
 // Sizes of a tile.
 const (
@@ -44,8 +45,8 @@ func winogradPoints(a, b, c float64) (p0, p1, p2, p3, p4, p5 float64) {
 	return a, a1 - b1 + c1, a1 + b1 + c1, a2 + b2 + c2, a2 - b2 + c2, c
 }
 
-// WinogradColumns transforms the columns of six rows of WinogradWidth(n) numbers to factors. Rows of dst and src lie ldd and
-// lds apart.
+// WinogradColumns transforms the columns of six rows of WinogradWidth(n) numbers to factors. Rows of dst and src
+// have strides ldd and lds.
 func WinogradColumns(dst []float32, ldd int, src []float32, lds, n int) {
 	if n = WinogradWidth(n); n == 0 || winogradColumnsWide(dst, ldd, src, lds, n) {
 		return
@@ -58,8 +59,8 @@ func WinogradColumns(dst []float32, ldd int, src []float32, lds, n int) {
 	}
 }
 
-// WinogradTiles transforms the rows of n tiles to factors. There are rows rows, which lie lds apart: the six numbers from
-// src[r·lds+4j] on become dst[(6r+s)·ldd+j], s < 6. It goes on to WinogradWidth(n) tiles.
+// WinogradTiles transforms the rows of n tiles to factors. There are rows rows, with stride lds: the six numbers
+// from src[r·lds+4j] on become dst[(6r+s)·ldd+j], s < 6. It processes WinogradWidth(n) tiles.
 func WinogradTiles(dst []float32, ldd int, src []float32, lds, n, rows int) {
 	if n = WinogradWidth(n); n == 0 || rows == 0 || winogradTilesWide(dst, ldd, src, lds, n, rows) {
 		return
@@ -74,8 +75,8 @@ func WinogradTiles(dst []float32, ldd int, src []float32, lds, n, rows int) {
 	}
 }
 
-// WinogradColumnSums transforms the columns of six rows of WinogradWidth(n) products to four rows. Rows of dst and src lie
-// ldd and lds apart.
+// WinogradColumnSums transforms the columns of six rows of WinogradWidth(n) products to four rows. Rows of dst and
+// src have strides ldd and lds.
 func WinogradColumnSums(dst []float32, ldd int, src []float32, lds, n int) {
 	if n = WinogradWidth(n); n == 0 || winogradColumnSumsWide(dst, ldd, src, lds, n) {
 		return
@@ -88,8 +89,8 @@ func WinogradColumnSums(dst []float32, ldd int, src []float32, lds, n int) {
 	}
 }
 
-// WinogradTileSums transforms the rows of n tiles of products to outputs. There are rows rows, which lie ldd apart:
-// src[(6r+s)·lds+j], s < 6, become the four numbers from dst[r·ldd+4j] on, to which it adds bias. It goes on to
+// WinogradTileSums transforms the rows of n tiles of products to outputs. There are rows rows, with stride ldd:
+// src[(6r+s)·lds+j], s < 6, become the four numbers from dst[r·ldd+4j] on, to which it adds bias. It processes
 // WinogradWidth(n) tiles.
 func WinogradTileSums(dst []float32, ldd int, src []float32, lds, n, rows int, bias float32) {
 	if n = WinogradWidth(n); n == 0 || rows == 0 || winogradTileSumsWide(dst, ldd, src, lds, n, rows, bias) {
@@ -126,7 +127,7 @@ func Finite(x []float32) bool {
 	return finite
 }
 
-// CopyRows copies rows of n numbers between places where they lie ldd and lds apart.
+// CopyRows copies rows of n numbers between rows with strides ldd and lds.
 func CopyRows(dst []float32, ldd int, src []float32, lds, n, rows int) {
 	width := 8
 	if avx512() {

@@ -6,24 +6,25 @@ import (
 	"runtime"
 )
 
-// What essmc asks of a driver and of a card.
+// The requirements of essmc on a driver and a card.
 const (
-	// LeastVersion is of CUDA 11.4, whose drivers are 470 and newer: pools of memory, and graphs as they are made here.
+	// LeastVersion is CUDA 11.4 (drivers 470 and newer), the first version with memory pools and graphs as the
+	// backend uses them.
 	LeastVersion = 11040
-	// LeastMajor is the first part of the compute capability: 8.0 has the instructions that the kernels are written in.
+	// LeastMajor is the first part of the minimum compute capability: 8.0 has the instructions that the kernels use.
 	LeastMajor = 8
 )
 
 // VersionText returns a version as people write it: "12.4" for 12040.
 func VersionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// Start calls Init, and checks that there is a card and that the driver is new enough. Its error is one line that says
-// what to do.
+// Start calls Init, and checks that there is a card and that the driver is new enough. Its error is one line that
+// says what to do.
 func Start(d Driver) error {
 	if err := d.Init(); err != nil {
 		switch {
 		case Is(err, StubLibrary):
-			return errors.New("this library is a stub to link against, without a driver behind it: install NVIDIA's driver, " +
+			return errors.New("this library is a stub to link against, not a driver: install NVIDIA's driver, " +
 				"and take folders called stubs off LD_LIBRARY_PATH")
 		case Is(err, NoDevice):
 			return errors.New("the driver finds no card: see whether nvidia-smi lists one, and whether this process may use it " +
@@ -59,7 +60,7 @@ type Card struct {
 	Name         string
 	Major, Minor int    // compute capability
 	Total        uint64 // bytes of memory
-	// Pools reports whether the driver manages pools of memory of the card.
+	// Pools reports whether the driver supports memory pools on the card.
 	Pools bool
 }
 
@@ -94,25 +95,25 @@ func Describe(d Driver, device Device) (*Card, error) {
 	return c, nil
 }
 
-// Check returns why the card cannot run kernels of essmc; nil: it can.
+// Check returns why the card cannot run kernels of essmc, or nil if it can.
 func (c *Card) Check() error {
 	if c.Major < LeastMajor {
 		return fmt.Errorf("%v has compute capability %d.%d: %d.0 or newer is needed (Ampere, of 2020)", c, c.Major, c.Minor,
 			LeastMajor)
 	}
 	if !c.Pools {
-		return fmt.Errorf("%v has no pools of memory in this mode: virtual machines may bar them", c)
+		return fmt.Errorf("%v has no memory pools in this mode: virtual machines may bar them", c)
 	}
 	return nil
 }
 
-// FreeMemory returns the free memory of a device in bytes. It makes a context for the time of the call, if the process has
-// none; the thread's current context is none afterwards.
+// FreeMemory returns the free memory of a device in bytes. If the process has no context, it creates one for the
+// duration of the call. Afterwards the thread has no current context.
 func FreeMemory(d Driver, device Device) (free uint64, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and ends with the goroutine, since the context of the thread has changed
+		runtime.LockOSThread() // not unlocked: the context of the thread has changed, so the thread ends with the goroutine
 		var c Context
 		if c, err = d.RetainContext(device); err != nil {
 			return

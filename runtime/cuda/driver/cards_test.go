@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// machine is a driver of which Start calls some methods; the others are none.
+// machine is a driver with only the methods that Start calls.
 type machine struct {
 	Driver
 	init      Code
@@ -63,7 +63,7 @@ func TestCheck(t *testing.T) {
 		{map[Attribute]int{ComputeMajor: 7, ComputeMinor: 5, MemoryPools: 1},
 			"device 3 (Card) has compute capability 7.5: 8.0 or newer is needed (Ampere, of 2020)"},
 		{map[Attribute]int{ComputeMajor: 9, ComputeMinor: 0, MemoryPools: 0},
-			"device 3 (Card) has no pools of memory in this mode: virtual machines may bar them"},
+			"device 3 (Card) has no memory pools in this mode: virtual machines may bar them"},
 	} {
 		card, err := Describe(&machine{attribute: c.attribute}, 3)
 		if err != nil {

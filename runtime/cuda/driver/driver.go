@@ -1,13 +1,14 @@
-// Package driver states the calls of NVIDIA's CUDA driver that the CUDA backend makes, as an interface: of the real driver
-// (package libcuda, behind the build tag cuda), of the emulator that tests run on (package emu), and of drivers that fail
-// on purpose.
+// Package driver declares, as an interface, the calls of NVIDIA's CUDA driver that the CUDA backend makes. Its
+// implementations are the real driver (package libcuda, behind the build tag cuda), the emulator that tests run on
+// (package emu), and drivers that fail on purpose.
 //
-// The methods are those of the driver's API, one to one, in Go's types: cuMemAllocFromPoolAsync is AllocFromPool. They
-// have its rules, too. All but Init, Version and those of devices work in the context that is current on the calling
-// thread (SetContext); calls on a Stream return before their work is done; a buffer that such a call reads or writes must
-// stay where it is until then. Handles are numbers that only the driver that gave them understands; 0 is none.
+// The methods correspond one to one to the driver's API, in Go's types: cuMemAllocFromPoolAsync is AllocFromPool.
+// The API's rules apply. All calls but Init, Version and those on devices work in the context that is current on the
+// calling thread (SetContext). Calls on a Stream return before their work is done; a buffer that such a call reads
+// or writes must not move until then. A handle is a number that has meaning only to the driver that returned it; 0
+// is not a handle.
 //
-// The package imports the standard library alone. It holds no state.
+// The package imports only the standard library. It has no state.
 package driver
 
 // Handles of objects of a driver, and addresses in the memory of a device.
@@ -15,11 +16,11 @@ type (
 	Device   int32 // the number of a device, from 0
 	Context  uintptr
 	Module   uintptr
-	Function uintptr // of a module, as long as that is loaded
+	Function uintptr // of a module; valid while that is loaded
 	Stream   uintptr
 	Event    uintptr
 	Pool     uintptr // of memory of a device
-	Graph    uintptr // what a stream has captured
+	Graph    uintptr // a captured sequence of work
 	Exec     uintptr // a graph that can be launched
 	Ptr      uint64  // an address in the memory of a device
 )
@@ -31,11 +32,11 @@ type Dim struct{ X, Y, Z uint32 }
 type Launch struct {
 	Func        Function
 	Grid, Block Dim
-	// Shared is the shared memory of a block that the kernel takes beside that which it declares, in bytes.
+	// Shared is the dynamic shared memory of a block in bytes, in addition to what the kernel declares.
 	Shared uint32
 	Stream Stream
-	// Params holds the values of the kernel's parameters, each aligned to its size, one after the other, as they lie in
-	// the parameter space of PTX. The driver copies them.
+	// Params are the values of the kernel's parameters, one after the other, each aligned to its size, as in PTX's
+	// parameter space. The driver copies them.
 	Params []byte
 }
 
@@ -43,47 +44,47 @@ type Launch struct {
 type Driver interface {
 	// Init must be called first.
 	Init() error
-	// Version returns the newest version of CUDA that the driver knows: 12040 for 12.4.
+	// Version returns the newest version of CUDA that the driver supports: 12040 for 12.4.
 	Version() (int, error)
 
 	DeviceCount() (int, error)
 	DeviceName(d Device) (string, error)
 	DeviceMemory(d Device) (bytes uint64, err error)
 	DeviceAttribute(d Device, a Attribute) (int, error)
-	// DeviceUUID returns the 16 bytes that name the device.
+	// DeviceUUID returns the 16 bytes that identify the device.
 	DeviceUUID(d Device) ([16]byte, error)
 
-	// RetainContext returns the primary context of a device; ReleaseContext gives it back.
+	// RetainContext returns the primary context of a device; ReleaseContext releases it.
 	RetainContext(d Device) (Context, error)
 	ReleaseContext(d Device) error
 	// SetContext makes c current on the calling thread.
 	SetContext(c Context) error
-	// MemoryInfo returns the free memory of the current device, and all of it, in bytes.
+	// MemoryInfo returns the free and the total memory of the current device, in bytes.
 	MemoryInfo() (free, total uint64, err error)
 
-	// LoadModule compiles PTX, text that ends with a zero byte. Where it is refused, log says why.
+	// LoadModule compiles PTX, a text that ends with a zero byte. If the driver refuses it, log says why.
 	LoadModule(image []byte) (m Module, log string, err error)
 	UnloadModule(m Module) error
 	GetFunction(m Module, name string) (Function, error)
 	FunctionAttribute(f Function, a FunctionAttribute) (int, error)
 	SetFunctionAttribute(f Function, a FunctionAttribute, value int) error
-	// Occupancy returns the blocks of threads threads and shared bytes of dynamic shared memory that run on a
-	// multiprocessor at once.
+	// Occupancy returns how many blocks run on a multiprocessor at once, given the threads and the bytes of dynamic
+	// shared memory per block.
 	Occupancy(f Function, threads int, shared int) (blocks int, err error)
 
-	// CreatePool makes a pool of memory on d, of at most limit bytes where the driver can bound it; 0: no bound.
+	// CreatePool creates a memory pool on d. limit bounds its bytes if the driver supports that; 0 means no bound.
 	CreatePool(d Device, limit uint64) (Pool, error)
 	DestroyPool(p Pool) error
-	// KeepPool sets how many bytes the pool keeps for later when they are free.
+	// KeepPool sets how many free bytes the pool keeps for later.
 	KeepPool(p Pool, bytes uint64) error
-	// TrimPool gives free memory back to the device, down to keep bytes.
+	// TrimPool returns free memory to the device until the pool has keep bytes.
 	TrimPool(p Pool, keep uint64) error
 	// AllocFromPool allocates in the order of the stream.
 	AllocFromPool(p Pool, bytes uint64, s Stream) (Ptr, error)
 	// Free frees memory of a pool in the order of the stream.
 	Free(a Ptr, s Stream) error
 
-	// AllocHost allocates memory of the host that devices reach without a copy in between ("pinned").
+	// AllocHost allocates host memory that devices can access without an intermediate copy ("pinned").
 	AllocHost(bytes int) ([]byte, error)
 	FreeHost(b []byte) error
 
@@ -113,7 +114,7 @@ type Driver interface {
 
 	Launch(l Launch) error
 
-	// BeginCapture lets s record work in place of doing it, until EndCapture returns it.
+	// BeginCapture makes s record work instead of executing it, until EndCapture returns the recording.
 	BeginCapture(s Stream) error
 	EndCapture(s Stream) (Graph, error)
 	Instantiate(g Graph) (Exec, error)
@@ -125,10 +126,10 @@ type Driver interface {
 // Attribute is a property of a device, by the number of the driver's API (CU_DEVICE_ATTRIBUTE).
 type Attribute int32
 
-// The attributes of devices that the backend asks for.
+// The attributes of devices that the backend uses.
 const (
 	MaxThreadsPerBlock    Attribute = 1
-	MaxSharedPerBlock     Attribute = 8 // without asking for more by SharedBytes
+	MaxSharedPerBlock     Attribute = 8 // without raising it by SharedBytes
 	WarpSize              Attribute = 10
 	MaxRegistersPerBlock  Attribute = 12
 	ClockRate             Attribute = 13 // kHz
@@ -141,19 +142,19 @@ const (
 	ComputeMajor          Attribute = 75
 	ComputeMinor          Attribute = 76
 	MaxSharedPerSM        Attribute = 81
-	MaxSharedPerBlockFull Attribute = 97 // with SharedBytes
+	MaxSharedPerBlockFull Attribute = 97 // after raising it by SharedBytes
 	MemoryPools           Attribute = 115
 )
 
 // FunctionAttribute is a property of a compiled kernel, by the number of the driver's API (CU_FUNC_ATTRIBUTE).
 type FunctionAttribute int32
 
-// The attributes of kernels that the backend asks for.
+// The attributes of kernels that the backend uses.
 const (
-	FunctionThreads   FunctionAttribute = 0 // most threads of a block
+	FunctionThreads   FunctionAttribute = 0 // maximum threads of a block
 	FunctionShared    FunctionAttribute = 1 // bytes of shared memory that it declares
 	FunctionLocal     FunctionAttribute = 3 // bytes of local memory of a thread: registers that were spilled
 	FunctionRegisters FunctionAttribute = 4 // registers of a thread
-	// SharedBytes is the most shared memory that launches may ask for, in bytes.
+	// SharedBytes is the maximum shared memory that launches may request, in bytes.
 	SharedBytes FunctionAttribute = 8
 )

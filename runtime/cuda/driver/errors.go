@@ -8,7 +8,7 @@ import (
 // Code is a result of the driver's API (CUresult).
 type Code int32
 
-// The results that the backend tells apart.
+// The results that the backend distinguishes.
 const (
 	Success            Code = 0
 	InvalidValue       Code = 1
@@ -72,7 +72,7 @@ func (c Code) Known() bool { return c == Success || names[c] != "" }
 type Error struct {
 	Call string // as the driver's API names it: "cuLaunchKernel"
 	Code Code
-	// Detail says more where the driver does, or the emulator; it may be empty.
+	// Detail has more information from the driver or the emulator; it may be empty.
 	Detail string
 }
 
@@ -84,8 +84,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Sticky reports whether err leaves the context of the device unusable: each later call fails, too, until the process
-// ends.
+// Sticky reports whether err leaves the context of the device unusable, so that each later call of the process fails
+// too.
 func Sticky(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {

@@ -2,24 +2,24 @@ package emu
 
 import "math/bits"
 
-// Asynchronous copies from global to shared memory. They arrive at some time between their issue and the wait for their
-// group, which the launch's seed chooses; until then the destination holds NaN.
+// Asynchronous copies from global to shared memory. Each arrives at some time between its issue and the wait for its
+// group, chosen by the launch's seed. Until then the destination is NaN.
 
-// copies are those of a warp that have not arrived.
+// copies are a warp's copies that have not arrived.
 type copies struct {
 	pending []copyOf
-	groups  [32]int32 // that each lane has committed
+	groups  [32]int32 // number of groups that each lane has committed
 }
 
-// copyOf is a copy of a lane.
+// copyOf is one lane's copy.
 type copyOf struct {
 	in       *instr
 	lane     int
-	group    int32 // of the lane, from 1
+	group    int32 // the lane's group, from 1
 	dst, src uint64
 	alloc    *allocation
 	bytes    int
-	present  int // bytes that come from src; the others are 0
+	present  int // bytes from src; the others are 0
 	arrived  bool
 }
 
@@ -45,7 +45,7 @@ func (w *warp) arrive(c *copyOf) {
 	}
 }
 
-// decodeCopy is cp.async.
+// decodeCopy decodes cp.async.
 func decodeCopy(c *compiler, s *statement) (exec, error) {
 	c.class = classCopy
 	here := c.here()
@@ -139,7 +139,8 @@ func decodeCopy(c *compiler, s *statement) (exec, error) {
 			all.pending = append(all.pending, copyOf{in: in, lane: i, group: all.groups[i] + 1, dst: a.addr[i], src: src.lane(w, i),
 				alloc: alloc[i], bytes: n, present: have[i]})
 		})
-		if r := w.block.launch.rand.below(4); r < 2 { // some arrive at once, some when later ones are begun, the others at the wait
+		// some arrive at once, some when later ones are issued, the others at the wait
+		if r := w.block.launch.rand.below(4); r < 2 {
 			late := all.pending[first:]
 			if r == 1 {
 				late = all.pending[:first]
@@ -151,7 +152,7 @@ func decodeCopy(c *compiler, s *statement) (exec, error) {
 	}, nil
 }
 
-// awaitCopies waits for all groups of the lanes of mask but the last n; for all copies if n is negative.
+// awaitCopies waits for all groups of the lanes of mask but the last n, or for all copies if n is negative.
 func (w *warp) awaitCopies(in *instr, mask uint32, n int) {
 	all := w.copies()
 	kept := all.pending[:0]

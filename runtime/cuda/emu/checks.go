@@ -5,29 +5,31 @@ import (
 	"math/bits"
 )
 
-// checks looks for reads of memory that nobody wrote, and for races: two accesses of different threads of a launch to the same
-// bytes, one of them a write, with nothing between them that orders the threads. A barrier of the whole block does, and
-// bar.warp.sync does for a warp; shuffles and votes do not, nor does the lockstep of a warp's lanes. Blocks are ordered by
-// atomics between fences (handed). Atomics do not race with each other. A write races whether or not it changes the memory. Of the reads of a cell the last one
-// is remembered, and how far apart the readers were, so that a race is missed only behind another one.
+// checks finds reads of memory that was never written, and races. A race is two accesses of different threads of a
+// launch to the same bytes, at least one a write, that nothing orders. A barrier of the whole block orders its
+// threads; bar.warp.sync orders a warp. Shuffles, votes and the lockstep of a warp's lanes do not. Blocks are
+// ordered by atomics between fences (handed). Atomics do not race with each other. A write races even if it does not
+// change the memory. For each cell, the last read is recorded, and how far apart the readers were, so a race is
+// missed only after another race.
 //
-// Asynchronous copies may move no memory that nobody wrote, and their destination may be used only behind a wait.
+// Asynchronous copies must not copy memory that was never written, and their destination may be used only after a
+// wait.
 type checks struct {
 	orders
-	tell     func(format string, args ...any) // a finding about a copy or fill
+	tell     func(format string, args ...any) // adds a finding about a copy or fill
 	next     uint64                           // the next segment
 	first    uint64                           // of the launch
 	segments []segment
-	seen     map[uint64]bool // findings of the launch, by place and kind: one of each is told
+	seen     map[uint64]bool // findings of the launch, by place and kind; each is reported once
 	free     []*blockShadow
 	distinct [2]uint64            // bytes of global memory that the launch read, and wrote
 	places   map[uint64]knowledge // what atomics of the launch have handed over, by address
 }
 
-// segment tells whose a stamp is.
+// segment identifies the warp and time of a stamp.
 type segment struct {
 	number  uint32 // of the block
-	barrier uint32 // barriers that the block had passed
+	barrier uint32 // number of barriers that the block had passed
 	warp    uint16
 }
 
@@ -35,12 +37,12 @@ type segment struct {
 type blockShadow struct {
 	segment []stamp // of each warp, as the upper bits of stamps
 	barrier uint32
-	since   uint64 // the first segment behind the last barrier
+	since   uint64 // the first segment after the last barrier
 	shared  shadow
-	local   []*shadow // of each warp: all lanes' memory
+	local   []*shadow // local memory of all lanes, by warp
 	handed  []handed  // of each warp
-	taken   knowledge // of other blocks, behind the next barrier
-	known   knowledge // of other blocks
+	taken   knowledge // from other blocks, valid after the next barrier
+	known   knowledge // from other blocks
 }
 
 func (c *checks) launch(*launch) {
@@ -77,7 +79,7 @@ func (c *checks) blockEnded(b *block) {
 	b.shadow = nil
 }
 
-// order begins a segment of each warp.
+// order starts a new segment for each warp.
 func (c *checks) order(b *block, s *blockShadow) {
 	s.since = c.next
 	for i := range s.segment {
@@ -92,7 +94,7 @@ func (c *checks) segment(b *block, s *blockShadow, warp int) {
 }
 
 func (c *checks) barrier(b *block, id int) {
-	if b.arrived[id] < b.living { // of some warps: no order is taken from it
+	if b.arrived[id] < b.living { // only some warps arrived: this orders nothing
 		return
 	}
 	s := b.shadow.(*blockShadow)
@@ -150,7 +152,8 @@ func (c *checks) access(a *access) {
 	}
 }
 
-// lane checks the access of a lane at an offset in memory with the shadow sh, of allocation l if that is global.
+// lane checks a lane's access at an offset in memory with the shadow sh. l is the allocation if the memory is
+// global.
 func (c *checks) lane(a *access, i int, s *blockShadow, sh *shadow, at int, own stamp, l *allocation) {
 	n := a.size
 	if (at|n)&(1<<sh.grain-1) != 0 {
@@ -176,7 +179,7 @@ func (c *checks) lane(a *access, i int, s *blockShadow, sh *shadow, at int, own 
 	case copyDone:
 		writes = true
 	}
-	since := s.since // accesses to shared memory before it are in order with all later ones
+	since := s.since // accesses to shared memory before it are ordered before all later ones
 	if l != nil {
 		since = c.first
 	}
@@ -223,7 +226,7 @@ func (c *checks) lane(a *access, i int, s *blockShadow, sh *shadow, at int, own 
 	}
 }
 
-// apart returns the level of a stamp of reads whose last was r, and to which own is added, by the block of s.
+// apart returns the level of a stamp of reads after adding own. r is the last read; s is the block of own.
 func (c *checks) apart(s *blockShadow, r, own stamp) stamp {
 	x, y := &c.segments[r.segment()-c.first], &c.segments[own.segment()-c.first]
 	switch {
@@ -244,7 +247,7 @@ func (c *checks) apart(s *blockShadow, r, own stamp) stamp {
 	return sameThread
 }
 
-// against checks an access against an earlier one, a write or the last read.
+// against checks an access against an earlier one, which is a write or the last read.
 func (c *checks) against(a *access, i, at int, earlier, own stamp, write bool, l *allocation) {
 	if earlier.segment() < c.first {
 		return
@@ -298,7 +301,7 @@ func verb(k kind) string {
 	return "write"
 }
 
-// place names memory.
+// place describes memory in messages.
 func (c *checks) place(a *access, at int, l *allocation) string {
 	if l == nil {
 		return fmt.Sprintf("%v memory at %d", a.space, at)
@@ -306,7 +309,7 @@ func (c *checks) place(a *access, at int, l *allocation) string {
 	return fmt.Sprintf("byte %d of allocation %d (%d bytes, address %#x)", at, l.number, l.bytes, l.base+uint64(at))
 }
 
-// where names the instruction and thread of an earlier access.
+// where describes the instruction and thread of an earlier access.
 func (c *checks) where(a *access, m stamp) string {
 	x := &c.segments[m.segment()-c.first]
 	l := a.w.block.launch
@@ -338,7 +341,7 @@ func (c *checks) find(a *access, lane, kind int, format string, args ...any) {
 
 func (c *checks) allocated(a *allocation) { a.shadow = newShadow(int(a.bytes)) }
 
-// across checks the access of a lane against work of other streams.
+// across checks a lane's access against work of other streams.
 func (c *checks) across(a *access, i int, sh *shadow, at int, writes bool, l *allocation) {
 	stray := func(m stamp) bool {
 		return m.segment() >= c.doubtful && m.segment() < c.first && c.stray(m.segment())
@@ -374,7 +377,7 @@ func (c *checks) hostRead(a *allocation, at, n uint64) {
 	c.moved(a, at, n, false)
 	if i := a.shadow.(*shadow).unknown(int(at), int(n)); i >= 0 && !c.told {
 		c.told = true
-		c.tell("a copy to the host of %d bytes from byte %d of allocation %d (%d bytes), of which nobody wrote byte %d", n, at, a.number,
+		c.tell("a copy to the host of %d bytes from byte %d of allocation %d (%d bytes): byte %d was never written", n, at, a.number,
 			a.bytes, i)
 	}
 }

@@ -364,7 +364,7 @@ func TestCopiesMove(t *testing.T) {
 	}
 }
 
-// TestUnknownToHost copies memory of which nobody wrote a byte.
+// TestUnknownToHost copies memory that was never written.
 func TestUnknownToHost(t *testing.T) {
 	for _, missing := range []int{-1, 0, 63, 64, 200, 255} {
 		m := newMachine(t, emu.Options{})
@@ -381,7 +381,7 @@ func TestUnknownToHost(t *testing.T) {
 			want = 0
 		}
 		f := m.drv.Findings()
-		if len(f) != want || want == 1 && !strings.Contains(f[0].What, fmt.Sprintf("nobody wrote byte %d", missing)) {
+		if len(f) != want || want == 1 && !strings.Contains(f[0].What, fmt.Sprintf("byte %d was never written", missing)) {
 			t.Errorf("byte %d: findings %v", missing, f)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Comparisons, and instructions that a predicate decides.
+// Comparisons, and instructions with a predicate operand.
 
 func decodeSelect(c *compiler, s *statement) (exec, error) {
 	if len(s.op) != 2 {
@@ -67,7 +67,8 @@ func decodeSelect(c *compiler, s *statement) (exec, error) {
 	}, err
 }
 
-// comparison returns whether x and y compare so, by the order of both (-1, 0, 1; 2: NaN); nil if there is no such.
+// comparison returns a function that evaluates the named comparison on the order of x and y (-1, 0, 1; 2: NaN), or
+// nil if the name is unknown.
 func comparison(name string) func(order int) bool {
 	switch name {
 	case "eq":
@@ -114,7 +115,7 @@ func order[T int32 | uint32 | int64 | uint64 | float32 | float64](x, y T) int {
 	return 2
 }
 
-// decodeCompare is setp.cmp[.bool].type p[|q], a, b[, c].
+// decodeCompare decodes setp.cmp[.bool].type p[|q], a, b[, c].
 func decodeCompare(c *compiler, s *statement) (exec, error) {
 	ops := len(s.op)
 	if ops != 3 && ops != 4 {

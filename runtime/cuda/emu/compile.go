@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Compiling turns statements into instr: register names become places in the register files of a warp, constants and special
-// registers places behind them, labels indices, and each instruction a function.
+// Compiling turns statements into instr: register names become offsets in the register files of a warp, constants
+// and special registers offsets after them, labels indices, and each instruction a function.
 
 // class groups instructions for counters.
 type class uint8
@@ -52,13 +52,13 @@ type instr struct {
 	*statement
 	pc      int
 	run     exec
-	guard   int32 // place of the predicate; -1: none
+	guard   int32 // offset of the predicate, or -1
 	inverse bool  // of the guard
 	flow    flow
-	yields  bool // another warp may go on behind it
+	yields  bool // another warp may run after it
 	class   class
 	target  int // of a branch
-	meet    int // where the paths of a branch meet again; -1: at the end of the kernel
+	meet    int // where the paths of a branch reconverge; -1: at the end of the kernel
 	kernel  *kernel
 }
 
@@ -72,21 +72,21 @@ type kernel struct {
 	const64      []place[uint64]
 	special      []place[special]
 	shared       int            // bytes of declared shared memory, with sharedBase
-	dynamic      int            // where dynamic shared memory begins
-	local        int            // bytes of a lane
+	dynamic      int            // start of dynamic shared memory
+	local        int            // bytes per lane
 	names        map[string]int // declared shared memory and its offset
-	free         []*warp        // that no block uses
+	free         []*warp        // not used by a block
 	blocks       []*block
-	early        []early // reads of registers before a write, of which the first launch tells
+	early        []early // reads of registers before a write; the first launch reports them
 }
 
-// place is a register that holds the same in every warp, or is filled when one starts.
+// place is a register that has the same value in every warp, or is filled when a warp starts.
 type place[T any] struct {
 	at    int32
 	value T
 }
 
-// sharedBase is the address of the first shared variable: address 0 is none.
+// sharedBase is the address of the first shared variable. Address 0 stays unused.
 const sharedBase = 1024
 
 type compiler struct {
@@ -137,7 +137,7 @@ func init() {
 	}
 }
 
-// registerClass tells the register file of a type: 'p', 32, or 64.
+// registerClass returns the register file of a type: 'p', 32, or 64.
 func registerClass(typ string) int {
 	if typ == ".pred" {
 		return 1
@@ -209,7 +209,7 @@ func compileEntry(m *module, e *entry) (*kernel, error) {
 	return k, nil
 }
 
-// endless reports whether the text does not end with an instruction that ends all threads which come there.
+// endless reports whether some threads can run past the end of the text.
 func (c *compiler) endless() bool {
 	n := len(c.k.code)
 	if n == 0 || c.k.code[n-1].flow != flowExit || c.k.code[n-1].guard >= 0 {
@@ -223,7 +223,7 @@ func (c *compiler) endless() bool {
 	return false
 }
 
-// layout gives shared and local variables their places.
+// layout assigns offsets to shared and local variables.
 func (c *compiler) layout() error {
 	k := c.k
 	k.shared = sharedBase
@@ -315,13 +315,13 @@ func (s *statement) operandsAre(n ...int) error {
 	return nil
 }
 
-// pred returns the place of a predicate that is written.
+// pred returns the offset of a predicate that is written.
 func (c *compiler) pred(s *statement, o operand) (int32, error) {
 	c.writes(o.name)
 	return c.predAt(s, o)
 }
 
-// predAt returns the place of a predicate that may not be negated.
+// predAt returns the offset of a predicate that may not be negated.
 func (c *compiler) predAt(s *statement, o operand) (int32, error) {
 	if o.kind != nameOperand || c.e.regs[o.name] != ".pred" || o.negated {
 		return 0, s.errorf("expected a predicate, found %q", o.name)
@@ -329,7 +329,8 @@ func (c *compiler) predAt(s *statement, o operand) (int32, error) {
 	return c.at[o.name], nil
 }
 
-// in32 returns the place of an operand that is read, of 32 bits or fewer. typ says how constants are read: ".f32", ….
+// in32 returns the offset of a source operand of 32 bits or fewer. typ is the type in which constants are read:
+// ".f32", ….
 func (c *compiler) in32(s *statement, o operand, typ string) (int32, error) {
 	var bits uint64
 	switch o.kind {
@@ -405,7 +406,7 @@ func (c *compiler) in64(s *statement, o operand, typ string) (int32, error) {
 	return 0, s.errorf("unexpected operand for type %s", typ)
 }
 
-// out32 returns the place of a register that is written, of 32 bits or fewer.
+// out32 returns the offset of a destination register of 32 bits or fewer.
 func (c *compiler) out32(s *statement, o operand) (int32, error) {
 	t, ok := c.e.regs[o.name]
 	if o.kind == sinkOperand {
@@ -546,13 +547,13 @@ func width(typ string) (bits int, float, signed bool) {
 	return 0, false, false
 }
 
-// meets finds for each branch where its paths meet: its immediate post-dominator, without regard to threads that end before
-// the end of the text, as these wait for no others.
+// meets finds for each branch where its paths reconverge: its immediate post-dominator. Threads that end before the
+// end of the text are ignored, because they wait for no others.
 func (c *compiler) meets() {
 	code := c.k.code
 	n := len(code)
-	// Post-dominators by the algorithm of Cooper, Harvey and Kennedy on the reversed graph, with node n as the end. Straight
-	// lines are followed as they are, since kernels have few thousands of instructions.
+	// Post-dominators by the algorithm of Cooper, Harvey and Kennedy on the reversed graph, with node n as the end.
+	// Chains of instructions are not merged into basic blocks, since kernels have only a few thousand instructions.
 	succ := func(i int) (a, b int) {
 		switch in := &code[i]; in.flow {
 		case flowBranch:

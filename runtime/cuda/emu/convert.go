@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// fromHalf is the float16 in the lower bits of x.
+// fromHalf returns the float16 in the lower bits of x.
 func fromHalf(x uint32) float32 {
 	sign, exp, frac := x>>15&1<<31, x>>10&31, x&0x3ff
 	switch {
@@ -21,8 +21,8 @@ func fromHalf(x uint32) float32 {
 	return f32(sign | (exp+112)<<23 | frac<<13)
 }
 
-// roundTo rounds x to a float of the given bits of exponent and fraction, and returns its bits. It is for formats smaller than
-// float64. mode is rn, rz, rm or rp.
+// roundTo rounds x to a float with the given bits of exponent and fraction, and returns its bits. The format must be
+// smaller than float64. mode is rn, rz, rm or rp.
 func roundTo(x float64, exponent, fraction int, mode string) uint64 {
 	sign := math.Float64bits(x) >> 63 << (exponent + fraction)
 	top := uint64(1)<<exponent - 1
@@ -57,7 +57,7 @@ func roundTo(x float64, exponent, fraction int, mode string) uint64 {
 	if up {
 		n++
 	}
-	// The number n·unit as bits: a carry into the exponent comes by itself.
+	// The number n·unit as bits: a carry increments the exponent by itself.
 	r := uint64(n)
 	if n >= math.Ldexp(1, fraction) {
 		r += uint64(e+bias-1) << fraction
@@ -84,8 +84,8 @@ func integral(x float64, mode string) float64 {
 	return math.Ceil(x)
 }
 
-// toInteger is x as an integer of n bits, the nearest where it is beyond them. wide says that x is a float64: for NaN, these
-// and all integers of 64 bits give the highest bit alone, and others 0.
+// toInteger returns x as an integer of n bits, or the nearest one if it is out of range. wide means that x is a
+// float64. NaN gives only the highest bit if wide or n is 64, and otherwise 0.
 func toInteger(x float64, n int, signed, wide bool, mode string) uint64 {
 	if x != x && (wide || n == 64) {
 		return 1 << (n - 1)
@@ -113,7 +113,7 @@ func toInteger(x float64, n int, signed, wide bool, mode string) uint64 {
 	return uint64(x)
 }
 
-// fromInteger is an integer as the bits of a float of n bits.
+// fromInteger returns an integer as the bits of a float of n bits.
 func fromInteger(x uint64, signed bool, n int, mode string) uint64 {
 	if n == 64 && mode == "rn" {
 		if signed {
@@ -133,7 +133,7 @@ func fromInteger(x uint64, signed bool, n int, mode string) uint64 {
 		precision = 24
 	}
 	z := new(big.Float).SetPrec(precision).SetMode(m)
-	if n < 32 { // through float64 to odd: all bits beyond 53 are below float16's and bfloat16's
+	if n < 32 { // float64, rounded to odd: bits beyond 53 are below float16's and bfloat16's precision
 		z.SetMode(big.ToZero)
 	}
 	if signed {
@@ -154,7 +154,7 @@ func fromInteger(x uint64, signed bool, n int, mode string) uint64 {
 	return roundTo(y, 5, 10, mode)
 }
 
-// decodeConvert is cvt.
+// decodeConvert decodes cvt.
 func decodeConvert(c *compiler, s *statement) (exec, error) {
 	c.class = classConvert
 	if len(s.op) < 3 {
@@ -186,7 +186,7 @@ func decodeConvert(c *compiler, s *statement) (exec, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where bits are narrower than the register, a signed result fills it with its sign.
+	// If the type is narrower than the register, a signed result is sign-extended.
 	fill := func(x uint64) uint64 { return x << (64 - toBits) >> (64 - toBits) }
 	if t := c.e.regs[s.operands[0].name]; to[0] == 's' && 8*typeBytes(t) >= max(32, toBits) {
 		fill = func(x uint64) uint64 { return uint64(int64(x<<(64-toBits)) >> (64 - toBits)) }
@@ -230,7 +230,7 @@ func conversion(s *statement, from, to, mode string, sat, ftz, relu bool) (f fun
 			if y := f32(uint32(x)); y != y || math.IsInf(float64(y), 0) {
 				return uint64(f32bits(y))
 			}
-			// Half of the last bit that stays is added to the magnitude; a carry goes into the exponent.
+			// Half of the last remaining bit is added to the magnitude; a carry increments the exponent.
 			return uint64((uint32(x) + 1<<12) &^ (1<<13 - 1))
 		}, 32, 32, nil
 	}
@@ -292,7 +292,7 @@ func conversion(s *statement, from, to, mode string, sat, ftz, relu bool) (f fun
 		}
 		return func(x uint64) uint64 { return toInteger(read(x), toBits, toSigned, fromBits == 64, mode) }, fromBits, toBits, nil
 	}
-	// From a smaller to a larger type there is nothing to round, between equal types only to integers.
+	// A conversion to a larger type never rounds; between equal types only a conversion to integers does.
 	if from == to && mode != "" && !integer || toBits > fromBits && mode != "" || toBits < fromBits && (mode == "" || integer) {
 		return nil, 0, 0, s.unknown()
 	}
@@ -340,7 +340,7 @@ func orNearest(mode string) string {
 	return "rn"
 }
 
-// convertPair is cvt.rn.f16x2.f32 d, a, b: a in the upper half.
+// convertPair decodes cvt.rn.f16x2.f32 d, a, b, with a in the upper half.
 func (c *compiler) convertPair(s *statement, to, from, mode string, relu bool) (exec, error) {
 	if from != "f32" || mode != "rn" && mode != "rz" {
 		return nil, s.unknown()
@@ -360,7 +360,7 @@ func (c *compiler) convertPair(s *statement, to, from, mode string, relu bool) (
 	return binary32(d, in[0], in[1], func(x, y uint32) uint32 { return one(x)<<16 | one(y) }), err
 }
 
-// decodeMove is mov.
+// decodeMove decodes mov.
 func decodeMove(c *compiler, s *statement) (exec, error) {
 	c.class = classMove
 	if len(s.op) != 2 {
@@ -465,8 +465,8 @@ func decodeMove(c *compiler, s *statement) (exec, error) {
 	return nil, s.unknown()
 }
 
-// decodeAddress is cvta.to.global: addresses of global memory are the same in the generic space. Those of other spaces are not
-// modelled there.
+// decodeAddress decodes cvta.to.global, which changes nothing: addresses of global memory are generic addresses. The
+// generic space has no other memory here.
 func decodeAddress(c *compiler, s *statement) (exec, error) {
 	c.class = classMove
 	name := s.name()

@@ -12,13 +12,14 @@ type Counters struct {
 	Kernels []Count // by name
 }
 
-// Count is the counts of the launches of kernels of one name. Instructions are those of warps: one for up to 32 threads.
+// Count has the counts of all launches of kernels with one name. Instructions are counted per warp: one for up to 32
+// threads.
 type Count struct {
 	Kernel   string
 	Launches int64
 
 	Instructions int64
-	Lanes        int64 // threads that took part, over all instructions
+	Lanes        int64 // participating threads, summed over all instructions
 	Integer      int64 // instructions of a class
 	F32          int64
 	F64          int64
@@ -34,22 +35,23 @@ type Count struct {
 	Barrier      int64
 	Control      int64
 
-	// Floating-point operations; those of tensor cores by the type of their operands.
+	// Floating-point operations. Those of tensor cores are counted by operand type.
 	OpsF32, OpsF64, OpsTF32, OpsBF16, OpsF16, OpsMatrixF64 int64
-	OpsInt8                                                int64 // of integers, by tensor cores
+	OpsInt8                                                int64 // integer operations of tensor cores
 
-	// Global memory, in bytes. Wanted is the bytes that threads asked for, moved is sectors of 32 bytes, each counted once for each
-	// instruction, and distinct counts each byte once for each launch, as a card with large caches reads it from its memory.
+	// Global memory, in bytes. Wanted counts the bytes that threads access. Moved counts sectors of 32 bytes, each
+	// once per instruction. Distinct counts each byte once per launch, as a card with large caches reads it from
+	// memory.
 	ReadWanted, ReadMoved, ReadDistinct          int64
 	WrittenWanted, WrittenMoved, WrittenDistinct int64
 
-	// Shared memory: instructions, and passes over the banks, which conflicts make more than the least possible.
+	// Shared memory: instructions, and passes over the banks. Conflicts raise the passes above the minimum.
 	SharedAccesses, Wavefronts, LeastWavefronts int64
 
 	Lines []Line // of instructions that access memory, in the order of the text
 }
 
-// Line is the counts of an instruction that accesses memory.
+// Line has the counts of an instruction that accesses memory.
 type Line struct {
 	Line   int
 	Text   string
@@ -67,7 +69,7 @@ func (c *Count) Conflicts() float64 {
 	return float64(c.Wavefronts-c.LeastWavefronts) / float64(c.LeastWavefronts)
 }
 
-// Divergence returns the share of lanes that took no part in instructions.
+// Divergence returns the share of lanes that did not take part in instructions.
 func (c *Count) Divergence() float64 {
 	if c.Instructions == 0 {
 		return 0
@@ -104,7 +106,7 @@ func (c Counters) Total() Count {
 	return t
 }
 
-// Kernel returns the count of a kernel; of one that was not launched, zeros.
+// Kernel returns the count of a kernel, or zeros if it was not launched.
 func (c Counters) Kernel(name string) Count {
 	for _, k := range c.Kernels {
 		if k.Kernel == name {
@@ -144,7 +146,7 @@ func (c *Count) Table() string {
 
 // counters counts.
 type counters struct {
-	now []deeds // of the launch, by the place of instructions
+	now []deeds // of the launch, by instruction index
 	all map[string]*Count
 }
 
@@ -195,7 +197,7 @@ func (c *counters) access(a *access) {
 	}
 }
 
-// sectors returns how many sectors of 32 bytes an instruction touches.
+// sectors returns the number of 32-byte sectors that an instruction touches.
 func sectors(a *access) int {
 	var seen [64]uint64
 	n := 0
@@ -214,9 +216,9 @@ func sectors(a *access) int {
 	return n
 }
 
-// wavefronts returns how many passes over the 32 banks of 4 bytes an access to shared memory takes, and the least that an
-// access of its size and lanes may take. Lanes that want the same word share it. Those of 8 bytes go by halves of a warp, those
-// of 16 bytes, and rows of matrices, by quarters.
+// wavefronts returns the number of passes over the 32 banks of 4 bytes that an access to shared memory takes, and
+// the minimum for an access with its size and lanes. Lanes that access the same word share it. Accesses of 8 bytes
+// proceed by half-warps; accesses of 16 bytes, and rows of matrices, by quarters.
 func wavefronts(a *access) (n, least int) {
 	group := 32
 	if a.size > 4 {
@@ -333,8 +335,8 @@ func (c *Count) line(in *instr, p *deeds) {
 	l.LeastWavefronts += p.least
 }
 
-// Counters returns the counts since the last reset; nothing with Options.Unchecked. Work that a stream has not done yet
-// is not counted.
+// Counters returns the counts since the last reset, or nothing with Options.Unchecked. Work that a stream has not
+// executed yet is not counted.
 func (d *Driver) Counters() Counters {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -351,7 +353,7 @@ func (d *Driver) Counters() Counters {
 	return c
 }
 
-// ResetCounters begins to count anew.
+// ResetCounters sets the counters to zero.
 func (d *Driver) ResetCounters() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,18 +12,18 @@ import (
 type device struct {
 	driver  *Driver
 	number  driver.Device
-	allocs  []*allocation // by address; those freed stay, without data
+	allocs  []*allocation // by address; freed ones stay, without data
 	next    uint64        // address of the next allocation
 	used    uint64        // bytes
-	held    uint64        // bytes, with those that pools keep for later
+	held    uint64        // bytes, including free ones that pools keep
 	foreign uint64        // bytes that another process holds
 	context driver.Context
 	retains int
 	failed  *driver.Error // the sticky error
 }
 
-// Addresses: each device has a range of its own, and allocations stand apart, so that an access beyond one hits no other. An
-// address is not used twice.
+// Each device has its own range of addresses, with gaps between allocations, so an access out of bounds hits no
+// other allocation. No address is used twice.
 const (
 	firstAddress = 0x7f00_0000_0000
 	deviceRange  = 1 << 40
@@ -42,12 +42,12 @@ func (d *device) find(at uint64) *allocation {
 	return nil
 }
 
-// search returns the index of the last allocation that begins at or before at; -1: there is none.
+// search returns the index of the last allocation that starts at or before at, or -1.
 func (d *device) search(at uint64) int {
 	return sort.Search(len(d.allocs), func(i int) bool { return d.allocs[i].base > at }) - 1
 }
 
-// describe says in words where an address lies.
+// describe describes an address in words.
 func (d *device) describe(at uint64) string {
 	i := d.search(at)
 	if i < 0 {
@@ -56,7 +56,7 @@ func (d *device) describe(at uint64) string {
 	a := d.allocs[i]
 	switch {
 	case at-a.base >= a.bytes && at-a.base < a.bytes+1<<32:
-		return fmt.Sprintf("%d bytes behind the end of allocation %d of %d bytes", at-a.base-a.bytes, a.number, a.bytes)
+		return fmt.Sprintf("%d bytes after the end of allocation %d of %d bytes", at-a.base-a.bytes, a.number, a.bytes)
 	case at-a.base >= a.bytes:
 		return "no allocation is there"
 	case a.freed:
@@ -68,7 +68,7 @@ func (d *device) describe(at uint64) string {
 func (d *device) alloc(bytes uint64) *allocation {
 	a := &allocation{number: len(d.allocs) + 1, base: d.next, bytes: bytes, data: make([]byte, bytes)}
 	if bytes <= 1<<20 {
-		for i := range a.data { // memory is not 0 at first: each byte is that of a NaN
+		for i := range a.data { // fresh memory is not 0: each byte is part of a NaN
 			a.data[i] = 0xff
 		}
 	}
@@ -87,7 +87,7 @@ func (d *device) free(a *allocation) {
 	a.freed, a.data, a.shadow = true, nil, nil
 }
 
-// span returns the allocation that holds bytes from at.
+// span returns the allocation that contains the given bytes from at.
 func (d *device) span(at driver.Ptr, bytes uint64) (a *allocation, offset uint64, err error) {
 	a = d.find(uint64(at))
 	if a == nil || a.size()-(uint64(at)-a.base) < bytes {

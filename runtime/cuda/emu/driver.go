@@ -7,25 +7,26 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Options are properties of the cards. The zero value is one card like an H100.
+// Options are properties of the driver and the cards. The zero value is one card like an H100.
 type Options struct {
-	Devices int    // 0: 1
-	Seed    uint64 // of the order in which warps run, and of the errors of approximate functions
-	// Memory is the memory of each device, in bytes; 0: 80 GB, taken from the host as it is used.
+	Devices int    // 0 means 1
+	Seed    uint64 // seeds the order in which warps run, and the errors of approximate functions
+	// Memory is the memory of each device in bytes; 0 means 80 GB. The host provides it as it is used.
 	Memory uint64
-	// Attributes replace those of the card.
+	// Attributes override attributes of the card.
 	Attributes map[driver.Attribute]int
-	// Version of CUDA that the driver knows; 0: 12080.
+	// Version is the CUDA version that the driver supports; 0 means 12080.
 	Version int
-	// Instructions bounds the instructions of warps that a launch executes; 0: 20 billion.
+	// Instructions is the maximum number of warp instructions that a launch executes; 0 means 20 billion.
 	Instructions int64
-	// MatrixBits is how many bits below float32's last tensor cores keep while they add products; 0: 1, as the A100 does, and
-	// less than 0: none. MatrixBlock is how many products they add at once; 0: 4 of TF32, 8 of 16 bits.
+	// MatrixBits is the number of bits below float32's last that tensor cores keep while they add products; 0 means
+	// 1, as on the A100, and negative means none. MatrixBlock is the number of products that they add at once; 0
+	// means 4 for TF32 and 8 for 16 bits.
 	MatrixBits, MatrixBlock int
-	// Unchecked leaves out the checks beside those of bounds, alignment and barriers, and the counters.
+	// Unchecked turns off the counters, and all checks but bounds, alignment and barriers.
 	Unchecked bool
-	// Fail is asked before each call, which it lets fail by a code other than Success. n counts the calls from 1. A code of those
-	// that stay ends all devices in use.
+	// Fail is called before each call, and can make it fail by returning a code other than Success. n counts the
+	// calls from 1. A sticky code ends all devices in use.
 	Fail func(call string, n int) driver.Code
 }
 
@@ -47,13 +48,13 @@ type Driver struct {
 	hosts     map[*byte]int
 	owners    map[*allocation]*pool
 	observers []observer
-	watch     *watch // among them; nil with Unchecked
+	watch     *watch // one of the observers; nil with Unchecked
 	findings  []Finding
-	host      clock // of the work that the host has waited for
-	made      int   // streams
+	host      clock // covers the work that the host has waited for
+	made      int   // number of streams created
 	calls     int
 	launches  int
-	clock     int64 // instructions of warps that were executed
+	clock     int64 // number of warp instructions executed
 	rand      random
 }
 
@@ -66,7 +67,7 @@ type loaded struct {
 type function struct {
 	module  *loaded
 	kernel  *kernel
-	dynamic int // the most shared memory that a launch may ask for beside the declared
+	dynamic int // maximum shared memory that a launch may request in addition to the declared one
 }
 
 type pool struct {
@@ -76,29 +77,29 @@ type pool struct {
 	used   uint64
 	held   uint64 // used, and kept for later
 	freed  uint64 // by work that is not done yet
-	keep   uint64 // that it may keep when the host has waited
+	keep   uint64 // bytes that it may keep when the host has waited
 }
 
-// stream is work that is done in order, when something waits for it or the seed says so.
+// stream is work that is done in order, when something waits for it or the seed decides so.
 type stream struct {
 	device *device
-	number int   // of the driver's streams
-	clock  clock // of the work that was done
+	number int   // among the driver's streams
+	clock  clock // covers the completed work
 	work   []work
-	graph  *graph // that it captures into
-	origin bool   // of the capture
+	graph  *graph // the graph that it captures into
+	origin bool   // whether the capture started here
 }
 
-// work is done in the order of a stream.
+// work is one entry in a stream.
 type work struct {
-	do   func() *driver.Error // nil: nothing
-	wait *mark                // that must be done before; nil: none
-	mark *mark                // that is done by it; nil: none
-	host clock                // of the call that asked for it
-	uses any                  // the module of a kernel, or memory of the host (*byte), which must be there until then
+	do   func() *driver.Error // nil does nothing
+	wait *mark                // must be done first, or nil
+	mark *mark                // completed by it, or nil
+	host clock                // the host's clock at the call
+	uses any                  // what must exist until then: a kernel's module, or host memory (*byte)
 }
 
-// mark is a place in the work of a stream.
+// mark is a position in the work of a stream.
 type mark struct {
 	stream *stream
 	done   bool
@@ -109,7 +110,7 @@ type mark struct {
 type event struct {
 	timed bool
 	last  *mark
-	graph *graph // that it was recorded in while a stream was captured
+	graph *graph // the graph, if it was recorded during a capture
 }
 
 type graph struct {
@@ -151,18 +152,18 @@ func New(o Options) *Driver {
 	return d
 }
 
-// Findings returns the findings so far: of each launch the first ones.
+// Findings returns the findings so far. Each launch keeps only its first ones.
 func (d *Driver) Findings() []Finding {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]Finding(nil), d.findings...)
 }
 
-// Close does the work that is left, and reports the objects that were not given back as findings.
+// Close executes the remaining work, and reports the objects that were not freed as findings.
 func (d *Driver) Close() []Finding {
 	d.mu.Lock()
 	for _, v := range d.devices {
-		if v.failed != nil { // nothing can be given back any more
+		if v.failed != nil { // nothing can be freed any more
 			d.mu.Unlock()
 			return d.Findings()
 		}
@@ -199,7 +200,7 @@ func (d *Driver) find(format string, args ...any) {
 	d.findings = append(d.findings, Finding{What: fmt.Sprintf(format, args...)})
 }
 
-// fail is an error of a call. A misuse is a finding, too.
+// fail returns the error of a call. A misuse is also a finding.
 func fail(call string, code driver.Code, format string, args ...any) *driver.Error {
 	return &driver.Error{Call: call, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
@@ -210,7 +211,7 @@ func (d *Driver) misuse(call string, code driver.Code, format string, args ...an
 	return e
 }
 
-// enter begins a call that needs no context.
+// enter starts a call that needs no context.
 func (d *Driver) enter(call string) error {
 	d.calls++
 	if f := d.options.Fail; f != nil {
@@ -230,13 +231,13 @@ func (d *Driver) enter(call string) error {
 	return nil
 }
 
-// work begins a call that needs a context, and returns its device.
+// work starts a call that needs a context, and returns its device.
 func (d *Driver) work(call string) (*device, error) {
 	if err := d.enter(call); err != nil {
 		return nil, err
 	}
 	c := d.current[thread()]
-	if len(d.devices) == 1 { // goroutines of tests move from thread to thread
+	if len(d.devices) == 1 { // goroutines of tests move between threads
 		for _, c = range d.current {
 			break
 		}
@@ -306,7 +307,7 @@ func (d *Driver) DeviceMemory(n driver.Device) (uint64, error) {
 	return d.options.Memory, err
 }
 
-// attributes are those of an H100 (SXM).
+// attributes are the attributes of an H100 (SXM).
 var attributes = map[driver.Attribute]int{driver.MaxThreadsPerBlock: 1024, driver.MaxSharedPerBlock: 48 << 10, driver.WarpSize: 32,
 	driver.MaxRegistersPerBlock: 65536, driver.ClockRate: 1980000, driver.Multiprocessors: 132, driver.ComputeMode: 0,
 	driver.MemoryClockRate: 2619000, driver.MemoryBusWidth: 5120, driver.L2Bytes: 50 << 20, driver.MaxThreadsPerSM: 2048,
@@ -366,7 +367,7 @@ func (d *Driver) ReleaseContext(n driver.Device) error {
 	return nil
 }
 
-// SetContext makes c current on the calling thread; of a driver of one device, for all threads.
+// SetContext makes c current on the calling thread. If the driver has only one device, it does so for all threads.
 func (d *Driver) SetContext(c driver.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -143,7 +143,7 @@ func TestPool(t *testing.T) {
 	b.clean()
 }
 
-// A pool keeps what is free until the host waits for work, and then so much as it may.
+// A pool keeps free memory until the host waits for work, and then as much as its limit.
 func TestKeptMemory(t *testing.T) {
 	b := newBench(t, Options{Memory: 1 << 20})
 	must(t, b.d.KeepPool(b.pool, 8192))

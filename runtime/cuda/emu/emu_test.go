@@ -93,7 +93,7 @@ func (b *bench) launch(f driver.Function, grid, block int, x ...driver.Ptr) erro
 	return b.d.Synchronize(b.stream)
 }
 
-// close gives all back, and returns what was found.
+// close frees everything, and returns the findings.
 func (b *bench) close() []Finding {
 	for _, p := range b.ptrs {
 		b.d.Free(p, b.stream)

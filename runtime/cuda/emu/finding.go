@@ -7,9 +7,9 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Finding is something that a program does against the rules.
+// Finding is a violation of the rules by a program.
 type Finding struct {
-	Kernel        string // "" where a call of the driver is at fault
+	Kernel        string // "" if a call of the driver is at fault
 	Line          int    // of the PTX text
 	Text          string // of the instruction
 	Block, Thread driver.Dim
@@ -24,5 +24,5 @@ func (f Finding) String() string {
 		f.Block.X, f.Block.Y, f.Block.Z, f.Thread.X, f.Thread.Y, f.Thread.Z, f.What)
 }
 
-// findingsPerLaunch bounds the findings that are kept of a launch; the others are counted.
+// findingsPerLaunch is the maximum number of findings kept per launch; the others are only counted.
 const findingsPerLaunch = 20

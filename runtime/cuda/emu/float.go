@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// nan32 is the NaN of float32 that instructions give.
+// nan32 is the float32 NaN that instructions return.
 const nan32 = 0x7fffffff
 
 func f32(x uint32) float32 { return math.Float32frombits(x) }
@@ -20,13 +20,13 @@ func f32bits(x float32) uint32 {
 
 func f64bits(x float64) uint64 { return math.Float64bits(x) }
 
-// fma32 is a·b + c, rounded once. The product is exact in float64; the sum is rounded there to odd, so that the rounding to
-// float32 is that of the exact number.
+// fma32 returns a·b + c, rounded once. The product is exact in float64. The sum is rounded there to odd, so that
+// rounding it to float32 equals rounding the exact sum.
 func fma32(a, b, c float32) float32 {
 	p, z := float64(a)*float64(b), float64(c)
 	s := p + z
 	if u := math.Float64bits(s); u&0x1fffffff == 0x10000000 || u>>52&0x7ff < 1023-125 && s != 0 {
-		// A tie, or a result below float32's normal range, whose ties lie elsewhere.
+		// A tie, or a subnormal result, whose ties are at other bits.
 		if t := s - p; !math.IsInf(s, 0) {
 			if err := (p - (s - t)) + (z - t); err != 0 && u&1 == 0 {
 				if err > 0 == (s > 0) {
@@ -41,10 +41,10 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-// roundings of instructions; "" is rn.
+// rounding reports whether q is a rounding qualifier. If there is none, instructions use rn.
 func rounding(q string) bool { return q == "rn" || q == "rz" || q == "rm" || q == "rp" }
 
-// floatForm reads the qualifiers of an instruction of floats: rounding, .ftz, .sat.
+// floatForm reads the qualifiers of a floating-point instruction: rounding, .ftz, .sat.
 func floatForm(s *statement) (round string, ftz, sat bool, err error) {
 	round = "rn"
 	for _, q := range s.op[1 : len(s.op)-1] {
@@ -76,7 +76,7 @@ func saturate(x float32) float32 {
 	return min(x, 1)
 }
 
-// decodeAddFloat is add, sub and mul of floats.
+// decodeAddFloat decodes add, sub and mul of floats.
 func decodeAddFloat(c *compiler, s *statement) (exec, error) {
 	round, ftz, sat, err := floatForm(s)
 	if err != nil {
@@ -167,7 +167,7 @@ func decodeAddFloat(c *compiler, s *statement) (exec, error) {
 	return nil, s.unknown()
 }
 
-// directed32 is x + y or x·y rounded to float32 in a direction.
+// directed32 returns x + y or x·y, rounded to float32 in a direction.
 func directed32(x, y float64, op byte, round string) float32 {
 	var s, rest float64 // their sum is exact
 	if op == '*' {
@@ -184,13 +184,13 @@ func directed32(x, y float64, op byte, round string) float32 {
 	return toward32(s, rest, round)
 }
 
-// toward32 rounds x + rest to float32, where |rest| is below a unit of x.
+// toward32 rounds x + rest to float32, where |rest| is less than one unit of x.
 func toward32(x, rest float64, round string) float32 {
 	z := float32(x)
 	if x != x || math.IsInf(x, 0) || round == "rn" && rest == 0 {
 		return z
 	}
-	diff := float64(z) - x // exact sign of z - (x + rest)
+	diff := float64(z) - x // its sign is the exact sign of z - (x + rest)
 	above := diff > rest
 	below := diff < rest
 	up, down := false, false
@@ -281,7 +281,7 @@ func decodeDivFloat(c *compiler, s *statement) (exec, error) {
 			lanes(mask, func(i int) {
 				x, y := f32(w.r32[aa][i]), f32(w.r32[ba][i])
 				if math.Abs(float64(y)) > 0x1p126 && !math.IsInf(float64(y), 0) && s.op[1] == "approx" {
-					w.r32[d][i] = f32bits(x * 0) // as documented: the reciprocal of y is 0, and NaN comes of an infinite x
+					w.r32[d][i] = f32bits(x * 0) // as documented: the reciprocal of y is 0, and an infinite x gives NaN
 					return
 				}
 				w.r32[d][i] = f32bits(off(float64(x)/float64(y), 2, seed, w.r32[aa][i]^bits.RotateLeft32(w.r32[ba][i], 7)))
@@ -291,7 +291,7 @@ func decodeDivFloat(c *compiler, s *statement) (exec, error) {
 	return nil, s.unknown()
 }
 
-// decodeMinFloat is min and max of floats: a NaN loses, unless .NaN is given, and -0 is below 0.
+// decodeMinFloat decodes min and max of floats. A NaN operand loses unless .NaN is given, and -0 is less than 0.
 func decodeMinFloat(c *compiler, s *statement) (exec, error) {
 	nan, ftz := false, false
 	for _, q := range s.op[1 : len(s.op)-1] {
@@ -339,7 +339,7 @@ func decodeMinFloat(c *compiler, s *statement) (exec, error) {
 	return nil, s.unknown()
 }
 
-// decodeRoot is sqrt, rsqrt and rcp.
+// decodeRoot decodes sqrt, rsqrt and rcp.
 func decodeRoot(c *compiler, s *statement) (exec, error) {
 	c.class = classSpecial
 	if len(s.op) > 2 && s.op[1] == "approx" {
@@ -353,7 +353,7 @@ func decodeRoot(c *compiler, s *statement) (exec, error) {
 		f = func(x float64) float64 { return 1 / x }
 	}
 	switch s.typ() {
-	case "f32": // a root or quotient of float32 in float64 is rounded once by the second rounding
+	case "f32": // a float32 root or quotient computed in float64 has only one effective rounding, to float32
 		d, in, err := c.regs32(s, "f32", 1)
 		return unary32(d, in[0], func(x uint32) uint32 { return f32bits(float32(f(float64(f32(x))))) }), err
 	case "f64":
@@ -363,8 +363,8 @@ func decodeRoot(c *compiler, s *statement) (exec, error) {
 	return nil, s.unknown()
 }
 
-// off returns x with a relative error of up to units times 2^-23, which the bits of the operand and a seed choose; zero,
-// infinite and NaN stay. The bound holds the last rounding.
+// off returns x with a relative error of up to units times 2^-23, including the final rounding. The error depends on
+// the bits of the operand and a seed. Zero, infinite and NaN are returned unchanged.
 func off(x, units float64, seed uint64, operand uint32) float32 {
 	if x == 0 || x != x || math.IsInf(x, 0) {
 		return float32(x)
@@ -376,7 +376,7 @@ func off(x, units float64, seed uint64, operand uint32) float32 {
 	return float32(x * (1 + e*max(units-0.5, 0)*0x1p-23))
 }
 
-// decodeApprox makes an approximate function. Bounds are those of the PTX standard.
+// decodeApprox decodes an approximate function. Its error bounds are from the PTX standard.
 func decodeApprox(c *compiler, s *statement) (exec, error) {
 	c.class = classSpecial
 	ftz := len(s.op) == 4 && s.op[2] == "ftz"
@@ -384,7 +384,7 @@ func decodeApprox(c *compiler, s *statement) (exec, error) {
 		return nil, s.unknown()
 	}
 	var f func(x float64) float64
-	units := 0.0 // of 2^-23, relatively
+	units := 0.0 // relative error, in units of 2^-23
 	absolute := 0.0
 	switch s.op[0] {
 	case "ex2":
@@ -442,7 +442,7 @@ func decodeApprox(c *compiler, s *statement) (exec, error) {
 	}, err
 }
 
-// decodeTest is testp.
+// decodeTest decodes testp.
 func decodeTest(c *compiler, s *statement) (exec, error) {
 	if len(s.op) != 3 {
 		return nil, s.unknown()

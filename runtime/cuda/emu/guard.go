@@ -6,12 +6,12 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Calls of tests alone, for memory that a program divides itself. No driver of NVIDIA's has them.
+// Calls for tests of programs that divide memory themselves. NVIDIA's drivers do not have them.
 
-// guard is bytes of an allocation that nobody may use.
+// guard is a range of an allocation that must not be accessed.
 type guard struct{ from, to uint64 }
 
-// Guard lets nobody use bytes of an allocation any more: neither kernels, nor copies and fills.
+// Guard forbids any further access to a range of an allocation, by kernels, copies and fills.
 func (d *Driver) Guard(at driver.Ptr, bytes uint64) error {
 	const call = "Guard"
 	d.mu.Lock()
@@ -32,18 +32,18 @@ func (d *Driver) Guard(at driver.Ptr, bytes uint64) error {
 	return nil
 }
 
-// guardAt returns the index of the first guard that ends behind an offset.
+// guardAt returns the index of the first guard that ends after an offset.
 func (a *allocation) guardAt(at uint64) int {
 	return sort.Search(len(a.guards), func(i int) bool { return a.guards[i].to > at })
 }
 
-// guarded reports whether some of n bytes from an offset are guarded. Guards do not overlap.
+// guarded reports whether any of n bytes from an offset is guarded. Guards do not overlap.
 func (a *allocation) guarded(at, n uint64) bool {
 	i := a.guardAt(at)
 	return i < len(a.guards) && a.guards[i].from < at+n
 }
 
-// Forget lets memory hold nothing again, in the order of the stream: who reads it before it is written is found.
+// Forget makes memory undefined again, in the order of the stream. A read before the next write is then a finding.
 func (d *Driver) Forget(at driver.Ptr, bytes uint64, h driver.Stream) error {
 	const call = "Forget"
 	d.mu.Lock()

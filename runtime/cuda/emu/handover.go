@@ -2,15 +2,16 @@ package emu
 
 import "math/bits"
 
-// Blocks of a launch are ordered by atomics between fences alone: a lane that has executed a fence hands over, with its next
-// atomics on an address, all that its block did before the last barrier before the fence. A lane that finds this with an atomic
-// on the address, and then executes a fence, takes it for all threads of its block behind their next barrier. Less is
-// taken as order here than the memory model of PTX has: threads' own accesses since the barrier are not handed over.
+// Blocks of a launch are ordered only by atomics between fences. A lane that has executed a fence hands over, with
+// its next atomics on an address, everything that its block did before the last barrier before the fence. A lane
+// that finds this with an atomic on the address, and then executes a fence, takes it over for all threads of its
+// block, from their next barrier on. This is stricter than PTX's memory model: a thread's own accesses since the
+// barrier are not handed over.
 
-// knowledge says for blocks up to which segment, exclusive, all that they did is behind a point.
+// knowledge gives, for other blocks, the segment before which all their accesses are ordered before a point.
 type knowledge map[uint32]uint64
 
-// add adds what k has to n, and returns it. It may be n itself.
+// add adds k to n, and returns it. It may return n itself.
 func (n knowledge) add(k knowledge) knowledge {
 	if n == nil && len(k) > 0 {
 		n = make(knowledge, len(k))
@@ -24,12 +25,12 @@ func (n knowledge) add(k knowledge) knowledge {
 // handed is the state of a warp between fences and atomics.
 type handed struct {
 	fenced uint32    // lanes that have executed a fence
-	end    uint64    // the first segment behind the barrier before the first of these fences
-	lanes  uint32    // those that have executed atomics since
-	found  knowledge // by these
+	end    uint64    // the first segment after the barrier before the first of these fences
+	lanes  uint32    // lanes that have executed atomics since
+	found  knowledge // handed over by these atomics
 }
 
-// atomics notes atomics of a warp on global memory.
+// atomics records a warp's atomics on global memory.
 func (c *checks) atomics(a *access, s *blockShadow) {
 	h := &s.handed[a.w.number]
 	for m := a.mask; m != 0; m &= m - 1 {
@@ -55,11 +56,11 @@ func (c *checks) fence(w *warp, _ *instr, mask uint32) {
 		s.taken = s.taken.add(h.found)
 		h.lanes, h.found = 0, nil
 	}
-	if h.fenced&^mask == 0 { // otherwise the earlier fence of other lanes counts for all
+	if h.fenced&^mask == 0 { // otherwise the earlier fence of other lanes is valid for all
 		h.end = s.since
 	}
 	h.fenced |= mask
 }
 
-// follows reports whether an access of an earlier segment of another block is behind block b's last barrier.
+// follows reports whether an access in an earlier segment of another block is ordered before block s's last barrier.
 func (s *blockShadow) follows(number uint32, segment uint64) bool { return segment < s.known[number] }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// instruction is a case: text with d, a, b, c in place of registers, whose types are given in that order, and what it computes.
-// Types are those of registers: h, r, f, d (b64), D (f64), p.
+// instruction is a case: text with d, a, b, c for registers, whose types are given in that order, and the expected
+// result. Types are register types: h, r, f, d (b64), D (f64), p.
 type instruction struct {
 	text  string
 	types string

@@ -20,7 +20,7 @@ func cut16(f func(x, y uint32) uint32, signed bool) func(x, y uint32) uint32 {
 	return func(x, y uint32) uint32 { return f(x&0xffff, y&0xffff) & 0xffff }
 }
 
-// integers makes an instruction of two integers, of any width.
+// integers compiles an instruction with two integer operands of any width.
 func (c *compiler) integers(s *statement, f func(x, y uint32) uint32, g func(x, y uint64) uint64) (exec, error) {
 	n, _, signed := width(s.typ())
 	switch n {
@@ -132,7 +132,7 @@ func mulHi64(signed bool) func(x, y uint64) uint64 {
 	}
 }
 
-// wide makes a product of 64 bits of factors of 32, and adds to it.
+// wide compiles a 64-bit product of 32-bit factors, with an optional sum.
 func (c *compiler) wide(s *statement, signed, add bool) (exec, error) {
 	n := 3
 	if add {
@@ -222,7 +222,7 @@ func decodeMad(c *compiler, s *statement) (exec, error) {
 	return nil, s.unknown()
 }
 
-// decodeDiv is div and rem. Division by 0 gives all ones, as cards do; PTX leaves it open.
+// decodeDiv decodes div and rem. Division by 0 gives all ones, as on cards; PTX leaves it undefined.
 func decodeDiv(c *compiler, s *statement) (exec, error) {
 	_, float, signed := width(s.typ())
 	rem := s.op[0] == "rem"
@@ -293,7 +293,7 @@ func decodeMin(c *compiler, s *statement) (exec, error) {
 	return c.integers(s, func(x, y uint32) uint32 { return max(x, y) }, func(x, y uint64) uint64 { return max(x, y) })
 }
 
-// decodeAbs is abs and neg.
+// decodeAbs decodes abs and neg.
 func decodeAbs(c *compiler, s *statement) (exec, error) {
 	n, float, signed := width(s.typ())
 	neg := s.op[0] == "neg"
@@ -403,7 +403,7 @@ func decodeLogic(c *compiler, s *statement) (exec, error) {
 	return nil, s.unknown()
 }
 
-// decodeShift is shl and shr. Shifts by more than the width are by the width: Go's are, too.
+// decodeShift decodes shl and shr. Shift counts are clamped to the width, as Go's shifts do.
 func decodeShift(c *compiler, s *statement) (exec, error) {
 	if len(s.op) != 2 {
 		return nil, s.unknown()
@@ -461,7 +461,7 @@ func decodeShift(c *compiler, s *statement) (exec, error) {
 	return nil, s.unknown()
 }
 
-// decodeFunnel is shf.
+// decodeFunnel decodes shf.
 func decodeFunnel(c *compiler, s *statement) (exec, error) {
 	if len(s.op) != 4 || s.op[3] != "b32" {
 		return nil, s.unknown()
@@ -485,7 +485,7 @@ func decodeFunnel(c *compiler, s *statement) (exec, error) {
 	}), err
 }
 
-// decodeBits is bfi, bfe, brev, clz, popc, prmt, lop3 and copysign.
+// decodeBits decodes bfi, bfe, brev, clz, popc, prmt, lop3 and copysign.
 func decodeBits(c *compiler, s *statement) (exec, error) {
 	if len(s.op) != 2 {
 		return nil, s.unknown()
@@ -636,7 +636,7 @@ func decodeBits(c *compiler, s *statement) (exec, error) {
 	}, err
 }
 
-// permute is prmt: each nibble of by chooses a byte of y:x, or copies of its sign.
+// permute computes prmt: each nibble of by selects a byte of y:x, or copies of its sign.
 func permute(x, y, by uint32) uint32 {
 	all, r := uint64(y)<<32|uint64(x), uint32(0)
 	for i := range 4 {

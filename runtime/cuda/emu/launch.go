@@ -6,18 +6,18 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// launch is a launch of a kernel while it runs.
+// launch is a running launch of a kernel.
 type launch struct {
 	device      *device
 	kernel      *kernel
-	number      int // of the driver's launches
+	number      int // among the driver's launches
 	grid, block driver.Dim
 	dynamic     uint32 // bytes of shared memory
 	params      []byte
 	observers   []observer
 	rand        random
 	approx      uint64 // seed of the errors of approximate functions
-	budget      int64  // instructions of warps that it may still execute
+	budget      int64  // number of warp instructions that it may still execute
 	allowed     int64
 
 	access   access
@@ -26,7 +26,7 @@ type launch struct {
 	findings int
 }
 
-// random is a small generator of numbers (SplitMix64).
+// random is a small random number generator (SplitMix64).
 type random struct{ state uint64 }
 
 func (r *random) uint32() uint32 {
@@ -40,10 +40,11 @@ func (r *random) uint32() uint32 {
 // below returns a number from 0 to n-1.
 func (r *random) below(n int) int { return int(uint64(r.uint32()) * uint64(n) >> 32) }
 
-// residentBytes bounds the registers of the blocks that run side by side, so that these stay in the processor's caches.
+// residentBytes limits the registers of the blocks that run side by side, so that these stay in the processor's
+// caches.
 const residentBytes = 4 << 20
 
-// execute runs the launch. It returns the fault that ended it.
+// execute runs the launch. It returns the fault that ended it, if any.
 func (l *launch) execute() (fault *stop) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -94,7 +95,7 @@ func (l *launch) execute() (fault *stop) {
 		w := l.runnable[i]
 		w.run([8]int{1, 1, 2, 3, 6, 16, 64, 256}[l.rand.uint32()>>29])
 		if w.done || w.waiting >= 0 {
-			// i still is w's place, as ready only appends.
+			// i is still w's index, because ready only appends.
 			last := len(l.runnable) - 1
 			l.runnable[i] = l.runnable[last]
 			l.runnable = l.runnable[:last]
@@ -107,7 +108,7 @@ func (l *launch) execute() (fault *stop) {
 	return nil
 }
 
-// ready lets w run on.
+// ready lets w continue.
 func (l *launch) ready(w *warp) {
 	if !w.queued {
 		w.queued = true
@@ -131,7 +132,7 @@ func (l *launch) begin(number uint64, warps int) {
 	} else {
 		b.shared = b.shared[:n]
 	}
-	for i := range b.shared { // the rest of another block, or nothing
+	for i := range b.shared { // remains of another block, or undefined
 		b.shared[i] = 0xa5
 	}
 	for i := range warps {
@@ -146,7 +147,7 @@ func (l *launch) begin(number uint64, warps int) {
 	}
 }
 
-// warp returns a warp whose registers hold the kernel's constants, and otherwise anything.
+// warp returns a warp whose registers are undefined except for the kernel's constants.
 func (k *kernel) warp() *warp {
 	if n := len(k.free); n > 0 {
 		w := k.free[n-1]
@@ -179,7 +180,7 @@ func (k *kernel) warp() *warp {
 	return w
 }
 
-// ended takes note that a warp has ended, and perhaps its block.
+// ended records that a warp has ended, and possibly its block.
 func (l *launch) ended(w *warp) {
 	b := w.block
 	b.living--
@@ -202,7 +203,7 @@ func (l *launch) ended(w *warp) {
 	l.kernel.blocks = append(l.kernel.blocks, b)
 }
 
-// deadlock reports that no warp can run on.
+// deadlock reports that no warp can continue.
 func (l *launch) deadlock() {
 	for _, b := range l.resident {
 		for _, w := range b.warps {
@@ -216,7 +217,7 @@ func (l *launch) deadlock() {
 	panic(&stop{driver.LaunchTimeout, fmt.Sprintf("kernel %s: deadlock", l.kernel.name)})
 }
 
-// report keeps a finding.
+// report records a finding.
 func (l *launch) report(f Finding) {
 	if l.findings++; l.findings <= findingsPerLaunch {
 		l.device.driver.findings = append(l.device.driver.findings, f)

@@ -10,7 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// exchange stores each thread's place in shared memory and reads that of the thread 32 further on, with and without a barrier.
+// exchange stores each thread's index in shared memory and reads the index of the thread 32 further on, with and
+// without a barrier.
 func exchange(barrier string) string {
 	return kernelText(1, `.shared .align 4 .b8 s[512];
 mov.u32 %r1, s;
@@ -25,7 +26,7 @@ mad.wide.u32 %rd1, %r0, 4, %rd0;
 st.global.u32 [%rd1], %r5;`)
 }
 
-// wrong counts the threads that read another value than that of the thread 32 further on.
+// wrong counts the threads that read another value than the index of the thread 32 further on.
 func wrong(t *testing.T, text string, seed uint64) int {
 	b := newBench(t, Options{Seed: seed, Unchecked: true})
 	defer b.clean()
@@ -40,8 +41,8 @@ func wrong(t *testing.T, text string, seed uint64) int {
 	return n
 }
 
-// TestMissingBarrier checks that a missing barrier shows in the answers for most seeds, and that no seed changes those of a
-// kernel that has it.
+// TestMissingBarrier checks that a missing barrier shows in the answers for most seeds, and that no seed changes the
+// answers of a kernel that has it.
 func TestMissingBarrier(t *testing.T) {
 	shown := 0
 	for seed := range uint64(50) {
@@ -244,7 +245,7 @@ st.global.u32 [%rd7+512], %r5;`), ".visible", ".extern .shared .align 16 .b8 dyn
 	}
 }
 
-// TestApprox holds approximate functions to their bounds, and checks that they are not exact.
+// TestApprox checks approximate functions against their bounds, and that they are not exact.
 func TestApprox(t *testing.T) {
 	for _, c := range []struct {
 		op    string
@@ -308,7 +309,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFindings checks what is found beside faults.
+// TestFindings checks the findings other than faults.
 func TestFindings(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"setp.lt.u32 %p0, %r0, 5;\n@%p0 bar.sync 0;", "barrier in divergent code"},

@@ -6,26 +6,27 @@ import (
 	"math/bits"
 )
 
-// Products of matrices. Fragments lie in the lanes of a warp as the PTX ISA states. With g = lane/4, t = lane%4, and per
-// elements in a register: register r of a, element e, is at row g + 8(r%2), column per·t + e + 4·per·(r/2); register r of b at
-// row per·t + e + 4·per·r, column g; registers of c and d at row g + 8(r/2), column 2t + r%2.
+// Products of matrices. Fragments are distributed over the lanes of a warp as the PTX ISA defines. With g = lane/4,
+// t = lane%4, and per elements in a register: register r of a, element e, is at row g + 8(r%2), column per·t + e +
+// 4·per·(r/2); register r of b at row per·t + e + 4·per·r, column g; registers of c and d at row g + 8(r/2),
+// column 2t + r%2.
 //
-// Sums are those of tensor cores, as far as they are known (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA
-// tensor cores", 2021): products are exact; the products of a block of k and the sum so far are aligned to the greatest
-// exponent among them, and cut off some bits below float32's last; their sum is cut off to float32. Options say how many bits,
-// and how long a block is.
+// Sums follow what is known of tensor cores (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor
+// cores", 2021). Products are exact. The products of a block of k and the sum so far are aligned to the greatest
+// exponent among them, and truncated some bits below float32's last; their sum is truncated to float32. Options set
+// the number of bits and the length of a block.
 
-// part is an operand of a product: sig·2^(exp-10), or infinite, or NaN.
+// part is an operand of a product: sig·2^(exp-10), infinite, or NaN.
 type part struct {
-	sig  int32 // with sign, less than 2^11
+	sig  int32 // with sign, absolute value less than 2^11
 	exp  int32
-	rare uint8 // 1: infinite, with the sign of sig; 2: NaN
+	rare uint8 // 1 means infinite, with the sign of sig; 2 means NaN
 }
 
-// nothing is the exponent of 0: less than those of all products of others.
+// nothing is the exponent of 0. It is smaller than the exponents of all other products.
 const nothing = -1 << 20
 
-// partOf takes apart a number with a fraction of n bits and a bias.
+// partOf splits a number with a bias and a fraction of n bits.
 func partOf(x uint32, expBits, n int) part {
 	bias := int32(1)<<(expBits-1) - 1
 	frac := int32(x & (1<<n - 1))
@@ -50,7 +51,7 @@ func partOf(x uint32, expBits, n int) part {
 	return p
 }
 
-// tf32Part is partOf, and short for normal numbers.
+// tf32Part is partOf for TF32, with a fast path for normal numbers.
 func tf32Part(x uint32) part {
 	if e := x >> 23 & 0xff; e-1 < 254 {
 		sign := int32(x) >> 31
@@ -61,10 +62,11 @@ func tf32Part(x uint32) part {
 
 func f16Part(x uint32) part { return partOf(x&0xffff, 5, 10) }
 
-// bf16Part takes bfloat16 as TF32 with zeros behind.
+// bf16Part treats bfloat16 as TF32 followed by zeros.
 func bf16Part(x uint32) part { return tf32Part(x << 16) }
 
-// tensorSum adds products a[i]·b[i] to c as tensor cores do, block of them at a time, with extra bits below float32's last.
+// tensorSum adds products a[i]·b[i] to c as tensor cores do, block of them at a time, with extra bits below
+// float32's last.
 func tensorSum(c float32, a, b []part, block int, extra uint) float32 {
 	for len(a) > 0 {
 		n := min(block, len(a))
@@ -104,7 +106,7 @@ func tensorBlock(c float32, a, b []part, extra uint) float32 {
 		sum = -sum
 	}
 	for i := range a {
-		// Cut off towards 0, without a branch: signs follow no pattern. No more than 63 bits are left.
+		// Truncate towards 0 without a branch, because signs follow no pattern. At most 63 bits remain.
 		p := int64(a[i].sig) * int64(b[i].sig) << (3 + extra)
 		shift := min(uint(top-a[i].exp-b[i].exp), 63)
 		sum += (p + p>>63&(1<<(shift&63)-1)) >> (shift & 63)
@@ -112,7 +114,7 @@ func tensorBlock(c float32, a, b []part, extra uint) float32 {
 	return cutOff(sum, int(top)-23-int(extra))
 }
 
-// cutOff returns x·2^exp as float32, without the bits that have no place.
+// cutOff returns x·2^exp as float32, truncating the bits that do not fit.
 func cutOff(x int64, exp int) float32 {
 	if x == 0 {
 		return 0
@@ -140,7 +142,7 @@ func cutOff(x int64, exp int) float32 {
 	return math.Float32frombits(sign | uint32(e)<<23 | uint32(m)&(1<<23-1))
 }
 
-// rareSum is the sum where infinities or NaN are among its operands.
+// rareSum is the sum if an operand is infinite or NaN.
 func rareSum(c float32, a, b []part) float32 {
 	value := func(p part) float64 {
 		switch p.rare {
@@ -161,10 +163,10 @@ func rareSum(c float32, a, b []part) float32 {
 	if s != s {
 		return math.Float32frombits(0x7fffffff)
 	}
-	return float32(s) // infinite: the products of finite operands are far from float64's bounds
+	return float32(s) // infinite: the products of finite operands stay within float64's range
 }
 
-// Defaults of tensor cores: those of the A100, the least exact of the cards that are used.
+// Defaults are the A100's, the least exact of the supported cards.
 const (
 	matrixBits    = 1
 	matrixBlock32 = 4 // products of TF32
@@ -220,7 +222,7 @@ func matrixForm(shape, types string) (f matrixShape, ok bool) {
 func decodeMMA(c *compiler, s *statement) (exec, error) {
 	c.class, c.yields = classMatrix, true
 	op := s.op
-	if n := len(op); n == 11 && op[6] == "satfinite" { // of integers
+	if n := len(op); n == 11 && op[6] == "satfinite" { // integer forms
 		return nil, s.unknown()
 	}
 	if len(op) != 10 || op[1] != "sync" || op[2] != "aligned" || op[4] != "row" || op[5] != "col" {
@@ -269,7 +271,7 @@ func decodeMMA(c *compiler, s *statement) (exec, error) {
 	}, nil
 }
 
-// floats computes a product by finiteFloats, or number by number where one is infinite or NaN.
+// floats computes a product by finiteFloats, or one number at a time if an operand is infinite or NaN.
 func (f *matrixShape) floats(w *warp, d, a, b, c []int32) {
 	o := &w.block.launch.device.driver.options
 	extra, block := uint(matrixBits), matrixBlock16
@@ -360,7 +362,7 @@ func (f *matrixShape) integers(w *warp, d, a, b, c []int32) {
 	}
 }
 
-// matrixF64 is the product of 8 × 4 and 4 × 8 numbers of float64, each sum by fused multiplications and additions in the order
+// matrixF64 decodes the product of 8 × 4 and 4 × 8 float64 numbers. Each sum uses fused multiply-adds in the order
 // of k.
 func (c *compiler) matrixF64(s *statement, here func(*warp) *instr) (exec, error) {
 	out := func(o operand) (int32, error) { return c.out64(s, o) }
@@ -400,7 +402,7 @@ func (c *compiler) matrixF64(s *statement, here func(*warp) *instr) (exec, error
 	}, nil
 }
 
-// decodeLoadMatrix is ldmatrix.
+// decodeLoadMatrix decodes ldmatrix.
 func decodeLoadMatrix(c *compiler, s *statement) (exec, error) {
 	c.class, c.yields = classLoad, true
 	op, transposed := s.op, s.has("trans")

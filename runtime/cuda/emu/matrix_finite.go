@@ -2,13 +2,14 @@ package emu
 
 import "math"
 
-// The sums of tensorSum for finite operands, by float64: products are exact there, and so are their multiples by a power of
-// two, whose conversion to integers cuts them off as the alignment does.
+// The sums of tensorSum for finite operands, in float64. Products are exact there, and so are their multiples by a
+// power of two. Converting these to integers truncates them just as the alignment does.
 
-// rareExponent stands for that of infinities and NaN.
+// rareExponent represents infinities and NaN.
 const rareExponent = 1 << 20
 
-// tf32Number returns a number and its exponent: that of the format's least numbers if it is subnormal, nothing for 0.
+// tf32Number returns a number and its exponent: the minimum exponent of the format if it is subnormal, nothing for
+// 0.
 func tf32Number(x uint32) (float64, int32) {
 	x &^= 0x1fff
 	switch e := int32(x >> 23 & 0xff); e {
@@ -38,7 +39,7 @@ func f16Number(x uint32) (float64, int32) {
 	return float64(fromHalf(x & 0xffff)), -14
 }
 
-// matrixOperand is a matrix of finite numbers, row by row, or column by column.
+// matrixOperand is a matrix of finite numbers, stored by rows or by columns.
 type matrixOperand struct {
 	value [16 * 16]float64
 	exp   [16 * 16]int32
@@ -99,7 +100,7 @@ func (f *matrixShape) finiteFloats(w *warp, d, a, b, c []int32, block int, extra
 	return true
 }
 
-// finiteBlock is tensorBlock for finite products. An infinite c, as overflow leaves it, stays.
+// finiteBlock is tensorBlock for finite products. c may be infinite after an overflow, and then stays so.
 func finiteBlock(c float32, a, b []float64, ae, be []int32, extra int32) float32 {
 	b, ae, be = b[:len(a)], ae[:len(a)], be[:len(a)]
 	cb := math.Float32bits(c)

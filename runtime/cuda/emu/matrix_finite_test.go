@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFiniteBlock holds the sums by float64 to those by integers, bit by bit.
+// TestFiniteBlock checks the sums by float64 to those by integers, bit by bit.
 func TestFiniteBlock(t *testing.T) {
 	forms := []struct {
 		part   func(uint32) part
@@ -39,7 +39,7 @@ func TestFiniteBlock(t *testing.T) {
 			case 1:
 				y &= 0x83ff // small numbers of each format
 			}
-			if near { // exponents near one another, so that the sums are of all products
+			if near { // close exponents, so that all products contribute to the sums
 				x = x&^(0x7<<12) | 0x3<<12
 			}
 			v, e := f.number(x)

@@ -22,7 +22,7 @@ func tf32Of(x ...float32) []part {
 	return out
 }
 
-// TestTensorSum holds sums of tensor cores to those that are known of them.
+// TestTensorSum checks sums of tensor cores to those that are known of them.
 func TestTensorSum(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	ulp := float32(math.Ldexp(1, -23))
@@ -61,7 +61,7 @@ func TestTensorSum(t *testing.T) {
 	}
 }
 
-// TestTensorSumBounds holds sums of random numbers to float64, by the bound that follows from their making.
+// TestTensorSumBounds checks sums of random numbers to float64, by the bound that follows from their making.
 func TestTensorSumBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
@@ -77,7 +77,8 @@ func TestTensorSumBounds(t *testing.T) {
 			top += math.Abs(float64(x) * float64(y))
 		}
 		got := float64(tensorSum(c, a, b, 4, extra))
-		// A block cuts five terms off at 2^-(23+extra) of a number of which top is at least a quarter, and the sum at 2^-23.
+		// A block truncates five terms at 2^-(23+extra) of a number, at least a quarter of which is top, and the sum
+		// at 2^-23.
 		blocks := float64((n + 3) / 4)
 		if e := math.Abs(got - want); e > blocks*top*(5*math.Ldexp(1, -21-int(extra))+math.Ldexp(1, -23)) {
 			t.Fatalf("%d products, %d bits: found %v, expected %v within %v", n, extra, got, want, e)
@@ -85,7 +86,7 @@ func TestTensorSumBounds(t *testing.T) {
 	}
 }
 
-// TestParts holds the parts of all numbers of 16 bits to their values.
+// TestParts checks the parts of all numbers of 16 bits to their values.
 func TestParts(t *testing.T) {
 	for x := range uint32(1 << 16) {
 		p := bf16Part(x)

@@ -9,10 +9,10 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// operandAddress is where the address of a memory operand comes from.
+// operandAddress is the source of a memory operand's address.
 type operandAddress struct {
-	reg    int32 // -1: none
-	wide   bool  // of 64 bits
+	reg    int32 // register, or -1
+	wide   bool  // the register has 64 bits
 	offset uint64
 	left   int // bytes of a parameter from there on
 }
@@ -69,8 +69,8 @@ func (a operandAddress) lane(w *warp, i int) uint64 {
 	return uint64(w.r32[a.reg][i] + uint32(a.offset))
 }
 
-// reach fills in the addresses of an access of size bytes a lane at addr, checks them, and tells the observers. align is what
-// they must be divisible by.
+// reach fills in the addresses of an access of size bytes per lane at addr, checks them, and notifies the observers.
+// Addresses must be multiples of align.
 func (w *warp) reach(in *instr, addr operandAddress, sp space, k kind, mask uint32, size, align int) *access {
 	a := &w.block.launch.access
 	a.w, a.in, a.space, a.kind, a.mask, a.size = w, in, sp, k, mask, size
@@ -82,7 +82,7 @@ func (w *warp) reach(in *instr, addr operandAddress, sp space, k kind, mask uint
 	return a
 }
 
-// check checks the addresses of a, and tells the observers.
+// check checks the addresses of a, and notifies the observers.
 func (w *warp) check(a *access, align int) {
 	n := uint64(a.size)
 	limit := uint64(0)
@@ -137,7 +137,7 @@ func (a *access) bytes(i int) []byte {
 	return a.w.local[uint64(i*a.w.block.launch.kernel.local)+a.addr[i]:][:a.size]
 }
 
-// memoryForm reads the qualifiers of ld and st: space, vector, and those that only hint.
+// memoryForm reads the qualifiers of ld and st: space, vector, and hints.
 func memoryForm(s *statement) (sp space, n, elem int, err error) {
 	n = 1
 	explicit := false
@@ -173,7 +173,7 @@ func memoryForm(s *statement) (sp space, n, elem int, err error) {
 	return sp, n, elem, nil
 }
 
-// data returns the registers of a memory instruction: elements of a vector, in either file.
+// data returns the registers of a memory instruction, one per element of a vector, in either file.
 func (c *compiler) data(s *statement, o operand, n, elem int, write bool) (at []int32, wide []bool, err error) {
 	list := []operand{o}
 	if o.kind == vectorOperand {
@@ -212,7 +212,8 @@ func (c *compiler) data(s *statement, o operand, n, elem int, write bool) (at []
 	return at, wide, nil
 }
 
-// next returns the instruction that is compiled now; its place in memory is known only once all are there.
+// here returns a function that finds the instruction being compiled; its address is known only after all are
+// compiled.
 func (c *compiler) here() func(w *warp) *instr {
 	k, pc := c.k, len(c.k.code)
 	return func(*warp) *instr { return &k.code[pc] }
@@ -288,7 +289,7 @@ func decodeLoad(c *compiler, s *statement) (exec, error) {
 	}, nil
 }
 
-// element reads a number of n bytes.
+// element reads an n-byte number.
 func element(b []byte, n int, signed bool) uint64 {
 	switch n {
 	case 1:
@@ -364,7 +365,8 @@ func decodeStore(c *compiler, s *statement) (exec, error) {
 	}, nil
 }
 
-// decodeAtomic is atom and red. The lanes of a warp follow one another in an order that the launch chooses.
+// decodeAtomic decodes atom and red. The lanes of a warp run one after the other, in an order that the launch
+// chooses.
 func decodeAtomic(c *compiler, s *statement) (exec, error) {
 	c.class = classAtomic
 	sp := global
@@ -428,7 +430,7 @@ func decodeAtomic(c *compiler, s *statement) (exec, error) {
 		switch op {
 		case "add":
 			switch {
-			case float && n == 32 && sp == global: // there, numbers below the normal ones are 0
+			case float && n == 32 && sp == global: // there, subnormal numbers are flushed to 0
 				return uint64(f32bits(flush(flush(f32(uint32(old))) + flush(f32(uint32(a))))))
 			case float && n == 32:
 				return uint64(f32bits(f32(uint32(old)) + f32(uint32(a))))

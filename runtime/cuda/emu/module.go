@@ -53,7 +53,7 @@ func (d *Driver) LoadModule(image []byte) (driver.Module, string, error) {
 	return h, "", nil
 }
 
-// newestPTX is the newest version of PTX that a driver takes.
+// newestPTX is the newest PTX version that a driver of a CUDA version accepts.
 func newestPTX(cuda int) float64 {
 	major, minor := cuda/1000, cuda%1000/10
 	if major == 11 {
@@ -130,7 +130,7 @@ func (d *Driver) FunctionAttribute(h driver.Function, a driver.FunctionAttribute
 	case driver.FunctionLocal:
 		return f.kernel.local, nil
 	case driver.FunctionRegisters:
-		// Not modelled: the registers that a kernel of so many threads may have.
+		// Not emulated. This is the maximum for kernels with this many threads.
 		return min(255, 65536/f.kernel.threads()), nil
 	case driver.SharedBytes:
 		return f.dynamic, nil
@@ -138,7 +138,7 @@ func (d *Driver) FunctionAttribute(h driver.Function, a driver.FunctionAttribute
 	return 0, fail("cuFuncGetAttribute", driver.InvalidValue, "attribute %d", a)
 }
 
-// threads is the most threads of a block.
+// threads is the maximum number of threads of a block.
 func (k *kernel) threads() int {
 	for _, n := range [2][3]int{k.reqntid, k.maxntid} {
 		if n[0] > 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// operandKind tells operands apart.
+// operandKind distinguishes operands.
 type operandKind uint8
 
 const (
@@ -22,9 +22,9 @@ const (
 
 type operand struct {
 	kind    operandKind
-	name    string // also the base of a memory operand; "" if that is an absolute address
+	name    string // also the base of a memory operand; "" if its address is absolute
 	negated bool   // !p
-	bits    uint64 // of a number; the offset of a memory operand, with its sign
+	bits    uint64 // of a number; or the offset of a memory operand, with its sign
 	list    []operand
 }
 
@@ -82,7 +82,7 @@ func (p *parser) operand(depth int) (operand, error) {
 		return operand{kind: sinkOperand}, nil
 	}
 	if c := w[0]; c >= '0' && c <= '9' {
-		// 1.5e-3: the word ends before the sign of the exponent.
+		// 1.5e-3: the word ends before the sign of the exponent, so read on.
 		if last := w[len(w)-1]; (last == 'e' || last == 'E') && !strings.HasPrefix(w, "0x") && p.pos < len(p.text) &&
 			!strings.HasPrefix(w, "0f") && !strings.HasPrefix(w, "0d") &&
 			(p.text[p.pos] == '-' || p.text[p.pos] == '+') {

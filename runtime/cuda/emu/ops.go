@@ -2,9 +2,9 @@ package emu
 
 import "math/bits"
 
-// Functions of registers, lane by lane. The frequent instructions have loops of their own, in which nothing is called.
+// Functions that work on registers lane by lane. Frequent instructions have their own loops without calls.
 
-// each runs f for the lanes of mask.
+// unary32 and the functions below run f for the lanes of mask.
 func unary32(d, a int32, f func(x uint32) uint32) exec {
 	return func(w *warp, mask uint32) {
 		d, a := &w.r32[d], &w.r32[a]

@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// The order of work of several streams: a piece of work is behind another one of a different stream only if an event, or the
-// host, waited in between. Memory that two pieces use, one of them to write, must be ordered so, in whichever order the
-// emulator did them.
+// The order of work in several streams. A piece of work comes after one in a different stream only if an event or
+// the host waited in between. Two pieces that use the same memory, at least one writing it, must be ordered in this
+// way, whichever order the emulator executed them in.
 
-// clock says how many pieces of work of each stream are behind a point. It is not changed once it is shared.
+// clock is, for each stream, the number of pieces of its work that come before a point. It does not change once it
+// is shared.
 type clock []uint32
 
 func (c clock) at(stream int) uint32 {
@@ -19,7 +20,7 @@ func (c clock) at(stream int) uint32 {
 	return 0
 }
 
-// join returns the clock of a point behind both.
+// join returns the clock of a point after both.
 func (c clock) join(b clock) clock {
 	behind := len(b) <= len(c)
 	for i := 0; behind && i < len(b); i++ {
@@ -45,25 +46,25 @@ func (c clock) tick(stream int) clock {
 
 // orders finds work that should be ordered and is not.
 type orders struct {
-	known    clock   // of the work at hand
-	recent   []piece // of work, the last ones
-	doubtful uint64  // the first segment of those pieces that are not before the work at hand; the greatest number: there are none
-	told     bool    // a finding about the work at hand
+	known    clock   // of the current work
+	recent   []piece // the last pieces of work
+	doubtful uint64  // the first segment of the pieces not ordered before the current work; the maximum if there are none
+	told     bool    // whether the current work has a finding
 }
 
-// piece is work of a stream.
+// piece is a piece of work of a stream.
 type piece struct {
-	first  uint64 // segment
+	first  uint64 // its first segment
 	stream int
-	n      uint32 // of the stream, from 1
+	n      uint32 // its number in the stream, from 1
 }
 
-// A piece of work is compared with this many before it.
+// recentPieces is the number of earlier pieces that a piece of work is compared with.
 const recentPieces = 256
 
 const noSegment = math.MaxUint64
 
-// begin begins the n-th piece of work of a stream, whose segments begin with first.
+// begin starts the n-th piece of work of a stream. Its segments start at first.
 func (o *orders) begin(stream int, known clock, first uint64) {
 	o.known, o.doubtful, o.told = known, noSegment, false
 	if len(o.recent) >= 2*recentPieces {
@@ -77,7 +78,8 @@ func (o *orders) begin(stream int, known clock, first uint64) {
 	o.recent = append(o.recent, piece{first, stream, known.at(stream)})
 }
 
-// stray reports whether a segment of an earlier piece of work, not less than doubtful, is not before the work at hand.
+// stray reports whether a segment of an earlier piece of work, not less than doubtful, is not ordered before the
+// current work.
 func (o *orders) stray(segment uint64) bool {
 	for _, p := range slices.Backward(o.recent) {
 		if p.first <= segment {
@@ -94,10 +96,10 @@ type transfer struct {
 	write   bool
 }
 
-// An allocation remembers this many transfers.
+// recentTransfers is the number of transfers that an allocation remembers.
 const recentTransfers = 16
 
-// transfer notes a copy or fill, and reports whether work that uses the same memory is not ordered with it.
+// transfer records a copy or fill, and reports whether unordered work uses the same memory.
 func (c *checks) transfer(s *shadow, at, n int, write bool) bool {
 	stray := false
 	if c.doubtful != noSegment && n > 0 {
@@ -123,7 +125,7 @@ func (c *checks) transfer(s *shadow, at, n int, write bool) bool {
 	return stray
 }
 
-// meets reports whether a transfer that uses the same memory is not before the work at hand.
+// meets reports whether a transfer that uses the same memory is not ordered before the current work.
 func (c *checks) meets(s *shadow, at, n int, write bool) bool {
 	for _, h := range s.recent {
 		if h.segment >= c.doubtful && (write || h.write) && at < h.at+h.n && h.at < at+n && c.stray(h.segment) {
@@ -133,7 +135,7 @@ func (c *checks) meets(s *shadow, at, n int, write bool) bool {
 	return false
 }
 
-// beginWork begins a piece of work of a stream.
+// beginWork starts a piece of work of a stream.
 func (d *Driver) beginWork(s *stream) {
 	s.clock = s.clock.tick(s.number)
 	if d.watch != nil {
@@ -141,7 +143,7 @@ func (d *Driver) beginWork(s *stream) {
 	}
 }
 
-// work begins a piece of work, which takes one segment as a whole; those of a launch's warps follow.
+// work starts a piece of work, which is one segment itself. Segments of a launch's warps follow.
 func (c *checks) work(stream int, known clock) {
 	c.next = max(c.next, 1) + 1
 	c.orders.begin(stream, known, c.next-1)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The parser turns text into modules of statements. It knows the syntax of PTX, and no instructions.
+// The parser turns text into modules of statements. It handles the syntax of PTX; instructions are decoded later.
 
-// Budgets of the parser: text may be anything.
+// Budgets of the parser, since the text may be anything.
 const (
 	maxText       = 64 << 20 // bytes
 	maxStatements = 4 << 20  // of a module
@@ -154,7 +154,7 @@ func isWord(c byte) bool {
 	return c == '_' || c == '$' || c == '%' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// word reads letters, digits, _, $, % and dots; "" if there is none.
+// word reads letters, digits, _, $, % and dots, or returns "".
 func (p *parser) word() string {
 	p.skip()
 	start := p.pos
@@ -247,7 +247,7 @@ func (p *parser) top() error {
 	}
 }
 
-// typeBytes returns the size of a type; 0: unknown.
+// typeBytes returns the size of a type, or 0 if it is unknown.
 func typeBytes(t string) int {
 	switch t {
 	case ".b8", ".u8", ".s8":
@@ -262,7 +262,7 @@ func typeBytes(t string) int {
 	return 0
 }
 
-// variable reads a declaration of shared or local memory, from behind its first word.
+// variable reads a declaration of shared or local memory after its first word.
 func (p *parser) variable(first string) (*variable, error) {
 	v := &variable{space: shared}
 	w := first

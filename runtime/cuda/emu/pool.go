@@ -8,26 +8,26 @@ import (
 
 // Memory of devices, and of the host.
 
-// Occupy lets another process hold memory of a device, in place of what it held before.
+// Occupy simulates another process that uses memory of a device. It replaces earlier calls.
 func (d *Driver) Occupy(n driver.Device, bytes uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.devices[n].foreign = bytes
 }
 
-// left returns the bytes that nobody holds.
+// left returns the free bytes.
 func (d *device) left() uint64 {
 	return d.driver.options.Memory - min(d.driver.options.Memory, d.held+d.foreign)
 }
 
-// Held returns the bytes of a device that pools hold: those in use, and those that they keep for later.
+// Held returns the bytes of a device in pools: those in use, and those kept for later.
 func (d *Driver) Held(n driver.Device) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.devices[n].held
 }
 
-// trim gives free memory back, down to keep bytes of the pool.
+// trim returns free memory to the device, down to keep bytes in the pool.
 func (p *pool) trim(keep uint64) {
 	if keep = max(keep, p.used+p.freed); p.held > keep {
 		p.device.held -= p.held - keep
@@ -35,7 +35,8 @@ func (p *pool) trim(keep uint64) {
 	}
 }
 
-// settle lets the pools of a device give back what they need not keep, as a real driver does when the host waits for work.
+// settle makes the pools of a device return memory that they need not keep, as a real driver does when the host
+// waits for work.
 func (d *Driver) settle(v *device) {
 	for _, p := range d.pools {
 		if p.device == v {
@@ -122,7 +123,7 @@ func (d *Driver) AllocFromPool(h driver.Pool, bytes uint64, s driver.Stream) (dr
 	}
 	v := p.device
 	rounded := (bytes + 511) &^ 511
-	more := max(p.held, p.used+rounded) - p.held // beyond that which the pool has kept
+	more := max(p.held, p.used+rounded) - p.held // more than the pool has kept
 	if p.limit > 0 && p.used+rounded > p.limit || more > v.left() {
 		return 0, fail(call, driver.OutOfMemory, "%d bytes, %d are in use", bytes, v.used+v.foreign)
 	}
@@ -163,7 +164,7 @@ func (d *Driver) Free(at driver.Ptr, s driver.Stream) error {
 	d.enqueue(q, work{do: func() *driver.Error {
 		v.free(a)
 		p.freed -= (a.bytes + 511) &^ 511
-		if d.pools[p.handle] != p { // it was destroyed before
+		if d.pools[p.handle] != p { // destroyed earlier
 			p.trim(0)
 		}
 		return nil
@@ -199,7 +200,8 @@ func (d *Driver) FreeHost(b []byte) error {
 	return nil
 }
 
-// pinned returns the allocation that memory of the host is part of, by its first byte; nil: it is not the driver's.
+// pinned returns the pinned allocation that contains b, identified by its first byte, or nil if it is not the
+// driver's.
 func (d *Driver) pinned(b []byte) any {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	for p, n := range d.hosts {

@@ -2,13 +2,14 @@ package emu
 
 import "math/bits"
 
-// Shadow memory: of each byte whether it was written, and of each cell of a few bytes who read and wrote it last.
+// Shadow memory records for each byte whether it was written, and for each cell of a few bytes who read and wrote it
+// last.
 
-// shadow is that of an allocation, or of a block's shared memory.
+// shadow is the shadow memory of an allocation, or of a block's shared memory.
 type shadow struct {
 	bytes  int
-	known  []uint64 // a bit for each byte that was written
-	grain  uint     // a cell is 1<<grain bytes: 4, or as few as the narrowest access
+	known  []uint64 // one bit per byte: it was written
+	grain  uint     // a cell has 1<<grain bytes: 4, or the size of the narrowest access if smaller
 	pages  []*page
 	recent []transfer
 }
@@ -17,14 +18,14 @@ const pageBits = 8
 
 type page [1 << pageBits]cell
 
-// cell holds the last write and the last reads. Both are stamps.
+// cell has stamps of the last write and the last reads.
 type cell struct{ written, read stamp }
 
-// stamp is an access: from its lowest bits, the lane, the place of the instruction in the kernel, flags, and the segment.
-// Segments count from 1, so that 0 is no access.
+// stamp is an access. From its lowest bits: the lane, the index of the instruction in the kernel, flags, and the
+// segment. Segments count from 1, so 0 means no access.
 //
-// A segment is the time of a warp between two points at which all its threads are ordered: barriers, and bar.warp.sync. Of
-// reads by several threads the stamp holds the last, and how far apart the threads were.
+// A segment is the time of a warp between two points at which all its threads are ordered: barriers, and
+// bar.warp.sync. For reads by several threads the stamp has the last one, and how far apart the threads were.
 type stamp uint64
 
 const (
@@ -32,11 +33,11 @@ const (
 	placeBits     = 18
 	levelShift    = laneBits + placeBits
 	atomicStamp   = stamp(1) << (levelShift + 2)
-	flyingStamp   = stamp(1) << (levelShift + 3) // an asynchronous copy that nobody has waited for
+	flyingStamp   = stamp(1) << (levelShift + 3) // an asynchronous copy that has not been waited for
 	segmentShift  = levelShift + 4
 	sameThread    = 0
 	severalLanes  = 1 // of one warp
-	severalWarps  = 2 // of one block, with no barrier between them
+	severalWarps  = 2 // of one block, without a barrier in between
 	severalBlocks = 3
 )
 
@@ -45,14 +46,14 @@ func (m stamp) lane() int       { return int(m & (1<<laneBits - 1)) }
 func (m stamp) place() int      { return int(m >> laneBits & (1<<placeBits - 1)) }
 func (m stamp) level() int      { return int(m >> levelShift & 3) }
 
-// same reports whether both are of one segment and lane.
+// same reports whether both have the same segment and lane.
 func (m stamp) same(n stamp) bool { x := m ^ n; return x>>segmentShift|x&(1<<laneBits-1) == 0 }
 
 func newShadow(bytes int) *shadow {
 	return &shadow{bytes: bytes, known: make([]uint64, (bytes+63)/64), grain: 2, pages: make([]*page, bytes>>(2+pageBits)+1)}
 }
 
-// reset forgets all. Stamps may stay, since they are of segments before any later one.
+// reset clears the shadow. Old stamps may stay, since their segments are before any later one.
 func (s *shadow) reset(bytes int) {
 	if words := (bytes + 63) / 64; words <= cap(s.known) && bytes <= s.bytes {
 		clear(s.known)
@@ -61,7 +62,7 @@ func (s *shadow) reset(bytes int) {
 	*s = *newShadow(bytes)
 }
 
-// narrow makes cells as small as an access of size bytes at an offset asks for.
+// narrow makes cells as small as an access of size bytes at an offset needs.
 func (s *shadow) narrow(at, size int) {
 	grain := uint(bits.TrailingZeros(uint(at | size)))
 	if grain >= s.grain {
@@ -97,13 +98,13 @@ func (s *shadow) cell(i int) *cell {
 	return &p[i&(1<<pageBits-1)]
 }
 
-// isKnown reports whether size bytes from at were written. They lie in one word of 64 bytes.
+// isKnown reports whether size bytes from at were written. They must be in one 64-byte word.
 func (s *shadow) isKnown(at, size int) bool {
 	want := uint64(1)<<size - 1
 	return s.known[at>>6]>>(at&63)&want == want
 }
 
-// unknown returns the first of n bytes from at that nobody wrote; -1: there is none.
+// unknown returns the first of n bytes from at that was never written, or -1.
 func (s *shadow) unknown(at, n int) int {
 	for end := at + n; at < end; {
 		if at&63 == 0 && end-at >= 64 && s.known[at>>6] == ^uint64(0) {
@@ -118,12 +119,12 @@ func (s *shadow) unknown(at, n int) int {
 	return -1
 }
 
-// setKnown notes that size bytes from at, in one word of 64 bytes, hold something.
+// setKnown marks size bytes from at, in one 64-byte word, as written.
 func (s *shadow) setKnown(at, size int) { s.known[at>>6] |= (1<<size - 1) << (at & 63) }
 
 func (s *shadow) setUnknown(at, size int) { s.known[at>>6] &^= (1<<size - 1) << (at & 63) }
 
-// setAll notes that n bytes from at hold something.
+// setAll marks n bytes from at as written.
 func (s *shadow) setAll(at, n int) {
 	for n > 0 && at&63 != 0 {
 		s.setKnown(at, 1)
@@ -137,7 +138,7 @@ func (s *shadow) setAll(at, n int) {
 	}
 }
 
-// clear notes that n bytes from at hold nothing.
+// clear marks n bytes from at as undefined.
 func (s *shadow) clear(at, n int) {
 	for end := at + n; at < end; {
 		if at&63 == 0 && end-at >= 64 {
@@ -150,7 +151,7 @@ func (s *shadow) clear(at, n int) {
 	}
 }
 
-// copyFrom notes that n bytes from at are a copy of those of b from src.
+// copyFrom marks n bytes from at as a copy of the bytes of b from src.
 func (s *shadow) copyFrom(at, n int, b *shadow, src int) {
 	for n > 0 {
 		if at&63 == 0 && src&63 == 0 && n >= 64 {

@@ -2,10 +2,10 @@ package emu
 
 import "github.com/essmc/essmc/runtime/cuda/driver"
 
-// special gives the content of a special register for a lane.
+// special returns the content of a special register for a lane.
 type special func(w *warp, lane int) uint32
 
-// specialRegisters are all that kernels may read.
+// specialRegisters are the special registers that kernels may read.
 var specialRegisters = map[string]special{
 	"%laneid":      func(_ *warp, lane int) uint32 { return uint32(lane) },
 	"%warpid":      func(w *warp, _ int) uint32 { return uint32(w.number) },

@@ -6,10 +6,10 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Streams: queues of work. Work is done when a call waits for it, or earlier where the seed says so: a program that reads a
-// result, or changes an argument, too early is found out.
+// Streams are queues of work. Work is done when a call waits for it, or earlier if the seed decides so. This exposes
+// programs that read a result, or change an argument, too early.
 
-// captureUnsupported is the result of a call that may not be made while a stream is captured.
+// captureUnsupported is the result of a call that is not allowed while a stream is captured.
 const captureUnsupported driver.Code = 900
 
 func (d *Driver) stream(call string, h driver.Stream) (*stream, error) {
@@ -19,7 +19,7 @@ func (d *Driver) stream(call string, h driver.Stream) (*stream, error) {
 	return nil, d.misuse(call, driver.InvalidHandle, "stream %#x", uintptr(h))
 }
 
-// on begins a call on a stream.
+// on starts a call on a stream.
 func (d *Driver) on(call string, h driver.Stream) (*stream, error) {
 	if _, err := d.work(call); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (d *Driver) enqueue(s *stream, w work) {
 	}
 }
 
-// awaited reports a misuse if a stream has work left that uses x.
+// awaited reports a misuse if a stream has pending work that uses x.
 func (d *Driver) awaited(call string, x any, what string) {
 	for _, s := range d.streams {
 		for _, w := range s.work {
@@ -52,7 +52,7 @@ func (d *Driver) awaited(call string, x any, what string) {
 	}
 }
 
-// advance does the next piece of work of s, if there is one and it need not wait.
+// advance does the next piece of work of s, unless there is none or it must wait.
 func (d *Driver) advance(s *stream) bool {
 	if len(s.work) == 0 {
 		return false
@@ -66,7 +66,7 @@ func (d *Driver) advance(s *stream) bool {
 	if w.wait != nil {
 		s.clock = s.clock.join(w.wait.known)
 	}
-	if m := w.mark; m != nil { // who waits for it learns of a fault by that
+	if m := w.mark; m != nil { // whoever waits for it gets the fault
 		m.done, m.clock, m.known = true, d.clock, s.clock
 	}
 	if w.do != nil {
@@ -80,7 +80,7 @@ func (d *Driver) advance(s *stream) bool {
 	return true
 }
 
-// drain does all work of s, and that of others that it waits for.
+// drain does all work of s, and the work of other streams that it waits for.
 func (d *Driver) drain(s *stream) {
 	for len(s.work) > 0 {
 		if !d.advance(s) {
@@ -89,7 +89,7 @@ func (d *Driver) drain(s *stream) {
 	}
 }
 
-// reach does the work before m. A mark is recorded before a wait for it is added, so that waits form no circle.
+// reach does the work before m. A mark is recorded before a wait for it is added, so waits cannot form a cycle.
 func (d *Driver) reach(m *mark) {
 	for !m.done {
 		if !d.advance(m.stream) {
@@ -123,7 +123,7 @@ func (d *Driver) DestroyStream(h driver.Stream) error {
 	return nil
 }
 
-// failure returns the sticky error of a device as that of a call.
+// failure returns the sticky error of a device as the error of a call.
 func (v *device) failure(call string) error {
 	if v.failed == nil {
 		return nil
@@ -244,7 +244,7 @@ func (d *Driver) Query(h driver.Event) (bool, error) {
 		return true, nil
 	}
 	if !e.last.done {
-		d.advance(e.last.stream) // who asks often enough sees it done
+		d.advance(e.last.stream) // repeated queries complete it eventually
 		if s := e.last.stream; !e.last.done && len(s.work) > 0 && s.work[0].wait != nil && !s.work[0].wait.done {
 			d.reach(s.work[0].wait)
 		}
@@ -274,7 +274,7 @@ func (d *Driver) SynchronizeEvent(h driver.Event) error {
 	return e.last.stream.device.failure("cuEventSynchronize")
 }
 
-// Elapsed counts a nanosecond for each instruction of a warp: time is not modelled.
+// Elapsed counts one nanosecond per warp instruction, because time is not emulated.
 func (d *Driver) Elapsed(from, to driver.Event) (float32, error) {
 	const call = "cuEventElapsedTime"
 	d.mu.Lock()
@@ -321,7 +321,7 @@ func (d *Driver) CopyToDevice(dst driver.Ptr, src []byte, h driver.Stream) error
 	return nil
 }
 
-// reserved checks, when a copy is called for, that its memory is there.
+// reserved checks at a copy's call that its memory exists.
 func (d *Driver) reserved(call string, s *stream, at driver.Ptr, bytes uint64) error {
 	if _, _, err := s.device.span(at, bytes); err != nil && bytes > 0 {
 		return d.misuse(call, driver.InvalidValue, "%v", err)
@@ -485,7 +485,7 @@ func (d *Driver) EndCapture(h driver.Stream) (driver.Graph, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, failed := d.on(call, h)
-	if s == nil { // a call that fails ends the capture all the same
+	if s == nil { // a call that fails also ends the capture
 		s = d.streams[h]
 	}
 	if failed != nil && (s == nil || s.graph == nil || !s.origin) {

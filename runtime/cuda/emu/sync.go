@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Control, barriers, and instructions of the lanes of a warp together.
+// Control flow, barriers, and instructions that involve several lanes of a warp.
 
 func decodeBranch(c *compiler, s *statement) (exec, error) {
 	c.class, c.flow = classControl, flowBranch
@@ -43,7 +43,7 @@ func decodeTrap(c *compiler, s *statement) (exec, error) {
 	}, s.only()
 }
 
-// decodeBarrier is bar.sync, barrier.sync and bar.warp.sync.
+// decodeBarrier decodes bar.sync, barrier.sync and bar.warp.sync.
 func decodeBarrier(c *compiler, s *statement) (exec, error) {
 	c.class, c.yields = classBarrier, true
 	here := c.here()
@@ -95,7 +95,7 @@ func decodeBarrier(c *compiler, s *statement) (exec, error) {
 	}, nil
 }
 
-// release lets the warps at a barrier go on if all have arrived.
+// release lets the warps at a barrier continue if all have arrived.
 func (b *block) release(id int) {
 	want := b.living
 	if b.expects[id] != 0 {
@@ -134,7 +134,7 @@ func decodeFence(c *compiler, s *statement) (exec, error) {
 	}, nil
 }
 
-// together checks that the lanes which the register m names are those of mask, and tells the observers that they have met.
+// together checks that register m names exactly the lanes of mask, and notifies the observers that they have met.
 func (w *warp) together(in *instr, m int32, mask uint32) uint32 {
 	member := w.r32[m][bits.TrailingZeros32(mask)&31]
 	w.member(in, member, mask)

@@ -2,5 +2,5 @@ package emu
 
 import "syscall"
 
-// thread returns the number of the calling thread of the system.
+// thread returns the ID of the calling operating system thread.
 func thread() int { return syscall.Gettid() }

@@ -2,5 +2,5 @@
 
 package emu
 
-// thread returns 0: threads are not told apart, and a context is current for all of them.
+// thread returns 0. Threads are not distinguished, so a context is current for all of them.
 func thread() int { return 0 }

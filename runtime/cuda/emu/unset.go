@@ -2,7 +2,7 @@ package emu
 
 import "slices"
 
-// Registers that a kernel may read before anything has written them: PTX gives them no value.
+// Registers that a kernel may read before any write to them. PTX leaves their values undefined.
 
 // early is such a read.
 type early struct {
@@ -10,7 +10,8 @@ type early struct {
 	register string
 }
 
-// early returns the first reads of registers that not all paths to them have written. A write under a predicate counts.
+// early returns the first reads of registers that are not written on all paths to them. A write under a predicate
+// counts as a write.
 func (c *compiler) early() []early {
 	code := c.k.code
 	index := map[string]int{}
@@ -28,7 +29,7 @@ func (c *compiler) early() []early {
 		}
 	}
 	words := (len(index) + 63) / 64
-	// Blocks of instructions that run one after the other.
+	// Basic blocks: instructions that run one after the other.
 	starts := make([]bool, len(code)+1)
 	starts[0] = true
 	for i := range code {
@@ -39,7 +40,7 @@ func (c *compiler) early() []early {
 			starts[i+1] = true
 		}
 	}
-	in := make([][]uint64, len(code)) // of blocks: the registers that are written on all paths; nil: not reached
+	in := make([][]uint64, len(code)) // by block: the registers written on all paths to it; nil if it is not reached
 	in[0] = make([]uint64, words)
 	open := []int{0}
 	flow := func(to int, have []uint64) {

@@ -21,20 +21,20 @@ type warp struct {
 	r32    []lanes32
 	r64    []lanes64
 	pred   []uint32
-	local  []byte // of all lanes, one after the other
+	local  []byte // all lanes' local memory, one lane after the other
 
 	exist   uint32 // lanes that are threads
-	alive   uint32 // those that have not ended
-	active  uint32 // those that run now
+	alive   uint32 // threads that have not ended
+	active  uint32 // threads that run now
 	pc      int
-	meet    int // where active lanes wait for those on the stack; -1: nowhere
+	meet    int // where active lanes wait for those on the stack, or -1
 	stack   []path
-	waiting int // the barrier that it waits at; -1: none
+	waiting int // the barrier that it waits at, or -1
 	done    bool
-	queued  bool // among the warps that can run
+	queued  bool // whether it is queued among the warps that can run
 
-	last  *allocation // that was found last
-	state any         // of instructions that go on in the background
+	last  *allocation // found by the last search
+	state any         // of background instructions
 }
 
 // path is lanes that run later.
@@ -51,12 +51,12 @@ type block struct {
 	warps   []*warp
 	living  int // warps that are not done
 	shared  []byte
-	arrived [16]int // warps at each barrier
-	expects [16]int // of bar.sync with a count; 0: all
-	shadow  any     // of an observer
+	arrived [16]int // number of warps at each barrier
+	expects [16]int // of bar.sync with a count; 0 means all
+	shadow  any     // belongs to an observer
 }
 
-// stop ends a launch by a fault.
+// stop ends a launch because of a fault.
 type stop struct {
 	code driver.Code
 	text string
@@ -77,13 +77,13 @@ func (w *warp) find(in *instr, lane int, format string, args ...any) Finding {
 	return f
 }
 
-// thread returns the place of a lane in its block.
+// thread returns the position of a lane in its block.
 func (w *warp) thread(lane int) driver.Dim {
 	i, d := uint32(w.number*32+lane), w.block.launch.block
 	return driver.Dim{X: i % d.X, Y: i / d.X % d.Y, Z: i / d.X / d.Y}
 }
 
-// start puts the warp at the beginning of the kernel.
+// start sets the warp to the beginning of the kernel.
 func (w *warp) start(b *block, number int) {
 	k, l := b.launch.kernel, b.launch
 	threads := int(l.block.X * l.block.Y * l.block.Z)
@@ -102,7 +102,7 @@ func (w *warp) start(b *block, number int) {
 	}
 }
 
-// run executes instructions until the warp ends, waits, or has passed as many places as turns where others may go on.
+// run executes instructions until the warp ends, waits, or has passed turns points at which others may run.
 func (w *warp) run(turns int) {
 	l := w.block.launch
 	code, obs := l.kernel.code, l.observers
@@ -163,7 +163,7 @@ func (w *warp) run(turns int) {
 	}
 }
 
-// next goes on with the lanes that wait at the top of the stack, and reports whether there are any.
+// next continues with the lanes at the top of the stack, and reports whether there are any.
 func (w *warp) next() bool {
 	for n := len(w.stack); n > 0; n-- {
 		p := w.stack[n-1]
@@ -177,7 +177,7 @@ func (w *warp) next() bool {
 	return false
 }
 
-// branch parts the lanes of mask from the others, which go on behind the branch.
+// branch separates the lanes of mask that take a branch from the others, which continue after the branch.
 func (w *warp) branch(in *instr, taken uint32) {
 	rest := w.active &^ taken
 	switch {
@@ -210,7 +210,7 @@ func lanes(mask uint32, f func(i int)) {
 	}
 }
 
-// member checks that the lanes of mask are those that take part in an instruction of the warp.
+// member checks that mask has exactly the lanes that take part in an instruction of the warp.
 func (w *warp) member(in *instr, member, mask uint32) {
 	if absent := member & w.exist &^ mask; absent != 0 {
 		w.find(in, bits.TrailingZeros32(absent), "thread does not take part in an instruction of its warp that names it: "+

@@ -1,6 +1,6 @@
 package emu
 
-// watch is the observer of checks and counters.
+// watch is the observer that checks and counts.
 type watch struct {
 	checks
 	counters

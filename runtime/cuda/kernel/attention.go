@@ -8,32 +8,32 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Attention is softmax(Scale·Q·Kᵀ + Mask)·V, for each head of each sample, in float32; products are those of precision
-// Float32. Weights are never written: a block takes 64 queries, and goes over the keys by 32. It keeps the largest product
-// of each query so far, and scales sums down when that grows. The order of keys is always the same. A query without
-// keys gives 0.
+// Attention is softmax(Scale·Q·Kᵀ + Mask)·V, for each head of each sample, in float32. Its products have
+// precision Float32. The matrix of weights is never stored: a block takes 64 queries and iterates over the keys, 32
+// at a time. It keeps each query's largest product so far, and rescales sums when that grows. The order of keys is
+// fixed. A query without keys gives 0.
 //
-// Q and Y are (samples, Heads, Queries, …), K and V (samples, KeyHeads, Keys, …); Heads is a multiple of KeyHeads. Heads
-// that follow each other share keys.
+// Q and Y are (samples, Heads, Queries, …), K and V (samples, KeyHeads, Keys, …); Heads is a multiple of
+// KeyHeads. Consecutive heads share keys.
 type Attention struct {
 	Q, K, V, Y                   Heads
 	Samples, HeadCount, KeyHeads int
 	Queries, Keys                int
-	Features, Values             int // of a query and key; of a value: at most MostFeatures
+	Features, Values             int // per query and key; per value: at most MostFeatures
 	Scale                        float32
 	Causal                       bool
 	Past                         int    // causal: query i sees keys up to i + Past
-	Mask                         *Heads // added: rows are queries, and keys lie together; nil: none
-	MaskBool                     bool   // the mask holds bytes, 0 where a key is not seen
+	Mask                         *Heads // added: rows are queries, and keys are contiguous; nil for none
+	MaskBool                     bool   // the mask has bytes, 0 for hidden keys
 }
 
-// Heads is a tensor of samples, heads and rows. Distances are in elements; the numbers of a row lie together.
+// Heads is a tensor of samples, heads and rows. Strides are in elements; the numbers of a row are contiguous.
 type Heads struct {
 	Buffer            Buffer
 	Sample, Head, Row int
 }
 
-// MostFeatures is the greatest number of features that Attention takes.
+// MostFeatures is the maximum number of features for Attention.
 const MostFeatures = 128
 
 const (
@@ -41,7 +41,7 @@ const (
 	attentionKeys    = 32
 )
 
-// attentionForm is all that the text of the kernel depends on.
+// attentionForm is everything that the text of the kernel depends on.
 type attentionForm struct {
 	features, values int // rounded up to 8
 	wide             bool
@@ -111,7 +111,7 @@ func (f attentionForm) build(k *ptx.Kernel) {
 	first := k.BlockX().Mul(ptx.U(attentionQueries))
 	lane := k.Lane()
 	g, t := lane.Shr(ptx.U(2)), lane.And(ptx.U(3))
-	warp := k.ThreadX().Shr(ptx.U(5)).Shl(ptx.U(4)) // its first query
+	warp := k.ThreadX().Shr(ptx.U(5)).Shl(ptx.U(4)) // the warp's first query
 	query := first.Add(warp).Add(g)
 	end := keys
 	if f.causal {
@@ -215,7 +215,7 @@ func (f attentionForm) build(k *ptx.Kernel) {
 		k.Barrier()
 		k.Comment("their sums of values")
 		for j := range score {
-			// Key 2t of the 8 is place t along K of the product, and key 2t+1 is place t+4.
+			// Key 2t of the 8 is index t along K of the product, and key 2t+1 is index t+4.
 			s := score[j]
 			ah, al := splitTF32([]ptx.U32{s[0].Bits(), s[2].Bits(), s[1].Bits(), s[3].Bits()})
 			for n := range acc {
@@ -249,7 +249,7 @@ func (f attentionForm) build(k *ptx.Kernel) {
 	}
 }
 
-// newSums returns the numbers of n pieces of 16 × 8, which are 0.
+// newSums returns zeros for n pieces of 16 × 8.
 func newSums(k *ptx.Kernel, n int) [][4]ptx.F32 {
 	s := make([][4]ptx.F32, n)
 	for i := range s {
@@ -260,7 +260,7 @@ func newSums(k *ptx.Kernel, n int) [][4]ptx.F32 {
 	return s
 }
 
-// addProduct adds a product of pieces in their TF32 parts, small terms first.
+// addProduct adds a product of pieces given as TF32 parts, small terms first.
 func addProduct(k *ptx.Kernel, to [4]ptx.F32, ah, al, bh, bl []ptx.U32) {
 	s := newSums(k, 1)[0]
 	k.MMATF32(s, [4]ptx.U32(al), [2]ptx.U32(bh))
@@ -271,7 +271,7 @@ func addProduct(k *ptx.Kernel, to [4]ptx.F32, ah, al, bh, bl []ptx.U32) {
 	}
 }
 
-// copy begins to copy rows of a head, from first on, to a tile. Numbers beyond them become 0.
+// copy starts copying rows of a head, from first on, to a tile. Numbers beyond the rows become 0.
 func (f attentionForm) copy(k *ptx.Kernel, from headRows, to ptx.Shared, first, count, length ptx.U32, rows, wide int) {
 	width := pick(f.wide, 4, 1)
 	pieces := wide / width
@@ -285,7 +285,7 @@ func (f attentionForm) copy(k *ptx.Kernel, from headRows, to ptx.Shared, first, 
 	})
 }
 
-// addMask adds the mask to s where in holds.
+// addMask adds the mask to s where in is true.
 func (f attentionForm) addMask(k *ptx.Kernel, mask headRows, row, key, queries ptx.U32, in ptx.Pred, s ptx.F32) {
 	k.If(in.And(row.Lt(queries)), func() {
 		at := mask.base.Add(row.Wide().Mul(mask.row))

@@ -18,7 +18,7 @@ const (
 	Not BitsOf = "Not"
 )
 
-// HasBits reports whether Bits takes elements of a type.
+// HasBits reports whether Bits supports a type.
 func HasBits(t tensor.DType) bool {
 	d, ok := domainOf(t)
 	return ok && d == integer

@@ -10,7 +10,7 @@ import (
 	. "github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// TestBits holds operations on bits of all integers, with broadcasting, against those on bytes.
+// TestBits checks operations on bits of all integers, with broadcasting, against those on bytes.
 func TestBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	for _, d := range tensor.DTypes() {

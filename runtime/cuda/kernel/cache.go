@@ -2,7 +2,8 @@ package kernel
 
 import "sync"
 
-// maxCodes bounds the codes that are kept. Expressions hold constants, of which models may have any number.
+// maxCodes is the maximum number of cached codes. It is needed because expressions contain constants, and models may
+// have any number of these.
 const maxCodes = 512
 
 var codes = struct {
@@ -10,7 +11,7 @@ var codes = struct {
 	of map[string]*Code
 }{of: map[string]*Code{}}
 
-// cachedCode returns the code that make returned for the key before, or returns now. Equal keys must stand for equal codes.
+// cachedCode returns the cached code for a key, or the result of make. Equal keys must mean equal codes.
 func cachedCode(key string, make func() *Code) *Code {
 	codes.Lock()
 	c := codes.of[key]

@@ -19,37 +19,38 @@ const (
 // Gates returns the number of gates.
 func (c Cell) Gates() int { return [...]int{1, 3, 3, 4}[c] }
 
-// Recurrent is a recurrent layer whose steps depend on each other by products: RNN, GRU or LSTM, in float32. A block goes
-// through the steps of one sample in one direction, with inputs, state and gates in shared memory, or in memory of the device if
-// there is no room for them; all blocks read the weights from the caches in each step.
+// Recurrent is a recurrent layer whose steps depend on each other by products: RNN, GRU or LSTM, in float32. A block
+// computes the steps of one sample in one direction. It keeps inputs, state and gates in shared memory, or in device
+// memory if they do not fit. In each step all blocks read the weights from the caches.
 type Recurrent struct {
 	Cell                          Cell
 	Batch, Length, Inputs, Hidden int
 	Directions                    int
-	Reverse                       bool // the first direction runs from the last step on; the second always does
-	// SampleFirst is layout 1: X (Batch, Length, Inputs), Y (Batch, Length, Directions, Hidden), states (Batch, Directions,
-	// Hidden), in place of (Length, Batch, Inputs), (Length, Directions, Batch, Hidden) and (Directions, Batch, Hidden).
+	Reverse                       bool // the first direction starts at the last step; the second always does
+	// SampleFirst is layout 1. X is (Batch, Length, Inputs), Y (Batch, Length, Directions, Hidden), and states are
+	// (Batch, Directions, Hidden), instead of (Length, Batch, Inputs), (Length, Directions, Batch, Hidden) and
+	// (Directions, Batch, Hidden).
 	SampleFirst bool
 
 	X, Tables      Buffer
-	FirstH, FirstC Buffer // none: zero
-	Y, LastH       Buffer // none: not wanted
+	FirstH, FirstC Buffer // zero if absent
+	Y, LastH       Buffer // not computed if absent
 	LastC          Buffer
 	Scratch        Buffer // of ScratchBytes
 }
 
 const cellThreads = 256
 
-// recurrentShared is the most shared memory of a block that layers take, in bytes.
+// recurrentShared is the maximum shared memory per block, in bytes.
 const recurrentShared = 96 << 10
 
-// blockBytes is the memory that a block works in: inputs, state, gates by inputs and by the state, and the state behind the
-// resets.
+// blockBytes returns the memory that a block works in: inputs, state, gates from inputs and from the state, and the
+// state after the resets.
 func (r *Recurrent) blockBytes() int {
 	return 4 * (r.Inputs + r.Hidden*(3+2*r.Cell.Gates()))
 }
 
-// ScratchBytes returns the size of the scratch memory, that of all blocks; 0 if they take shared memory.
+// ScratchBytes returns the size of the scratch memory for all blocks, or 0 if they use shared memory.
 func (r *Recurrent) ScratchBytes() int {
 	if r.blockBytes() <= recurrentShared {
 		return 0
@@ -57,7 +58,7 @@ func (r *Recurrent) ScratchBytes() int {
 	return r.Batch * r.Directions * r.blockBytes()
 }
 
-// RecurrentTables returns the weights as the kernel reads them: of each direction W (gates·hidden, inputs), then R
+// RecurrentTables returns the weights as the kernel reads them. Each direction has W (gates·hidden, inputs), then R
 // (gates·hidden, hidden), both column by column, then the biases of W and of R.
 func RecurrentTables(directions, rows, inputs, hidden int, w, r, bias []float64) []byte {
 	var all []float32
@@ -89,7 +90,8 @@ func (r *Recurrent) Calls() []Call {
 		return nil
 	}
 	b, d, h, l := r.Batch, r.Directions, r.Hidden, r.Length
-	xs, ys, hs := [2]int{b * r.Inputs, r.Inputs}, [3]int{d * b * h, h, b * h}, [2]int{h, b * h} // of steps, samples; directions
+	// strides of steps, samples; directions
+	xs, ys, hs := [2]int{b * r.Inputs, r.Inputs}, [3]int{d * b * h, h, b * h}, [2]int{h, b * h}
 	if r.SampleFirst {
 		xs, ys, hs = [2]int{r.Inputs, l * r.Inputs}, [3]int{d * h, l * d * h, h}, [2]int{d * h, h}
 	}
@@ -99,7 +101,7 @@ func (r *Recurrent) Calls() []Call {
 		Ptr(r.LastH), Ptr(r.LastC), Ptr(r.Scratch))}
 }
 
-// recurrentCode is the kernel; apart says that blocks work in memory of the device.
+// recurrentCode returns the kernel. If apart is set, blocks work in device memory.
 func recurrentCode(r *Recurrent, apart bool) *Code {
 	cell, inputs, hidden, reverse, directions, bytes := r.Cell, r.Inputs, r.Hidden, r.Reverse, r.Directions, r.blockBytes()
 	name := [...]string{"rnn", "gru", "gru_linear", "lstm"}[cell]
@@ -133,7 +135,7 @@ func recurrentCode(r *Recurrent, apart bool) *Code {
 		x = x.Index64(sample.Wide().Mul(xSample), 4)
 		y2 := y.Index64(sample.Wide().MAD(ySample, direction.Wide().Mul(yDirection)), 4)
 		state := sample.Wide().MAD(hSample, direction.Wide().Mul(hDirection))
-		// each calls body for the numbers below n that are the thread's
+		// each calls body for the thread's numbers below n
 		each := func(n int, body func(i ptx.U32)) { k.For(thread, ptx.U(n), ptx.U(cellThreads), body) }
 
 		each(hidden, func(i ptx.U32) {
@@ -146,10 +148,11 @@ func recurrentCode(r *Recurrent, apart bool) *Code {
 				s.to.at(i).store(v)
 			}
 		})
-		// dot adds to sum the product of a row of a matrix, column by column from at on, with a vector
+		// dot adds the product of a matrix row (column by column from at on) and a vector to sum
 		dot := func(sum ptx.F32, at ptx.Addr, columns int, v cellNumbers) ptx.F32 {
 			place, from := k.VarAddr(at), v.variable(k)
-			acc := [4]ptx.F32{k.VarF32(sum), k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0))} // so that sums do not wait
+			// several accumulators, so that sums need not wait for each other
+			acc := [4]ptx.F32{k.VarF32(sum), k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0))}
 			const together = 8
 			one := func(n int) {
 				for i := range n {

@@ -2,14 +2,14 @@ package kernel
 
 import "github.com/essmc/essmc/runtime/cuda/ptx"
 
-// cellNumbers are numbers of a block, in shared memory or in that of the device.
+// cellNumbers are numbers of a block, in shared memory or in device memory.
 type cellNumbers struct {
 	shared ptx.Shared
 	device ptx.Addr
 	apart  bool // in memory of the device
 }
 
-// add returns the numbers from number n on.
+// add returns the numbers from index n on.
 func (c cellNumbers) add(n int) cellNumbers {
 	if c.apart {
 		return cellNumbers{device: c.device.Add(ptx.L(uint64(4 * n))), apart: true}
@@ -17,7 +17,7 @@ func (c cellNumbers) add(n int) cellNumbers {
 	return cellNumbers{shared: c.shared.Add(ptx.U(4 * n))}
 }
 
-// at returns the numbers from number i on.
+// at returns the numbers from index i on.
 func (c cellNumbers) at(i ptx.U32) cellNumbers {
 	if c.apart {
 		return cellNumbers{device: c.device.Index(i, 4), apart: true}
@@ -42,7 +42,7 @@ func (c cellNumbers) store(x ptx.F32) {
 	}
 }
 
-// variable returns numbers that set changes.
+// variable returns numbers whose start set can change.
 func (c cellNumbers) variable(k *ptx.Kernel) cellNumbers {
 	if c.apart {
 		return cellNumbers{device: k.VarAddr(c.device), apart: true}

@@ -45,8 +45,9 @@ func (a Activation) apply(x ptx.F64) ptx.F64 {
 	panic("kernel: no activation " + a.Name)
 }
 
-// PlainRecurrent is one direction of a recurrent layer with all that ONNX allows: any activations, weights of the run, lengths
-// of samples, peepholes. It computes in float64, with states and gates in scratch memory.
+// PlainRecurrent is one direction of a recurrent layer with everything that ONNX allows: any activations,
+// non-constant weights, lengths of samples, peepholes. It computes in float64, with states and gates in scratch
+// memory.
 type PlainRecurrent struct {
 	Cell                          Cell
 	Batch, Length, Inputs, Hidden int
@@ -56,16 +57,16 @@ type PlainRecurrent struct {
 	Clip                          float64
 	Activations                   []Activation
 
-	X, W, R, Bias, FirstH, FirstC, Peepholes Tensor // the last four may be none
-	Lengths                                  Buffer // of int32; 0: all steps
-	Y, LastH, LastC                          Tensor // may be none
-	Fault                                    Buffer // is set where a length is beyond Length
+	X, W, R, Bias, FirstH, FirstC, Peepholes Tensor // the last four may be absent
+	Lengths                                  Buffer // int32; if absent, all steps
+	Y, LastH, LastC                          Tensor // may be absent
+	Fault                                    Buffer // set if a length exceeds Length
 }
 
 // ScratchBytes returns the bytes of the scratch memory.
 func (r *PlainRecurrent) ScratchBytes() int { return 8 * r.Batch * r.Hidden * (3 + 2*r.Cell.Gates()) }
 
-// Call returns the launch: a block for each sample.
+// Call returns the launch: one block per sample.
 func (r *PlainRecurrent) Call(scratch Buffer) (Call, bool) {
 	gates := r.Cell.Gates()
 	if !fits(r.Length, r.Batch, r.Directions, max(r.Hidden, r.Inputs, 1)) || !fits(r.Directions, gates*r.Hidden, r.Inputs+r.Hidden+2) ||
@@ -132,7 +133,7 @@ func (r *PlainRecurrent) write(d *plain, scratch Buffer) {
 		}
 		return t.MAD(directions, direction).MAD(batch, sample)
 	}
-	if r.Y.Buffer != 0 { // behind the end of a sample there are zeros
+	if r.Y.Buffer != 0 { // zeros follow the end of a sample
 		d.For(steps, length, ptx.U(1), func(t ptx.U32) {
 			each(hidden, func(i ptx.U32) { y.set(yRow(t).MAD(hidden, i).Wide(), d.VarF64(ptx.D(0))) })
 		})
@@ -150,7 +151,7 @@ func (r *PlainRecurrent) write(d *plain, scratch Buffer) {
 		}
 		return r.Activations[i].apply(x)
 	}
-	// row returns bias number of row n, and adds the product of a row of a matrix with a vector.
+	// row returns the sum of bias n and the product of a matrix row with a vector.
 	row := func(of vector, second int, n, columns ptx.U32, at func(j ptx.U32) ptx.F64) ptx.F64 {
 		sum := d.VarF64(ptx.D(0))
 		if r.Bias.Buffer != 0 {

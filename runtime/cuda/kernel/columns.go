@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// columnForm is how threads share the work on columns: of a tensor of (outer, n, inner), those along n. A warp has 32
-// columns side by side, and the warps of its block share their numbers. Columns are read once for each pass.
+// columnForm determines how threads share the work on columns: the lines along n of a tensor of (outer, n, inner). A
+// warp has 32 adjacent columns, and the warps of its block share their numbers. Each pass reads a column once.
 type columnForm struct{ warps int }
 
 func columnFormOf(n int) columnForm {
@@ -29,12 +29,12 @@ type columnThread struct {
 	inner, n ptx.U32
 	tiles    ptx.U32
 	warp     ptx.U32
-	column   ptx.U32 // of inner, one that there is
+	column   ptx.U32 // index along inner, clamped to the last one
 	start    ptx.U64 // of the column, in elements
 	real     ptx.Pred
 }
 
-// columnCall returns the launch of a kernel that begins with the operands of columnForm.begin.
+// columnCall returns the launch of a kernel whose first parameters are those of columnForm.begin.
 func columnCall(f columnForm, c *Code, outer, n, inner int, more ...Arg) Call {
 	tiles := (inner + 31) / 32
 	return NewCall(c, driver.Dim{X: uint32(outer * tiles), Y: 1, Z: 1},
@@ -51,12 +51,12 @@ func (f columnForm) begin(k *ptx.Kernel) *columnThread {
 	return t
 }
 
-// each calls body for all numbers of the thread: x and y are those of tensors of the shape.
+// each calls body for the offsets of all the thread's numbers, in tensors of the shape.
 func (t *columnThread) each(body func(at ptx.U64)) {
 	t.k.For(t.warp, t.n, ptx.U(t.warps), func(i ptx.U32) { body(t.start.Add(i.MulWide(t.inner))) })
 }
 
-// sum is the sum of f over the column, in float64.
+// sum returns the sum of f over the column, in float64.
 func (t *columnThread) sum(f func(at ptx.U64) ptx.F64) ptx.F64 {
 	acc := t.k.VarF64(ptx.D(0))
 	t.each(func(at ptx.U64) { acc.Set(acc.Add(f(at))) })
@@ -73,7 +73,7 @@ func (t *columnThread) sum(f func(at ptx.U64) ptx.F64) ptx.F64 {
 	return tree(list, ptx.F64.Add)
 }
 
-// greatest is the greatest number of the column of x; NaN if there is one.
+// greatest returns the greatest number of the column of x, or NaN if it contains one.
 func (t *columnThread) greatest(x ptx.Addr) ptx.F32 {
 	acc := t.k.VarF32(ptx.F(float32(math.Inf(-1))))
 	t.each(func(at ptx.U64) { acc.Set(acc.MaxNaN(x.Index64(at, 4).LoadF32(0))) })
@@ -90,13 +90,13 @@ func (t *columnThread) greatest(x ptx.Addr) ptx.F32 {
 	return tree(list, ptx.F32.MaxNaN)
 }
 
-// fits reports whether kernels on columns take the shape.
+// columnsFit reports whether kernels on columns support the shape.
 func columnsFit(outer, n, inner int) bool {
 	return n <= MaxRows && inner <= MaxRows && outer <= MaxRows && outer*((inner+31)/32) <= MaxRows
 }
 
-// SoftmaxColumns is SoftmaxRows along the middle axis of a tensor of (outer, n, inner). It returns false for shapes that it
-// does not take.
+// SoftmaxColumns is SoftmaxRows along the middle axis of a tensor of (outer, n, inner). It returns false for
+// unsupported shapes.
 func SoftmaxColumns(y, x Buffer, outer, n, inner int, logarithm bool) (Call, bool) {
 	if !columnsFit(outer, n, inner) {
 		return Call{}, false
@@ -128,8 +128,8 @@ func SoftmaxColumns(y, x Buffer, outer, n, inner int, logarithm bool) (Call, boo
 	return columnCall(f, c, outer, n, inner, Ptr(y), Ptr(x)), true
 }
 
-// NormColumns brings the columns of a tensor of (outer, n, inner) to mean 0 and variance 1: (x - mean)/√(variance +
-// epsilon). It returns false for shapes that it does not take.
+// NormColumns normalizes the columns of a tensor of (outer, n, inner) to mean 0 and variance 1: (x -
+// mean)/√(variance + epsilon). It returns false for unsupported shapes.
 func NormColumns(y, x Buffer, outer, n, inner int, epsilon float64) (Call, bool) {
 	if !columnsFit(outer, n, inner) {
 		return Call{}, false

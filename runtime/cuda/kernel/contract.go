@@ -10,7 +10,7 @@ import (
 // SumType is a type of numbers in memory.
 type SumType uint8
 
-// The types. Integers multiply and add alike with and without sign.
+// The types. Signed and unsigned integers have the same products and sums.
 const (
 	SumF32 SumType = iota
 	SumF64
@@ -18,18 +18,18 @@ const (
 	SumBF16
 	SumI32
 	SumI64
-	sumF32Short // float32 that is added up in float32
-	SumI8       // the result of a product with a Requantization alone
+	sumF32Short // float32, summed in float32
+	SumI8       // only for the result of a product with a Requantization
 )
 
 func (n SumType) String() string {
 	return [...]string{"f32", "f64", "f16", "bf16", "i32", "i64", "f32_short", "i8"}[n]
 }
 
-// Size returns the bytes of a number.
+// Size returns the size of a number in bytes.
 func (n SumType) Size() int { return [...]int{4, 8, 2, 2, 4, 8, 4, 1}[n] }
 
-// short is n for a sum of count numbers.
+// short returns the type for a sum of count numbers.
 func (n SumType) short(count int) SumType {
 	if n == SumF32 && count <= 32 {
 		return sumF32Short
@@ -37,20 +37,20 @@ func (n SumType) short(count int) SumType {
 	return n
 }
 
-// Contraction is a sum of products in any order of axes: for each index of the result, the sum over all indices of Sums of
-// A·B. It is for sums that are no products of matrices, and for other types than float32: a thread computes a result by
-// itself, in float64 or in integers, and adds up in the order of indices. A few numbers of float32 are added up in float32.
+// Contraction is a sum of products in any order of axes: for each index of the result, the sum over all indices of
+// Sums of A·B. It is for sums that are not matrix products, and for types other than float32. One thread computes
+// one result, in float64 or in integers, in the order of indices. Short sums of float32 are computed in float32.
 type Contraction struct {
 	Type    SumType
-	A, B, C Buffer // B is 0 for the sum of A alone
+	A, B, C Buffer // without B, the sum of A
 	Results []Axis
 	Sums    []Axis
 }
 
-// Axis is a dimension of a Contraction: its size, and the distances of neighbours in the tensors, in numbers.
+// Axis is a dimension of a Contraction: its size, and its strides in the tensors, in numbers.
 type Axis struct{ Size, A, B, C int }
 
-// merged joins neighbouring axes along which all tensors go on evenly, and drops those of one index.
+// merged joins neighbouring axes that form one axis of even stride in all tensors, and drops those of size 1.
 func merged(axes []Axis) []Axis {
 	var out []Axis
 	for _, x := range axes {
@@ -93,10 +93,10 @@ func (c Contraction) Calls() []Call {
 		driver.Dim{X: uint32(ceil(total, 128)), Y: 1, Z: 1}, args...)}
 }
 
-// adder is a sum of products of one type.
+// adder is a sum of products in one type.
 type adder struct {
 	load func(at ptx.Addr) any
-	add  func(a, b any) // b is nil: 1
+	add  func(a, b any) // b is nil for 1
 	put  func(at ptx.Addr)
 }
 

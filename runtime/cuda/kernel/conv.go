@@ -7,18 +7,20 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Conv is a convolution of (samples, Groups·Channels, In…) with filters, or its transpose. A thread computes a result by itself
-// and adds up channels, and taps within them, in order. It is for few filters in a group, where products of matrices would
-// leave tensor cores idle, for transposes, and for other types than float32; Window is for all others.
+// Conv is a convolution of (samples, Groups·Channels, In…) with filters, or its transpose. One thread computes
+// one result; it sums over channels, and over taps within each, in order. It is for groups of few filters, where
+// matrix products would leave tensor cores idle, for transposes, and for types other than float32; Window is for all
+// others.
 type Conv struct {
 	Type              SumType
 	X, W, Bias, Y     Buffer // Bias may be 0
 	Samples, Groups   int
-	Channels, Filters int   // of a group
+	Channels, Filters int   // per group
 	In, Out, Taps     []int // 1 to 3 dimensions
 	Stride, Dilation  []int
-	Before            []int // padding; of a transpose, results that are left out
-	// Transpose: filters are (channels, filters of a group, taps…), and otherwise (filters, channels of a group, taps…).
+	Before            []int // padding; for a transpose, results that are omitted
+	// Transpose: filters are (channels, filters of a group, taps…) instead of (filters, channels of a group,
+	// taps…).
 	Transpose bool
 }
 
@@ -29,7 +31,7 @@ func (c Conv) Calls() []Call {
 		return nil
 	}
 	taps := volume(c.Taps)
-	// From a filter's number to the next one's, of a channel to the next one's.
+	// strides between filters and between channels
 	perFilter, perChannel := c.Channels*taps, taps
 	if c.Transpose {
 		perFilter, perChannel = taps, c.Filters*taps
@@ -67,12 +69,12 @@ func (c *Conv) code() *Code {
 			all[d].at = rest.Sub(next.Mul(all[d].out.Wide())).Low()
 			rest = next
 		}
-		row := rest.Low() // of all samples and filters
+		row := rest.Low() // over all samples and filters
 		perSample := groups.Mul(filters)
 		sample := row.Div(perSample)
 		filter := row.Sub(sample.Mul(perSample))
 		group := filter.Div(filters)
-		// Filters of a transpose begin with the channels of all groups.
+		// In a transpose, the first axis of filters is the channels of all groups.
 		size := c.Type.Size()
 		firstX := x.Add(sample.MAD(groups, group).Mul(channels).Wide().Mul(plane))
 		var firstW ptx.Addr
@@ -101,7 +103,7 @@ func (c *Conv) code() *Code {
 					var i ptx.U32
 					var inside ptx.Pred
 					if c.Transpose {
-						// i·stride + t·dilation = at + before. A number below 0 is a large one.
+						// i·stride + t·dilation = at + before. Negative numbers are large unsigned ones.
 						far := a.at.Add(a.before).Sub(t.Mul(a.dilation))
 						i = far.Div(a.stride)
 						inside = far.Eq(i.Mul(a.stride)).And(i.Lt(a.in)).And(far.Lt(ptx.U(uint32(1 << 31))))

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// convOf computes a convolution or its transpose by plain loops, and the sums of the sizes of what is added up.
+// convOf computes a convolution or its transpose by plain loops, and the sums of the absolute values of the terms.
 func convOf(c kernel.Conv, x, w, bias []float32) (y, sizes []float64) {
 	in, out, taps := size(c.In), size(c.Out), size(c.Taps)
 	y = make([]float64, c.Samples*c.Groups*c.Filters*out)

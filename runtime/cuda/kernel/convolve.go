@@ -13,17 +13,20 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Convolution convolves each channel with a kernel of its own,
+// Convolution convolves each channel with its own kernel,
 //
 //	y[t, c] = Σ_j k[c, j] u[t+Ahead-j, c mod Inputs]
 //
-// over Taps taps, where u is zero outside of the sequence: the kernel of lag 0 is number Ahead. Sequences are laid out (Batch,
-// Length, Inputs) and (Batch, Length, Channels) in float32. Kernels come from the host in float64, and so do their spectra.
+// over Taps taps, where u is zero outside the sequence; tap Ahead has lag 0. Sequences are laid out (Batch, Length,
+// Inputs) and (Batch, Length, Channels) in float32. Kernels and their spectra are computed on the host in float64.
 //
-// There are three ways. Direct: a thread computes some steps of a channel from taps in memory. By Fourier transforms in shared
-// memory: a block transforms a piece of two sequences, as the real and the imaginary part of one, multiplies by the spectrum,
-// transforms back, and writes the steps that no end of the piece disturbs (overlap-save); the sequences are read once. And by
-// transforms in two levels, for kernels beyond shared memory: three passes over memory.
+// There are three ways:
+//
+//   - Direct: a thread computes some steps of a channel from taps in memory.
+//   - Fourier transforms in shared memory: a block transforms a piece of two sequences, as the real and the imaginary
+//     part of one, multiplies by the spectrum, transforms back, and writes the steps that the ends of the piece do not
+//     affect (overlap-save). The sequences are read once.
+//   - Transforms in two levels, for kernels that exceed shared memory: three passes over memory.
 type Convolution struct {
 	Batch, Length, Inputs, Channels int
 	Taps, Ahead                     int
@@ -31,38 +34,38 @@ type Convolution struct {
 }
 
 const (
-	convGroup  = 8    // channels of a block that lie beside each other: a sector of memory
+	convGroup  = 8    // adjacent channels of a block: one sector of memory
 	convPoints = 8192 // complex numbers that a block transforms at once
 	convOne    = convPoints / convGroup
-	convTwo    = 1 << 20           // the longest transform of two levels
-	convTable  = 256 << 20         // bytes of spectra, at most
+	convTwo    = 1 << 20           // maximum length of two-level transforms
+	convTable  = 256 << 20         // maximum bytes of spectra
 	maxConv    = math.MaxInt32 / 2 // steps, taps
 )
 
-// convSlab is the number of bytes of scratch memory for numbers between kernels, if those of one pair of pieces need less: more
-// pairs take turns. It is a variable for tests.
+// convSlab is the minimum number of bytes of scratch memory between kernels. If one pair of pieces needs less,
+// several pairs are processed together. It is a variable for tests.
 var convSlab = 64 << 20
 
-// Rates by which forms are compared, of no card in particular, but in the proportions of data sheets: time is in picoseconds if
-// all of an H100 works. None has been measured.
+// Rates for comparing forms, in picoseconds on a fully used H100. They have the proportions of data sheets, and have
+// not been measured.
 const (
 	byteTime   = 0.3   // of memory
-	cacheTime  = 0.12  // of a byte that other blocks have read
-	flopTime   = 0.05  // in transforms, with the time of shared memory
-	directTime = 0.033 // of a product or a sum of the direct form
-	stateTime  = 1.2   // of a step of a complex state in a scan, with its output
+	cacheTime  = 0.12  // per byte that other blocks have read
+	flopTime   = 0.05  // in transforms, including the time of shared memory
+	directTime = 0.033 // per product or sum of the direct form
+	stateTime  = 1.2   // per step of a complex state in a scan, including its output
 )
 
-// convPlan is how a convolution is computed by transforms.
+// convPlan describes how transforms compute a convolution.
 type convPlan struct {
 	n      int // points
 	levels int
-	step   int     // outputs of a piece
-	pieces int     // of a sequence
-	time   float64 // of a channel of a sample
+	step   int     // outputs per piece
+	pieces int     // per sequence
+	time   float64 // per channel of a sample
 }
 
-// planOf returns how transforms of n points compute the convolution; false if they do not.
+// planOf returns how transforms of n points compute the convolution, or false if they cannot.
 func (c *Convolution) planOf(n int) (p convPlan, ok bool) {
 	if n < c.Taps {
 		return p, false
@@ -94,7 +97,7 @@ func (c *Convolution) plan() (best convPlan, ok bool) {
 	return best, ok
 }
 
-// Transforms reports whether transforms can compute the convolution, with tables that are not too large.
+// Transforms reports whether transforms can compute the convolution with tables of acceptable size.
 func (c *Convolution) Transforms() bool {
 	p, ok := c.plan()
 	return ok && 8*float64(p.n)*float64(c.Channels) <= convTable
@@ -111,7 +114,7 @@ func (c *Convolution) DirectTime() float64 {
 	return 8*byteTime + 2*directTime*float64(min(c.Taps, max(1, c.Length/2+c.Ahead/2)))
 }
 
-// TransformTime estimates the time of a step of a channel by transforms; infinity without these.
+// TransformTime estimates the time of a step of a channel by transforms, or infinity if they cannot compute it.
 func (c *Convolution) TransformTime() float64 {
 	if !c.Transforms() {
 		return math.Inf(1)
@@ -120,10 +123,11 @@ func (c *Convolution) TransformTime() float64 {
 	return p.time / float64(max(1, c.Length))
 }
 
-// ScanTime estimates the time of a step of a system of one input and one output with that many complex states, by a scan.
+// ScanTime estimates the time of a step of a scan, for a system of one input and one output with the given number of
+// complex states.
 func ScanTime(states int) float64 { return 12*byteTime + stateTime*float64(states) }
 
-// Fits reports whether numbers of steps and channels are within what kernels count in 32 bits.
+// Fits reports whether steps and channels can be counted in 32 bits, as kernels do.
 func (c *Convolution) Fits() bool {
 	if c.Batch < 0 || c.Length > maxConv || c.Taps > maxConv || c.Inputs < 1 || c.Channels > 65535*convGroup ||
 		c.Batch > maxConv || c.Taps < 1 || c.Ahead >= maxConv {
@@ -133,8 +137,9 @@ func (c *Convolution) Fits() bool {
 	return steps < maxConv && steps*int64(c.Channels) < math.MaxInt32*scanThreads/2
 }
 
-// Calls returns the launches of the direct form, or of transforms, where these can compute it. taps returns the kernel of a
-// channel, and is called by several goroutines; name tells kernels apart that depend on more than the step's constants and the sizes here.
+// Calls returns the launches of the direct form, or of transforms if these can compute it. taps returns the kernel
+// of a channel, and is called by several goroutines. name distinguishes kernels that depend on more than the step's
+// constants and the sizes here.
 func (c *Convolution) Calls(transforms bool, name string, taps func(channel int) []float64, m Memory) []Call {
 	if c.Batch*c.Length*c.Channels == 0 {
 		return nil
@@ -151,7 +156,7 @@ func (c *Convolution) Calls(transforms bool, name string, taps func(channel int)
 	return c.twoLevels(p, spectra, m)
 }
 
-// split returns the lengths of the transforms of two levels. Rows of 512 would spill registers.
+// split returns the lengths of the two levels. Rows of 512 would spill registers.
 func (p *convPlan) split() (n1, n2 int) {
 	n1 = 1
 	for n1*n1*4 <= p.n {
@@ -163,7 +168,7 @@ func (p *convPlan) split() (n1, n2 int) {
 	return n1, p.n / n1
 }
 
-// order returns the index of the result at each place.
+// order returns the index of the result at each position.
 func (p *convPlan) order() []int {
 	at := convOrder(p.n)
 	if p.levels == 2 {
@@ -176,7 +181,7 @@ func (p *convPlan) order() []int {
 	return at
 }
 
-// turns returns the factors between two levels.
+// turns returns the twiddle factors between two levels.
 func (p *convPlan) turns(m Memory) Buffer {
 	return m.Constant(fmt.Sprintf("turns %d", p.n), func() []byte {
 		n1, n2 := p.split()
@@ -191,8 +196,8 @@ func (p *convPlan) turns(m Memory) Buffer {
 	})
 }
 
-// spectra returns the transforms of all kernels, divided by the number of points: for each place of a transform those of all
-// channels.
+// spectra returns the transforms of all kernels, divided by the number of points. For each position of a transform,
+// all channels are adjacent.
 func (c *Convolution) spectra(p convPlan, taps func(channel int) []float64) []byte {
 	at := p.order()
 	all := make([]complex64, p.n*c.Channels)
@@ -208,7 +213,8 @@ func (c *Convolution) spectra(p convPlan, taps func(channel int) []float64) []by
 	return complex64Bytes(all)
 }
 
-// spectrum returns a function that transforms a kernel of up to n taps, divided by n, into numbers that hold until its next call.
+// spectrum returns a function that transforms a kernel of up to n taps, divided by n. Its result is valid until the
+// next call.
 func spectrum(n int) func(taps []float64) []complex128 {
 	plan, z := fft.New(n, nil), make([]complex128, n)
 	return func(taps []float64) []complex128 {
@@ -230,8 +236,8 @@ func complex64Bytes(z []complex64) []byte {
 	return b
 }
 
-// spread lets goroutines do n pieces of work: next returns the next one, or -1 when there is none. A panic of theirs is one of the
-// caller.
+// spread runs n pieces of work on goroutines. next returns the next piece, or -1 after the last. A panic in a
+// goroutine is passed on to the caller.
 func spread(n int, work func(next func() int)) {
 	var at atomic.Int64
 	var all sync.WaitGroup
@@ -257,19 +263,20 @@ func spread(n int, work func(next func() int)) {
 	}
 }
 
-// lines is the number of sequences' pieces, pairs that of pairs of them.
+// lines returns the number of pieces of all sequences; pairs returns the number of pairs of them.
 func (c *Convolution) lines(p convPlan) int { return c.Batch * p.pieces }
 
 func (c *Convolution) pairs(p convPlan) int { return ceilDiv(c.lines(p), 2) }
 
 func (c *Convolution) groups() uint32 { return uint32(ceilDiv(c.Channels, convGroup)) }
 
-// sizes are the arguments that tell the kernels of transforms where pieces lie.
+// sizes are the arguments that describe the layout of pieces to the kernels of transforms.
 func (c *Convolution) sizes(p convPlan) []Arg {
 	return []Arg{U32(c.lines(p)), U32(p.pieces), U32(p.step), U32(c.Length), U32(c.Inputs), U32(c.Channels), U32(c.Ahead), U32(c.Taps - 1)}
 }
 
-// levelSizes are those of kernels that leave numbers in memory: of so many pairs from one on, each of rows times columns.
+// levelSizes are the arguments of kernels that keep numbers in memory: count pairs from from on, each of rows times
+// columns.
 func (c *Convolution) levelSizes(p convPlan, from, count, rows, columns int) []Arg {
 	return slices.Clip(append(c.sizes(p), U32(from), U32(count), U32(rows), U32(columns)))
 }

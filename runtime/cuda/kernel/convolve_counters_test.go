@@ -10,9 +10,10 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// Transforms in one kernel read the points of their pieces and write each output, and touch nothing else but the spectra. With
-// two levels, three kernels move 20 bytes a point beside the tables: 40 a number, where a transform is twice as long as the
-// sequence. Sectors are whole, shared memory has no conflicts, and operations are those of the butterflies.
+// Transforms in one kernel read the points of their pieces, write each output, and otherwise access only the
+// spectra. With two levels, three kernels move 20 bytes per point besides the tables: 40 per number if a transform
+// is twice as long as the sequence. Sectors are whole, shared memory has no conflicts, and the operations are the
+// butterflies'.
 func TestConvolutionCounters(t *testing.T) {
 	for _, c := range []kernel.Convolution{
 		{Batch: 2, Length: 500, Inputs: 16, Channels: 16, Taps: 500},

@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	directSteps = 8   // of a thread
-	directPart  = 256 // taps that are summed up before they join the others
+	directSteps = 8   // per thread
+	directPart  = 256 // taps whose sum is computed before it joins the others
 )
 
-// directTable returns the taps as the kernel reads them: each of all channels, with zeros up to a multiple of directSteps.
+// directTable returns the taps as the kernel reads them: for each tap all channels, padded with zeros to a multiple
+// of directSteps.
 func (c *Convolution) directTable(taps func(channel int) []float64) []byte {
 	all := make([]float32, ceilDiv(c.Taps, directSteps)*directSteps*c.Channels)
 	spread(c.Channels, func(next func() int) {
@@ -30,7 +31,7 @@ func (c *Convolution) direct(table Buffer) Call {
 		U32(c.Inputs), U32(c.Channels), U32(c.Taps), U32(c.Ahead), Ptr(c.U), Ptr(c.Y), Ptr(table))
 }
 
-// convolveDirect computes some steps of a channel by a thread, from products of which each has a fixed place in the sum. With
+// convolveDirect computes some steps of a channel per thread. Each product has a fixed position in the sum. With
 // matrix, a channel has several inputs, one after the other, with taps each.
 func convolveDirect(matrix bool) *Code {
 	name := "convolve_direct"
@@ -57,24 +58,24 @@ func convolveDirect(matrix bool) *Code {
 			begins = channel.Div(of).Mul(count)
 		}
 		input := k.VarAddr(u.Index64(sample.MulWide(length).MAD(inputs.Wide(), begins.Wide()), 4))
-		read := func(t ptx.U32) ptx.F32 { // t below 0 is far behind the last step
+		read := func(t ptx.U32) ptx.F32 { // negative t means far after the last step
 			x := k.VarF32(ptx.F(0))
 			k.Guard(t.Lt(length), func() { x.Set(input.Index64(t.MulWide(inputs), 4).ConstF32(0)) })
 			return x
 		}
-		// Step i of the tile meets input i - d behind the one that stands at tap 0, d = 0, 1, …
+		// Step i of the tile uses, for d = 0, 1, …, the input i - d after the one at tap 0.
 		at := begin.Add(ahead)
-		// Taps below from meet no input yet, those from to on none any more.
+		// Taps before from come too early for any input, taps from to on too late.
 		from := at.Sub(at.Min(length.Sub(ptx.U(1)))).And(ptx.U(^uint32(directSteps - 1)))
 		to := taps.Min(at.Add(ptx.U(directSteps)))
-		var window, sums [directSteps]ptx.F32 // inputs at the steps of the tile, for the tap at hand
+		var window, sums [directSteps]ptx.F32 // inputs at the steps of the tile, for the current tap
 		for i := range window {
 			sums[i] = k.VarF32(ptx.F(0))
 			window[i] = k.VarF32(ptx.F(0))
 		}
 		row := channels.MulWide(ptx.U(4))
 		places := taps.Add(ptx.U(directSteps - 1)).And(ptx.U(^uint32(directSteps - 1)))
-		one := func(first ptx.U32) { // an input, whose taps begin there
+		one := func(first ptx.U32) { // one input, whose taps start there
 			for i := 1; i < directSteps; i++ {
 				window[i].Set(read(at.Sub(from).Add(ptx.U(i))))
 			}
@@ -85,7 +86,7 @@ func convolveDirect(matrix bool) *Code {
 				}
 				k.For(begin, to.Min(begin.Add(ptx.U(directPart))), ptx.U(directSteps), func(j ptx.U32) {
 					tap := k.VarAddr(table.Index64(first.Add(j).MulWide(channels).Add(channel.Wide()), 4))
-					// x[i] is the input of step i at tap j; those of the taps behind it are the ones before.
+					// x[i] is the input of step i at tap j; later taps use the elements before it.
 					var x [2*directSteps - 1]ptx.F32
 					now := at.Sub(j)
 					for i := range directSteps {

@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// convFFT is the transform of a block: width columns of n complex numbers in shared memory, a power of two. A butterfly
-// replaces the numbers that it reads, so that the result stands in the order convOrder, which the inverse begins with.
+// convFFT is the transform of a block: width columns of n complex numbers in shared memory, n a power of two.
+// Butterflies work in place, so the result is in the order convOrder, with which the inverse starts.
 type convFFT struct {
 	n, width, threads int
 	radices, strides  []int
@@ -28,7 +28,7 @@ func newConvFFT(n int) *convFFT {
 	return f
 }
 
-// convRadices returns the factors of a power of two, of which the last one is 8 if it is so long.
+// convRadices returns the factors of a power of two. The last one is 8 if n is large enough.
 func convRadices(n int) (list []int) {
 	p := bitsOf(n)
 	switch {
@@ -43,7 +43,7 @@ func convRadices(n int) (list []int) {
 	return list
 }
 
-// convOrder returns the index of the result at each place.
+// convOrder returns the index of the result at each position.
 func convOrder(n int) []int {
 	at, done, s := make([]int, n), 1, n
 	for _, r := range convRadices(n) {
@@ -56,8 +56,8 @@ func convOrder(n int) []int {
 	return at
 }
 
-// table returns the roots e^(-2πij/m) that butterflies begin with: of each pass but the last, m its length and j below its
-// stride.
+// table returns the roots e^(-2πij/m) that butterflies start with, for each pass but the last: m is its length, and
+// j is below its stride.
 func (f *convFFT) table(m Memory) Buffer {
 	return m.Constant(fmt.Sprintf("butterflies %d", f.n), func() []byte {
 		var z []complex128
@@ -94,7 +94,8 @@ func (f *convFFT) begin(k *ptx.Kernel, table ptx.Addr) *convBlock {
 	return b
 }
 
-// moved is the place in memory of a number: neighbours of the last pass, 8 numbers apart, are in different banks.
+// moved returns the position of a number in memory. It puts the 8-apart neighbours of the last pass in different
+// banks.
 func (b *convBlock) moved(place int) int {
 	if b.width > convGroup {
 		return place
@@ -102,9 +103,9 @@ func (b *convBlock) moved(place int) int {
 	return place ^ place>>bitsOf(b.radices[len(b.radices)-1])&1
 }
 
-// butterflyAt is where a butterfly stands.
+// butterflyAt locates a butterfly.
 type butterflyAt struct {
-	column, base, j ptx.U32 // base is the place of its first number; j that within the pass
+	column, base, j ptx.U32 // base is the position of its first number; j the position within the pass
 	offset          ptx.U32 // of its first number in shared memory, in bytes
 }
 
@@ -130,7 +131,7 @@ func (b *convBlock) pass(i int, body func(at butterflyAt)) {
 	}
 }
 
-// number is the memory of number q of a butterfly.
+// number returns the address of number q of a butterfly.
 func (b *convBlock) number(at butterflyAt, pass, q int) ptx.Shared {
 	return b.shared.Add(at.offset.Xor(ptx.U(8 * b.width * b.moved(q*b.strides[pass]))))
 }
@@ -172,18 +173,19 @@ func (b *convBlock) turn(at butterflyAt, pass int, a []complexF32, inverse bool)
 	}
 }
 
-// place is the place of number q of a butterfly.
+// place returns the position of number q of a butterfly.
 func (b *convBlock) place(at butterflyAt, pass, q int) ptx.U32 {
 	return at.base.Add(ptx.U(q * b.strides[pass]))
 }
 
-// source returns the numbers of a column by their places; sink takes them.
+// source returns the number of a column at a position; sink receives it.
 type (
 	source func(column ptx.U32) func(place ptx.U32) complexF32
 	sink   func(column ptx.U32) func(place ptx.U32, x complexF32)
 )
 
-// forward transforms numbers from outside, in all passes but the last, which goes to last.
+// forward reads numbers from a source and transforms them in all passes. It hands the numbers of the last pass to
+// last.
 func (b *convBlock) forward(from source, last func(at butterflyAt, a []complexF32)) {
 	for i := range b.radices {
 		b.pass(i, func(at butterflyAt) {
@@ -210,8 +212,8 @@ func (b *convBlock) forward(from source, last func(at butterflyAt, a []complexF3
 	}
 }
 
-// backward transforms back, from pass on, and gives the numbers to to. first gives the numbers of a butterfly of that pass; nil:
-// they are in shared memory.
+// backward transforms back, from pass on, and gives the numbers to to. first returns the numbers of a butterfly of
+// that pass; if it is nil, they are in shared memory.
 func (b *convBlock) backward(pass int, first func(at butterflyAt) []complexF32, to sink) {
 	for i := pass; i >= 0; i-- {
 		b.pass(i, func(at butterflyAt) {
@@ -238,7 +240,7 @@ func (b *convBlock) backward(pass int, first func(at butterflyAt) []complexF32, 
 	}
 }
 
-// through transforms, multiplies by what factor returns for each place, and transforms back.
+// through transforms, multiplies by factor at each position, and transforms back.
 func (b *convBlock) through(from source, factor func(column ptx.U32) func(place ptx.U32) complexF32, to sink) {
 	end := len(b.radices) - 1
 	b.forward(from, func(at butterflyAt, a []complexF32) {
@@ -252,7 +254,7 @@ func (b *convBlock) through(from source, factor func(column ptx.U32) func(place 
 	b.backward(end-1, nil, to)
 }
 
-// convPieces tells the kernels of a convolution where the pieces of sequences lie.
+// convPieces locates the pieces of sequences for the kernels of a convolution.
 type convPieces struct {
 	k                                             *ptx.Kernel
 	lines, pieces, step, length, inputs, channels ptx.U32
@@ -264,12 +266,12 @@ func newConvPieces(k *ptx.Kernel) *convPieces {
 		k.U32Param("channels"), k.U32Param("ahead"), k.U32Param("skip")}
 }
 
-// channel is that of a column: the lowest digit of columns counts channels of the block's group.
+// channel returns the channel of a column: the lowest digit of columns counts the channels of the block's group.
 func (p *convPieces) channel(column ptx.U32) ptx.U32 {
 	return p.k.BlockY().MAD(ptx.U(convGroup), column.And(ptx.U(convGroup-1)))
 }
 
-// line returns the first step of a piece, and the row in memory where its sequence begins.
+// line returns the first step of a piece, and the memory row at which its sequence starts.
 func (p *convPieces) line(line ptx.U32) (there ptx.Pred, first ptx.U32, row ptx.U64) {
 	sample := line.Div(p.pieces)
 	return line.Lt(p.lines), line.Sub(sample.Mul(p.pieces)).Mul(p.step), sample.MulWide(p.length)
@@ -286,7 +288,7 @@ func (p *convPieces) read(u ptx.Addr, pair, channel ptx.U32) func(point ptx.U32)
 		var row ptx.U64
 		there[i], first[i], row = p.line(pair.MAD(ptx.U(2), ptx.U(i)))
 		there[i] = there[i].And(channel.Lt(p.channels))
-		first[i] = first[i].Add(p.ahead).Sub(p.skip) // below 0 is far behind the last step
+		first[i] = first[i].Add(p.ahead).Sub(p.skip) // negative means far after the last step
 		at[i] = u.Index64(row.MAD(p.inputs.Wide(), input), 4)
 	}
 	return func(point ptx.U32) complexF32 {
@@ -300,7 +302,7 @@ func (p *convPieces) read(u ptx.Addr, pair, channel ptx.U32) func(point ptx.U32)
 	}
 }
 
-// write returns a function that writes the points of a pair of pieces that are steps of their outputs.
+// write returns a function that writes those points of a pair of pieces that are steps of their outputs.
 func (p *convPieces) write(y ptx.Addr, pair, channel ptx.U32) func(point ptx.U32, x complexF32) {
 	k := p.k
 	var there [2]ptx.Pred
@@ -313,7 +315,7 @@ func (p *convPieces) write(y ptx.Addr, pair, channel ptx.U32) func(point ptx.U32
 		at[i] = y.Index64(row.MAD(p.channels.Wide(), channel.Wide()), 4)
 	}
 	return func(point ptx.U32, x complexF32) {
-		step := point.Sub(p.skip) // far behind the piece for points before the first
+		step := point.Sub(p.skip) // far after the piece for points before the first
 		for i, v := range []ptx.F32{x.re, x.im} {
 			t := first[i].Add(step)
 			k.Guard(there[i].And(step.Lt(p.step)).And(t.Lt(p.length)), func() {
@@ -348,7 +350,7 @@ func convolveCode(f *convFFT) *Code {
 	})
 }
 
-// convLevels tells the kernels of two levels where numbers between them lie: (pairs, rows, columns, channels).
+// convLevels describes the memory between the kernels of two levels: (pairs, rows, columns, channels).
 type convLevels struct {
 	*convPieces
 	from, count, rows, columns ptx.U32
@@ -358,14 +360,14 @@ func newConvLevels(k *ptx.Kernel) *convLevels {
 	return &convLevels{newConvPieces(k), k.U32Param("from"), k.U32Param("count"), k.U32Param("rows"), k.U32Param("columns")}
 }
 
-// at is the place of a number.
+// at returns the address of a number.
 func (l *convLevels) at(middle ptx.Addr, pair, row, column, channel ptx.U32) ptx.Addr {
 	n := pair.MulWide(l.rows).Add(row.Wide()).MAD(l.columns.Wide(), column.Wide())
 	return middle.Index64(n.MAD(l.channels.Wide(), channel.Wide()), 8)
 }
 
-// block returns the pair of the block, and the line that a column of the block is, of all of a pair: a multiple of those of a
-// block.
+// block returns the pair of the block, and a function from a column of the block to its line among all lines of the
+// pair. The number of lines is a multiple of the block's columns.
 func (l *convLevels) block(f *convFFT, all ptx.U32) (pair ptx.U32, line func(column ptx.U32) ptx.U32) {
 	k := l.k
 	each := f.width / convGroup
@@ -375,8 +377,8 @@ func (l *convLevels) block(f *convFFT, all ptx.U32) (pair ptx.U32, line func(col
 	return pair, func(column ptx.U32) ptx.U32 { return first.Add(column.Shr(ptx.U(bitsOf(convGroup)))) }
 }
 
-// convolveColumns is the first of the kernels of two levels, which transforms over every columns-th point, and the last one,
-// which transforms back.
+// convolveColumns returns the first kernel of two levels, which transforms over every columns-th point, or the last
+// one, which transforms back.
 func convolveColumns(f *convFFT, back bool) *Code {
 	name := "convolve_columns"
 	if back {
@@ -419,7 +421,7 @@ func convolveColumns(f *convFFT, back bool) *Code {
 	})
 }
 
-// convolveHalf transforms pairs of pieces, and leaves them in memory as one row each, or transforms them back from there.
+// convolveHalf transforms pairs of pieces and stores each as one row, or transforms such rows back.
 func convolveHalf(f *convFFT, back bool) *Code {
 	name := "convolve_half"
 	if back {
@@ -450,7 +452,7 @@ func convolveHalf(f *convFFT, back bool) *Code {
 	})
 }
 
-// forth transforms, and leaves the numbers in rows of pairs.
+// forth transforms, and stores the numbers in rows of pairs.
 func (l *convLevels) forth(b *convBlock, middle ptx.Addr, from source, row func(column ptx.U32) (there ptx.Pred, pair, row ptx.U32)) {
 	end := len(b.radices) - 1
 	b.forward(from, func(at butterflyAt, a []complexF32) {
@@ -462,7 +464,7 @@ func (l *convLevels) forth(b *convBlock, middle ptx.Addr, from source, row func(
 	})
 }
 
-// back transforms back what is in rows of pairs.
+// back transforms the rows of pairs back.
 func (l *convLevels) back(b *convBlock, middle ptx.Addr, row func(column ptx.U32) (pair, row ptx.U32), to sink) {
 	end := len(b.radices) - 1
 	b.backward(end, func(at butterflyAt) []complexF32 {
@@ -504,7 +506,7 @@ func convolveRowsHalf(f *convFFT, back bool) *Code {
 	})
 }
 
-// turned returns a function that reads the numbers of a row, with the factors between the levels.
+// turned returns a function that reads the numbers of a row, times the twiddle factors between the levels.
 func (l *convLevels) turned(middle, turns ptx.Addr, pair, row, column ptx.U32) func(place ptx.U32) complexF32 {
 	channel := l.channel(column).Min(l.channels.Sub(ptx.U(1)))
 	return func(place ptx.U32) complexF32 {
@@ -514,7 +516,7 @@ func (l *convLevels) turned(middle, turns ptx.Addr, pair, row, column ptx.U32) f
 	}
 }
 
-// turnBack returns a function that writes them, with the inverse factors.
+// turnBack returns a function that writes them, times the inverse factors.
 func (l *convLevels) turnBack(middle, turns ptx.Addr, pair, row, column ptx.U32) func(place ptx.U32, x complexF32) {
 	channel := l.channel(column)
 	there := channel.Lt(l.channels)
@@ -527,7 +529,8 @@ func (l *convLevels) turnBack(middle, turns ptx.Addr, pair, row, column ptx.U32)
 	}
 }
 
-// convolveRows is the kernel between them: it transforms rows, multiplies by the spectra, and transforms back.
+// convolveRows returns the kernel between them, which transforms rows, multiplies by the spectra, and transforms
+// back.
 func convolveRows(f *convFFT) *Code {
 	return New(fmt.Sprintf("convolve_rows_%d", f.n), f.threads, func(k *ptx.Kernel) {
 		k.MinBlocks = 1

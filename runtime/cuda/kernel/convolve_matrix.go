@@ -8,12 +8,12 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// MatrixConvolution convolves with a kernel for each pair of an output and an input of a group,
+// MatrixConvolution convolves with one kernel per pair of an output and an input of a group,
 //
 //	y[t, g·Out + i] = Σ_m Σ_j k[g·Out + i, m, j] u[t+Ahead-j, g·In + m]
 //
-// over Taps taps, as Convolution does: directly, or by transforms, where each input is transformed once, each output once back,
-// and between them matrices are multiplied, one for each place of the transforms.
+// over Taps taps, directly or by transforms, like Convolution. With transforms, each input is transformed once,
+// matrices are multiplied at each position, and each output is transformed back once.
 type MatrixConvolution struct {
 	Batch, Length   int
 	Groups, In, Out int
@@ -24,13 +24,13 @@ type MatrixConvolution struct {
 // matrixPairs is the number of pairs of pieces that a thread multiplies with a matrix.
 const matrixPairs = 4
 
-// side returns the convolution of all inputs, or all outputs, each by itself.
+// side returns the convolution of all inputs, or of all outputs, each separately.
 func (c *MatrixConvolution) side(channels int) Convolution {
 	return Convolution{Batch: c.Batch, Length: c.Length, Inputs: channels, Channels: channels, Taps: c.Taps, Ahead: c.Ahead,
 		U: c.U, Y: c.Y}
 }
 
-// plan returns the best transforms of those that fit; false if the kernel is too long for them.
+// plan returns the best transforms, or false if the kernel is too long for all of them.
 func (c *MatrixConvolution) plan() (best convPlan, ok bool) {
 	in := c.side(c.Groups * c.In)
 	outs := float64(c.Groups * c.Out)
@@ -39,10 +39,10 @@ func (c *MatrixConvolution) plan() (best convPlan, ok bool) {
 		if !fits {
 			continue
 		}
-		points := float64(n) * float64(ceilDiv(in.pairs(p), matrixPairs)) // of matrices that are read
+		points := float64(n) * float64(ceilDiv(in.pairs(p), matrixPairs)) // reads of matrices
 		lines := float64(in.lines(p))
-		p.time = p.time*float64(c.Batch)*(float64(in.Channels)+outs)/2 + // as if the product with spectra were part of it
-			lines*float64(n)*12*byteTime*(float64(in.Channels)+outs) + // numbers between the transforms and the products
+		p.time = p.time*float64(c.Batch)*(float64(in.Channels)+outs)/2 + // as if the product with spectra were included
+			lines*float64(n)*12*byteTime*(float64(in.Channels)+outs) + // numbers stored between the transforms and the products
 			points*outs*float64(c.In)*8*byteTime + lines/2*float64(n)*outs*float64(c.In)*8*directTime
 		if !ok || p.time < best.time {
 			best, ok = p, true
@@ -54,7 +54,7 @@ func (c *MatrixConvolution) plan() (best convPlan, ok bool) {
 	return best, ok
 }
 
-// Transforms reports whether transforms can compute the convolution, with tables that are not too large.
+// Transforms reports whether transforms can compute the convolution with tables of acceptable size.
 func (c *MatrixConvolution) Transforms() bool {
 	p, ok := c.plan()
 	return ok && 8*float64(p.n)*float64(c.In)*float64(c.Groups*c.Out) <= convTable
@@ -66,7 +66,7 @@ func (c *MatrixConvolution) Points() (n, levels int) {
 	return p.n, p.levels
 }
 
-// TransformTime estimates the time of the convolution by transforms, of a step of an output; infinity without these.
+// TransformTime estimates the time of a step of an output by transforms, or infinity if they cannot compute it.
 func (c *MatrixConvolution) TransformTime() float64 {
 	if !c.Transforms() {
 		return math.Inf(1)
@@ -81,11 +81,11 @@ func (c *MatrixConvolution) DirectTime() float64 {
 	return 4*byteTime + (s.DirectTime()-4*byteTime)*float64(c.In)
 }
 
-// DenseTime estimates the time of a step of a system with full matrices, of a state, by scans of so many heads of all samples at
-// once: a block takes about 10 ns for a state.
+// DenseTime estimates the time per step and state of a scan with full matrices, when the given number of heads of
+// all samples run at once: a block takes about 10 ns per state.
 func DenseTime(heads int) float64 { return 8*byteTime + 1e4/float64(max(1, min(heads, 1000))) }
 
-// Fits reports whether numbers of steps and channels are within what kernels count in 32 bits.
+// Fits reports whether steps and channels can be counted in 32 bits, as kernels do.
 func (c *MatrixConvolution) Fits() bool {
 	if c.Groups < 1 || c.In < 1 || c.Out < 1 || c.Groups > 1<<20 || c.In > 1<<20 || c.Out > 1<<20 {
 		return false
@@ -94,8 +94,8 @@ func (c *MatrixConvolution) Fits() bool {
 	return in.Fits() && out.Fits() && int64(c.Taps+directSteps)*int64(c.In) < math.MaxInt32
 }
 
-// Calls returns the launches of the direct form, or of transforms, where these can compute it. taps returns the kernel of a pair
-// of an output, of all, and an input of its group, and is called by several goroutines.
+// Calls returns the launches of the direct form, or of transforms if these can compute it. taps returns the kernel
+// for an output (counted over all groups) and an input of its group, and is called by several goroutines.
 func (c *MatrixConvolution) Calls(transforms bool, taps func(output, input int) []float64, m Memory) []Call {
 	if c.Batch*c.Length*c.Groups*c.Out == 0 {
 		return nil
@@ -124,7 +124,7 @@ func (c *MatrixConvolution) Calls(transforms bool, taps func(output, input int) 
 	return calls
 }
 
-// halves returns what makes the launches that transform so many pairs from one on, or transform them back.
+// halves returns a function that makes the launches that transform count pairs from from on, or transform them back.
 func (c *Convolution) halves(p convPlan, middle Buffer, back bool, m Memory) func(from, count int) []Call {
 	n1, n2 := 1, p.n
 	if p.levels == 2 {
@@ -158,8 +158,8 @@ func (c *Convolution) halves(p convPlan, middle Buffer, back bool, m Memory) fun
 	}
 }
 
-// spectra returns the transforms of all kernels, divided by the number of points: for each place and input of a group those of
-// all outputs.
+// spectra returns the transforms of all kernels, divided by the number of points. For each position and input of a
+// group, all outputs are adjacent.
 func (c *MatrixConvolution) spectra(p convPlan, taps func(output, input int) []float64) []byte {
 	at := p.order()
 	outs := c.Groups * c.Out
@@ -178,7 +178,7 @@ func (c *MatrixConvolution) spectra(p convPlan, taps func(output, input int) []f
 	return complex64Bytes(all)
 }
 
-// convolveProducts multiplies the matrices of places by vectors: a thread computes a number of some pairs.
+// convolveProducts multiplies the matrices of all positions by vectors. A thread computes one number for some pairs.
 func convolveProducts() *Code {
 	return New("convolve_products", scanThreads, func(k *ptx.Kernel) {
 		k.MinBlocks = 1
@@ -219,8 +219,8 @@ func convolveProducts() *Code {
 	})
 }
 
-// directTable returns the taps as the kernel reads them: for each input of a group, and tap up to a multiple of directSteps, those
-// of all outputs.
+// directTable returns the taps as the kernel reads them: for each input of a group and each tap, padded to a
+// multiple of directSteps, all outputs.
 func (c *MatrixConvolution) directTable(taps func(output, input int) []float64) []byte {
 	outs, rows := c.Groups*c.Out, ceilDiv(c.Taps, directSteps)*directSteps
 	all := make([]float32, rows*c.In*outs)

@@ -24,7 +24,7 @@ func kernels(r *rand.Rand, channels, taps int) [][]float64 {
 	return k
 }
 
-// plainConvolution is the definition.
+// plainConvolution returns the definition.
 func plainConvolution(c kernel.Convolution, u []float32, k [][]float64) []float64 {
 	y := make([]float64, c.Batch*c.Length*c.Channels)
 	for b := range c.Batch {
@@ -118,7 +118,7 @@ func TestConvolutionPanics(t *testing.T) {
 	c.Calls(true, "", func(int) []float64 { panic("no kernel") }, m)
 }
 
-// Launches of large convolutions are within a grid, and their scratch memory is within what they may take.
+// Launches of large convolutions fit in a grid, and their scratch memory is within its limit.
 func TestConvolutionSizes(t *testing.T) {
 	largest := 0
 	m := kernel.Memory{Scratch: func(bytes int) kernel.Buffer { largest = max(largest, bytes); return 1 },

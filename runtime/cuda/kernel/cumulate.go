@@ -8,9 +8,9 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// CumSum returns launches that sum up a tensor of outer × n × inner elements along the middle axis, in float64 for floats of
-// up to 32 bits: exclusive sums leave out the element itself, reverse ones go from the end. ok is false for other types and
-// sizes.
+// CumSum returns launches that compute running sums of a tensor of outer × n × inner elements along the middle
+// axis, in float64 for floats of up to 32 bits. Exclusive sums omit the element itself; reverse sums start at the
+// end. ok is false for other types and sizes.
 func CumSum(outer, n, inner int, exclusive, reverse bool, out, in Buffer, t tensor.DType) (calls []Call, ok bool) {
 	d, known := domainOf(t)
 	if !known || d == truth || d == wide && t != tensor.Float64 || outer*inner > maxItems || n > maxItems {
@@ -32,7 +32,7 @@ func CumSum(outer, n, inner int, exclusive, reverse bool, out, in Buffer, t tens
 	return []Call{NewCall(code, driver.Dim{X: uint32(grid), Y: 1, Z: 1}, args...)}, true
 }
 
-// cumSumCode computes a line by a thread, element after element, or by a block, 256 elements at a time in a tree.
+// cumSumCode computes a line by one thread, element by element, or by a block, 256 elements at a time in a tree.
 func cumSumCode(k *ptx.Kernel, t tensor.DType, exclusive, reverse, scan bool) {
 	out, in := k.PtrParam("out"), k.PtrParam("in")
 	n, inner, lines := k.U32Param("n"), k.U32Param("inner"), k.U32Param("lines")
@@ -87,7 +87,7 @@ func cumSumCode(k *ptx.Kernel, t tensor.DType, exclusive, reverse, scan bool) {
 	})
 }
 
-// scanLine appends running sums of n numbers by all threads of a block.
+// scanLine appends running sums of n numbers, computed by all threads of a block.
 func scanLine(k *ptx.Kernel, n ptx.U32, read func(i ptx.U32) ptx.F64, write func(i ptx.U32, sum ptx.F64), exclusive bool) {
 	const warps = mapThreads / 32
 	sums := k.SharedArray(8*(warps+1), 8)

@@ -6,14 +6,14 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// DeformConv is a convolution whose taps are displaced by offsets; see ONNX. Bias and Mask may be none.
+// DeformConv is a convolution whose taps are displaced by offsets; see ONNX. Bias and Mask may be absent.
 type DeformConv struct {
 	Samples, Channels, Filters, Groups, OffsetGroups int
-	Over                                             []PoolAxis // of In, Out, Taps, Stride, Dilation and Begin
+	Over                                             []PoolAxis // only In, Out, Taps, Stride, Dilation and Begin are used
 	X, W, Offset, Bias, Mask                         Tensor
 }
 
-// Call returns the launch: a thread computes a number of the result.
+// Call returns the launch: one thread computes one number of the result.
 func (c DeformConv) Call(y Tensor) (Call, bool) {
 	k, size, places, taps := len(c.Over), 1, 1, 1
 	for _, a := range c.Over {

@@ -13,11 +13,11 @@ type domain uint8
 const (
 	number  domain = iota // float32
 	truth                 // bool
-	integer               // 64 bits, of which the lowest count: integers wrap around
+	integer               // 64 bits, of which the lower ones matter: integers wrap around
 	wide                  // float64
 )
 
-// domainOf returns the domain of an element type. ok is false for types that kernels only move.
+// domainOf returns the domain of an element type. ok is false for types that kernels can only move.
 func domainOf(t tensor.DType) (d domain, ok bool) {
 	switch t {
 	case tensor.Float32, tensor.Float16, tensor.BFloat16:
@@ -37,17 +37,17 @@ func signed(t tensor.DType) bool {
 	return t == tensor.Int8 || t == tensor.Int16 || t == tensor.Int32 || t == tensor.Int64
 }
 
-// Elem is an element of a tensor in the registers of a thread: the field of its domain is set.
+// Elem is an element of a tensor in the registers of a thread. The field of its domain is set.
 type Elem struct {
 	domain domain
 	number ptx.F32
 	truth  ptx.Pred
-	// integer is extended to 64 bits, with signs or without as its type says.
+	// integer is extended to 64 bits, signed or unsigned as its type requires.
 	integer ptx.U64
 	wide    ptx.F64
 }
 
-// pred is whether the element is not 0.
+// pred reports whether the element is not 0.
 func (e Elem) pred() ptx.Pred {
 	switch e.domain {
 	case number:
@@ -110,7 +110,7 @@ func (e Elem) to(from, t tensor.DType) Elem {
 			break
 		}
 		x := e.to(from, tensor.Float64).wide
-		out.integer = x.Abs().Lt(ptx.D(0x1p63)).SelectU64(x.TruncS64(), ptx.L(1<<63)) // as on processors of type amd64
+		out.integer = x.Abs().Lt(ptx.D(0x1p63)).SelectU64(x.TruncS64(), ptx.L(1<<63)) // as on amd64 processors
 		if t == tensor.Uint64 {
 			out.integer = x.Ge(ptx.D(0x1p63)).SelectU64(x.TruncU64(), out.integer)
 		}
@@ -118,20 +118,20 @@ func (e Elem) to(from, t tensor.DType) Elem {
 	return out
 }
 
-// oddF32 rounds x so that a second rounding, to float16 or bfloat16, gives the result of one rounding: a number that is not a
-// float32 becomes one of its two neighbours that is odd.
+// oddF32 rounds x so that a second rounding, to float16 or bfloat16, has the result of a single one: if x is not a
+// float32, it becomes the neighbour with an odd last bit.
 func oddF32(x ptx.F64) ptx.F32 {
 	y := x.F32Down()
 	return y.F64().Ne(x).SelectF32(y.Bits().Or(ptx.U(1)).Float(), y)
 }
 
-// raw is the bits of an element, as memory holds them: in 32 bits, or in 64.
+// raw is the bits of an element as in memory, in 32 or in 64 bits.
 type raw struct {
 	low  ptx.U32
 	long ptx.U64
 }
 
-// load reads n elements of size bytes: 1, or 4 whose address is aligned to all of them.
+// load reads n elements of size bytes: 1 element, or 4 at an address that is a multiple of their total size.
 func load(a ptx.Addr, size, n int) []raw {
 	out := make([]raw, n)
 	if n == 1 {
@@ -176,7 +176,7 @@ func load(a ptx.Addr, size, n int) []raw {
 	return out
 }
 
-// store writes elements as load reads them. Of low only the bits of the element count.
+// store writes elements, as load reads them. It ignores the bits of low beyond the element's size.
 func store(a ptx.Addr, size int, x []raw) {
 	if len(x) == 1 {
 		switch size {
@@ -213,7 +213,7 @@ func store(a ptx.Addr, size int, x []raw) {
 	}
 }
 
-// elem is the element of type t with these bits.
+// elem returns the element of type t with these bits.
 func (r raw) elem(t tensor.DType) Elem {
 	d, ok := domainOf(t)
 	if !ok {
@@ -244,7 +244,7 @@ func (r raw) elem(t tensor.DType) Elem {
 	return e
 }
 
-// raw is the bits of an element in type t, whose domain it must have.
+// raw returns the bits of an element as type t, whose domain it must have.
 func (e Elem) raw(t tensor.DType) raw {
 	switch t {
 	case tensor.Float32:
@@ -266,7 +266,7 @@ func (e Elem) raw(t tensor.DType) raw {
 	return raw{low: e.integer.Low()}
 }
 
-// constant is v as an element of a domain.
+// constant returns v as an element of a domain.
 func constant(k *ptx.Kernel, d domain, v float64) Elem {
 	e := Elem{domain: d}
 	switch d {

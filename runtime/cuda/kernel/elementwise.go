@@ -9,10 +9,10 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Elementwise returns launches that compute an expression for each element of out, of the given shape. in[i] is operand i;
-// operands that e does not read may be the zero Operand. ok is false if no kernel computes e on these types: expressions of
-// floats of at most 32 bits and bools are computed in float32; sums, products, comparisons and the like on integers of one
-// type, and on float64, with the functions of wideDirect.
+// Elementwise returns launches that compute an expression for each element of out, which has the given shape. in[i]
+// is operand i; operands that e does not read may be the zero Operand. Expressions of bools and of floats of at most
+// 32 bits are computed in float32. Integers of one type support sums, products, comparisons and the like; float64
+// also supports the functions in wideDirect. ok is false if no kernel supports e on these types.
 func Elementwise(e scalar.Expr, shape []int, out Operand, in ...Operand) (calls []Call, ok bool) {
 	types := make([]tensor.DType, len(in))
 	for i := range in {
@@ -54,7 +54,7 @@ func plan(e scalar.Expr, in []tensor.DType, out tensor.DType) *typed {
 	if !ok {
 		return nil
 	}
-	found := false // an operand that is no truth value
+	found := false // an operand that is not a truth value
 	for _, i := range t.reads {
 		if i >= len(in) {
 			return nil
@@ -82,7 +82,7 @@ func plan(e scalar.Expr, in []tensor.DType, out tensor.DType) *typed {
 	return t
 }
 
-// typedOperations reports whether all operations of t are computed in its domain.
+// typedOperations reports whether all operations of t can be computed in its domain.
 func typedOperations(t *typed) bool {
 	ok := true
 	scalar.Walk(func(e scalar.Expr) {
@@ -121,7 +121,7 @@ func (t *typed) compute(k *ptx.Kernel, in []raw) raw {
 	} else {
 		y = t.typed(k, elems)
 	}
-	if t.e.Op() == scalar.OpConst { // a value, in place of a constant of ptx
+	if t.e.Op() == scalar.OpConst { // a value, not a constant of ptx
 		switch y.domain {
 		case number:
 			y.number = k.VarF32(y.number)
@@ -291,7 +291,7 @@ func (t *typed) operation(op scalar.Op, a, b ptx.U64) ptx.U64 {
 	panic("kernel: no operation " + op.String() + " on integers")
 }
 
-// wrapped is x without the bits that its type does not hold.
+// wrapped returns x without the bits beyond its type.
 func (t *typed) wrapped(x ptx.U64) ptx.U64 {
 	if t.of.Bits() == 64 {
 		return x
@@ -303,15 +303,15 @@ func (t *typed) wrapped(x ptx.U64) ptx.U64 {
 	return x.Shl(free).Shr(free)
 }
 
-// Converts reports whether Convert converts between these types.
+// Converts reports whether Convert supports these types.
 func Converts(from, to tensor.DType) bool {
 	_, known := domainOf(from)
 	_, gives := domainOf(to)
 	return known && gives
 }
 
-// Convert returns launches that convert the elements of in to the type of out, as ONNX's Cast. ok is false if no kernel
-// converts them.
+// Convert returns launches that convert the elements of in to the type of out, as ONNX's Cast. ok is false if no
+// kernel supports this.
 func Convert(shape []int, out, in Operand) (calls []Call, ok bool) {
 	if !Converts(in.Type, out.Type) {
 		return nil, false
@@ -325,7 +325,7 @@ func Convert(shape []int, out, in Operand) (calls []Call, ok bool) {
 	}), true
 }
 
-// Move returns launches that copy elements of any type of whole bytes, without a look at them. ok is false for other types.
+// Move returns launches that copy elements of any type of whole bytes, as bits. ok is false for other types.
 func Move(shape []int, out, in Operand) (calls []Call, ok bool) {
 	shape, list, ok := asIntegers(shape, []Operand{out, in})
 	if !ok {

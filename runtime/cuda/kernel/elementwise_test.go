@@ -47,7 +47,7 @@ func walk(shape []int, list []Operand, f func(at []int)) {
 	step(0)
 }
 
-// TestParts holds that parts of shapes cover each element once, with the places that operands have.
+// TestParts checks that parts of shapes cover each element once, at the offsets of the operands.
 func TestParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -122,7 +122,7 @@ func operandsOf(r *rand.Rand, shape []int, types []tensor.DType) (list []Operand
 			if d.IsInt() {
 				v[j] = math.Trunc(10 * v[j])
 				if !Signed(d) {
-					v[j] = math.Abs(v[j]) // uint64 near its end is no float64
+					v[j] = math.Abs(v[j]) // float64 cannot represent uint64 near its end
 				}
 			}
 			if d == tensor.Bool {
@@ -159,7 +159,7 @@ func run(t testing.TB, calls []Call, size int, data []*tensor.Tensor) []byte {
 
 var shapes = [][]int{{}, {1}, {5}, {1027}, {3, 4}, {7, 5}, {2, 3, 8}, {2, 3, 5, 4}, {1, 37, 3}, {5, 260}, {0, 3}}
 
-// TestElementwise holds fused kernels on operands of all forms and types against the expression in float64.
+// TestElementwise checks fused kernels on operands of all forms and types against the expression in float64.
 func TestElementwise(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	x := scalar.Inputs(3)
@@ -240,7 +240,7 @@ func TestElementwise(t *testing.T) {
 	}
 }
 
-// TestConvert holds conversions between all types against those of package tensor.
+// TestConvert compares conversions between all types with package tensor's.
 func TestConvert(t *testing.T) {
 	numbers := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -2.5, 3.99, 127, 128, 255, 256, -129, 65504, 65519, 65520, 1e5, 70000.4,
 		1 << 24, 1<<24 + 1, 1<<31 - 1, -1 << 31, 1e-8, 6e-8, 5.9604645e-8 * 1.5, 1 + 0x1p-8, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-11 + 0x1p-40, 3e38,
@@ -296,7 +296,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestMove holds copies between operands of all forms; transposed copies stand in TestTranspose.
+// TestMove checks copies between operands of all forms; TestTranspose checks transposed copies.
 func TestMove(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, d := range []tensor.DType{tensor.Int8, tensor.Bool, tensor.Float16, tensor.Float32, tensor.Int64, tensor.Complex128} {

@@ -7,18 +7,18 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Embedding looks tokens up in a table of numbers of 32 bits.
+// Embedding looks up tokens in a table of 32-bit numbers.
 type Embedding struct {
 	Y, Tokens, Table Buffer
-	// Fault is a number that is set to 1 where a token is not in the table: its row of Y is 0 then.
+	// Fault is a number that is set to 1 if a token is not in the table; its row of Y is then 0.
 	Fault  Buffer
-	Count  int // of tokens
-	Rows   int // of the table
+	Count  int // number of tokens
+	Rows   int // rows of the table
 	Width  int
-	Narrow bool // tokens are of 32 bits, and not of 64
+	Narrow bool // tokens have 32 bits instead of 64
 }
 
-// Call returns the launch: a block for each token. ok is false for sizes that no launch has.
+// Call returns the launch: one block per token. ok is false for sizes beyond the limits of launches.
 func (e Embedding) Call() (c Call, ok bool) {
 	if e.Count < 1 || e.Count > math.MaxInt32 || e.Width < 1 || e.Width > math.MaxInt32 || uint64(e.Rows) > math.MaxUint32 {
 		return Call{}, false
@@ -38,7 +38,7 @@ func (e Embedding) Call() (c Call, ok bool) {
 			both := tokens.Index(k.BlockX(), 8).LoadU32s(0, 2)
 			token, high = both[0], both[1]
 		}
-		known := token.Lt(rows) // those below 0 are large
+		known := token.Lt(rows) // negative ones are large unsigned numbers
 		if !e.Narrow {
 			known = known.And(high.Eq(ptx.U(0)))
 		}

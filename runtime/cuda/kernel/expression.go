@@ -12,19 +12,19 @@ type operation struct {
 	of1 func(x ptx.F32) ptx.F32
 	of2 func(a, b ptx.F32) ptx.F32
 	of3 func(a, b, c ptx.F32) ptx.F32
-	// in1 and in2 are of1 and of2 of functions with control flow.
+	// in1 and in2 are of1 and of2 for functions with control flow.
 	in1 func(k *ptx.Kernel, x ptx.F32) ptx.F32
 	in2 func(k *ptx.Kernel, a, b ptx.F32) ptx.F32
 	bound
 }
 
-// bound is the accuracy of results: they differ from those in float64 by at most ulps units in the last place, or by
-// loss·max(1, |x|). If ulps is not 0, results may also differ by 1.2e-38·max(1, |x|), which is about the least normal
-// number, and be infinity above 3.39e38.
+// bound is the accuracy of results. They differ from the float64 results by at most ulps units in the last place, or
+// by loss·max(1, |x|). If ulps is not 0, results may also differ by 1.2e-38·max(1, |x|), about the smallest normal
+// number, and may be infinity above 3.39e38.
 type bound struct{ ulps, loss float64 }
 
-// operations holds the operations that are computed as they are. Other functions are replaced by their definitions.
-// Comparisons and Select stand in Expression.
+// operations are the operations with an implementation. Other functions are replaced by their definitions.
+// Comparisons and Select are part of Expression.
 var operations = map[scalar.Op]*operation{
 	scalar.OpAdd:   {of2: ptx.F32.Add, bound: bound{0.5, 0}},
 	scalar.OpSub:   {of2: ptx.F32.Sub, bound: bound{0.5, 0}},
@@ -80,13 +80,13 @@ type Scalar struct {
 	is     bool // truth
 }
 
-// Number is x.
+// Number returns x as a Scalar.
 func Number(x ptx.F32) Scalar { return Scalar{number: x} }
 
-// Truth is 1 where p holds, and 0 elsewhere.
+// Truth returns a Scalar that is 1 where p is true, and 0 elsewhere.
 func Truth(p ptx.Pred) Scalar { return Scalar{truth: p, is: true} }
 
-// F32 is the number: of a truth value, 1 or 0.
+// F32 returns the number; for a truth value, 1 or 0.
 func (s Scalar) F32() ptx.F32 {
 	if s.is {
 		return s.truth.SelectF32(ptx.F(1), ptx.F(0))
@@ -94,7 +94,7 @@ func (s Scalar) F32() ptx.F32 {
 	return s.number
 }
 
-// Pred is whether the number is not 0.
+// Pred reports whether the number is not 0.
 func (s Scalar) Pred() ptx.Pred {
 	if s.is {
 		return s.truth
@@ -102,11 +102,12 @@ func (s Scalar) Pred() ptx.Pred {
 	return s.number.Ne(ptx.F(0))
 }
 
-// Expression appends the computation of e in float32, and returns its value: a constant of ptx if e is constant. in[i]
-// is operand i; operands that e does not read may be absent. Each operation rounds its result, with the accuracy that operations states.
+// Expression appends the computation of e in float32, and returns its value, which is a constant of ptx if e is
+// constant. in[i] is operand i; operands that e does not read may be absent. Each operation rounds its result, with
+// the accuracy given in operations.
 //
-// Kernels call it for epilogues: the value of e for the threads at hand. It may hold control flow, so it must not be called
-// under Guard, nor where not all threads of a warp come to it and the rest wait for them.
+// Kernels call it for epilogues, to compute e in the current threads. It may emit control flow. It must therefore
+// not be called under Guard, or in a branch that only some threads of a warp take while the others wait.
 func Expression(k *ptx.Kernel, e scalar.Expr, in ...ptx.F32) ptx.F32 {
 	all := make([]Scalar, len(in))
 	for i, x := range in {
@@ -116,8 +117,8 @@ func Expression(k *ptx.Kernel, e scalar.Expr, in ...ptx.F32) ptx.F32 {
 	return s.F32()
 }
 
-// Expressions is Expression for several expressions, of which common parts are computed once, and for operands and results
-// that may be truth values. Results that are constants are constants of ptx.
+// Expressions is Expression for several expressions, with common parts computed once, and for operands and results
+// that may be truth values. Constant results are constants of ptx.
 func Expressions(k *ptx.Kernel, list []scalar.Expr, in []Scalar) []Scalar {
 	simple := make([]scalar.Expr, len(list))
 	for i, e := range list {
@@ -135,10 +136,10 @@ func Expressions(k *ptx.Kernel, list []scalar.Expr, in []Scalar) []Scalar {
 	return out
 }
 
-// direct reports whether an operation is computed as it is.
+// direct reports whether an operation has an implementation.
 func direct(op scalar.Op) bool { return operations[op] != nil }
 
-// instruction appends the computation of one instruction of p; v holds the values before it.
+// instruction appends the computation of one instruction of p; v are the values before it.
 func instruction(k *ptx.Kernel, p *scalar.Program, in *scalar.Instr, v, inputs []Scalar) Scalar {
 	arg := func(i int) Scalar { return v[in.Args[i]] }
 	x := func(i int) ptx.F32 { return arg(i).F32() }
@@ -186,7 +187,7 @@ func instruction(k *ptx.Kernel, p *scalar.Program, in *scalar.Instr, v, inputs [
 	case o.of1 != nil:
 		return Number(o.of1(x(0)))
 	case in.Op == scalar.OpPow:
-		return Number(powF32(k.VarF32(x(0)), k.VarF32(x(1)))) // constants become values
+		return Number(powF32(k.VarF32(x(0)), k.VarF32(x(1)))) // constants must be values here
 	case o.of2 != nil:
 		return Number(o.of2(x(0), x(1)))
 	case o.of3 != nil:
@@ -197,7 +198,7 @@ func instruction(k *ptx.Kernel, p *scalar.Program, in *scalar.Instr, v, inputs [
 	return Number(o.in2(k, k.VarF32(x(0)), k.VarF32(x(1))))
 }
 
-// powerOf is x to the power of some constants.
+// powerOf returns x to the power of certain constants, and whether b is one of them.
 func powerOf(x ptx.F32, b float64) (ptx.F32, bool) {
 	switch b {
 	case 1:
@@ -206,7 +207,7 @@ func powerOf(x ptx.F32, b float64) (ptx.F32, bool) {
 		return x.Mul(x), true
 	case -1:
 		return x.Rcp(), true
-	case 0.5: // unlike the square root it is 0 for -0, and ∞ for -∞
+	case 0.5: // unlike the square root, it is 0 for -0 and ∞ for -∞
 		inf := float32(math.Inf(1))
 		y := x.Add(ptx.F(0)).Sqrt()
 		return x.Eq(ptx.F(-inf)).SelectF32(ptx.F(inf), y), true

@@ -72,7 +72,7 @@ var edges = func() (x []float32) {
 	return append(x, float32(math.NaN()))
 }()
 
-// TestOperations holds the bound of each operation of one operand on a sweep over float32.
+// TestOperations checks the bound of each operation of one operand on a sweep over float32.
 func TestOperations(t *testing.T) {
 	stride := uint64(200003)
 	if testing.Short() {
@@ -115,7 +115,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestPairs holds operations of two operands, on pairs of all edges and on random numbers.
+// TestPairs checks operations of two operands, on pairs of all edges and on random numbers.
 func TestPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, op := range scalar.Ops() {
@@ -155,7 +155,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestExpressions holds expressions of several operations.
+// TestExpressions checks expressions of several operations.
 func TestExpressions(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	x := scalar.Inputs(3)

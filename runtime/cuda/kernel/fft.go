@@ -8,13 +8,13 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// maxFFT is the longest transform that a block computes in its shared memory, and maxRadix the greatest prime factor.
+// maxFFT is the maximum length of a transform in a block's shared memory, and maxRadix the greatest prime factor.
 const (
 	maxFFT   = 4096
 	maxRadix = 13
 )
 
-// radices returns the factors of n by which a block transforms, or false if a block does not.
+// radices returns the factors of n by which a block transforms, or false if it cannot.
 func radices(n int) (list []int, ok bool) {
 	if n == 1 {
 		return []int{1}, true
@@ -29,43 +29,44 @@ func radices(n int) (list []int, ok bool) {
 	return list, rest == 1 && n <= maxFFT
 }
 
-// fftLine tells where the numbers of signals are. A number is a pair of float32, or one of them if it is real.
+// fftLine describes the layout of the numbers of signals. A number is a pair of float32, or one of them if it is
+// real.
 type fftLine struct {
-	step   int    // from one number of a signal to the next
-	digits [3]int // from one signal to the next, per digit of its index
+	step   int    // between numbers of a signal
+	digits [3]int // between signals, per digit of their index
 }
 
 // fftPass is one kernel: a transform of many signals in shared memory.
 type fftPass struct {
 	n       int
-	inverse bool // without a factor
-	// sizes are those of the digits of a signal's index, that of the innermost first. Digit sub takes part in the indices
-	// below; -1: none does.
+	inverse bool // without a factor 1/n
+	// sizes are the sizes of the digits of a signal's index, innermost first. Digit sub takes part in the indices
+	// below; -1 means none does.
 	sizes [3]int
 	sub   int
 
 	in, out         fftLine
 	realIn, realOut bool
-	// Number i of a signal has index i·inStep + sub·inSub among those that are there, which are present many; others are
-	// zeros. before, if it is not 0, has a complex factor per index. mirror, if it is not 0, is the length of a whole
-	// signal of which the numbers from mirror/2 + 1 on are the conjugates of the first ones.
+	// Number i of a signal has index i·inStep + sub·inSub among the present numbers; the others are zeros. If
+	// before is not 0, it has a complex factor per index. If mirror is not 0, it is the length of a whole signal,
+	// whose numbers from mirror/2 + 1 on are conjugates of the first ones.
 	inStep, inSub, present int
 	before                 Buffer
 	mirror                 int
-	// Likewise, number i of the result has index i·outStep + sub·outSub, and is written if it is one of wanted many. after
-	// has factors per index or, with turn, per product of i and sub.
+	// Likewise, number i of the result has index i·outStep + sub·outSub, and is written if that is below wanted.
+	// after has factors per index or, with turn, per product of i and sub.
 	outStep, outSub, wanted int
 	after                   Buffer
 	turn                    bool
-	scale                   float64 // of the results
+	scale                   float64 // for the results
 
 	roots Buffer // e^(-2πik/n) for all k
 }
 
-// columns reports whether signals lie side by side, rather than one after the other.
+// columns reports whether signals are interleaved instead of contiguous.
 func (f *fftPass) columns() bool { return f.in.step != 1 }
 
-// signals is the number of signals of a block.
+// signals returns the number of signals of a block.
 func (f *fftPass) signals() int {
 	n, most := 1, 32
 	if !f.columns() {
@@ -99,7 +100,7 @@ func (a complexF32) mul(b complexF32) complexF32 {
 	return complexF32{a.re.FMA(b.re, a.im.Mul(b.im).Neg()), a.re.FMA(b.im, a.im.Mul(b.re))}
 }
 
-// turned is a·e^(-2πi·k/r), or its inverse turn.
+// turned returns a·e^(-2πi·k/r), or with the inverse sign.
 func (a complexF32) turned(k, r int, inverse bool) complexF32 {
 	if inverse {
 		k = -k
@@ -119,7 +120,7 @@ func (a complexF32) turned(k, r int, inverse bool) complexF32 {
 	return complexF32{a.re.FMA(re, a.im.Mul(im).Neg()), a.re.FMA(im, a.im.Mul(re))}
 }
 
-// butterfly is the transform of a few numbers.
+// butterfly returns the transform of a few numbers.
 func butterfly(a []complexF32, inverse bool) []complexF32 {
 	r := len(a)
 	switch {
@@ -140,7 +141,7 @@ func butterfly(a []complexF32, inverse bool) []complexF32 {
 		}
 		return out
 	}
-	half := r / 2 // pairs of numbers that meet conjugate roots
+	half := r / 2 // pairs of numbers with conjugate roots
 	sums, differences := make([]complexF32, half), make([]complexF32, half)
 	out := make([]complexF32, r)
 	out[0] = a[0]
@@ -213,14 +214,14 @@ func (f *fftPass) code() *Code {
 				shared[1] = all.Add(ptx.U(bytes))
 			}
 		}
-		// place is the index of number i of a signal in shared memory.
+		// place returns the index of number i of a signal in shared memory.
 		place := func(signal, i ptx.U32) ptx.U32 {
 			if columns {
 				return i.MAD(ptx.U(signals), signal)
 			}
 			return signal.MAD(ptx.U(f.n), i)
 		}
-		done := 1 // the product of the radices before
+		done := 1 // the product of the previous radices
 		for pass, r := range list {
 			items := signals * f.n / r
 			each := func(i ptx.U32) {
@@ -232,7 +233,7 @@ func (f *fftPass) code() *Code {
 					signal = i.Div(ptx.U(f.n / r))
 					b = i.Sub(signal.Mul(ptx.U(f.n / r)))
 				}
-				// The signal among all, by digits.
+				// The index of the signal among all, by digits.
 				var sub ptx.U32
 				var real ptx.Pred
 				offset := func(l line) ptx.U64 {
@@ -266,7 +267,7 @@ func (f *fftPass) code() *Code {
 						a[q] = complexF32{v[0], v[1]}
 					}
 				}
-				low := b // place within the transforms so far
+				low := b // position within the transforms so far
 				if done < f.n/r {
 					low = b.Rem(ptx.U(done))
 				}
@@ -307,15 +308,15 @@ func (f *fftPass) code() *Code {
 	})
 }
 
-// load reads the number at place at of x, if its index is one of those that are there. Numbers of neighbouring indices are
-// unit apart.
+// load reads the number at address at of x, if its index is one of the present ones. Numbers of neighbouring indices
+// are unit apart.
 func (f *fftPass) load(k *ptx.Kernel, x, before ptx.Addr, at, unit ptx.U64, index, present, mirror ptx.U32,
 	real ptx.Pred) complexF32 {
 	a := complexF32{k.VarF32(ptx.F(0)), k.VarF32(ptx.F(0))}
 	sign, number := ptx.F(1), index
 	if f.mirror != 0 {
 		behind := index.Gt(mirror.Shr(ptx.U(1)))
-		real = real.And(index.Lt(mirror)) // mirror - index is no index otherwise
+		real = real.And(index.Lt(mirror)) // otherwise mirror - index is not a valid index
 		other := mirror.Sub(index)
 		at = behind.SelectU64(at.Sub(index.Sub(other).Wide().Mul(unit)), at)
 		index = behind.SelectU32(other, index)
@@ -348,7 +349,7 @@ func (f *fftPass) load(k *ptx.Kernel, x, before ptx.Addr, at, unit ptx.U64, inde
 	return b
 }
 
-// store writes number i of the result of a signal.
+// store writes number i of a signal's result.
 func (f *fftPass) store(k *ptx.Kernel, y, after ptx.Addr, at ptx.U64, i, sub, index, wanted ptx.U32, scale ptx.F32, real ptx.Pred,
 	a complexF32) {
 	k.Guard(real.And(index.Lt(wanted)), func() {

@@ -7,12 +7,12 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// CausalConv is a causal convolution of each channel with its filter of Taps numbers, over Samples × Channels sequences of
-// Length steps, which go on from the Taps - 1 steps of past, or from zeros.
+// CausalConv is a causal convolution of each channel with its filter of Taps numbers, over Samples × Channels
+// sequences of Length steps. The sequences continue from the Taps - 1 steps of past, or from zeros.
 type CausalConv struct {
 	Samples, Channels, Length, Taps int
 	SiLU                            bool
-	X, W, Bias, Past                Tensor // Bias and Past may be none
+	X, W, Bias, Past                Tensor // Bias and Past may be absent
 }
 
 func (c CausalConv) line(d *plain) func(row, t ptx.U32) ptx.F64 {
@@ -32,7 +32,7 @@ func (c CausalConv) line(d *plain) func(row, t ptx.U32) ptx.F64 {
 	}
 }
 
-// Calls returns the launches for the result and for the last Taps - 1 steps; each may be none.
+// Calls returns the launches for the result and for the last Taps - 1 steps; each output may be absent.
 func (c CausalConv) Calls(y, present Tensor) (calls []Call, ok bool) {
 	if !fits(c.Samples, c.Channels, c.Length+c.Taps) || !fits(c.Channels, c.Taps) {
 		return nil, false
@@ -75,11 +75,11 @@ type LinearAttention struct {
 	Gated, Delta                  bool
 	Decays, Betas                 int // numbers of a step
 	Scale                         float64
-	Query, Key, Value, Past       Tensor // Past may be none
-	Decay, Beta                   Tensor // none where they are not wanted
+	Query, Key, Value, Past       Tensor // Past may be absent
+	Decay, Beta                   Tensor // may be absent
 }
 
-// Call returns the launch. state is scratch memory of float64 for all states; y and present may be none.
+// Call returns the launch. state is float64 scratch memory for all states; y and present may be absent.
 func (a LinearAttention) Call(y, present Tensor, state Buffer) (Call, bool) {
 	if !fits(a.Batch, a.Length, a.Queries, max(a.K, a.V)) || !fits(a.Batch, a.Heads, a.K, a.V) ||
 		!fits(a.Batch, a.Length, max(a.Decays, a.Betas)) {
@@ -121,7 +121,7 @@ func (a LinearAttention) Call(y, present Tensor, state Buffer) (Call, bool) {
 			}
 		})
 		group := queries.Div(heads)
-		each := decays.Eq(heads) // of a head, or of each row
+		each := decays.Eq(heads) // per head, or per row
 		d.loop(length, func(t ptx.U32) {
 			step := sample.MAD(length, t)
 			k := func(r ptx.U32) ptx.F64 { return key.get(step.MAD(heads, h).MAD(dk, r).Wide()) }
@@ -155,10 +155,10 @@ func (a LinearAttention) Call(y, present Tensor, state Buffer) (Call, bool) {
 	})
 }
 
-// FoldAxis is how blocks lie along an axis of images.
+// FoldAxis is the layout of blocks along an axis of images.
 type FoldAxis struct{ Image, Block, Places, Stride, Dilation, Begin int }
 
-// Col2Im sums blocks of columns: each element of planes images those of the columns that reach it.
+// Col2Im sums blocks of columns: each element of planes images is the sum of the columns that contain it.
 func Col2Im(y, x Tensor, planes int, over []FoldAxis) (Call, bool) {
 	count, taps, columns := planes, 1, 1
 	for _, a := range over {
@@ -188,7 +188,7 @@ func Col2Im(y, x Tensor, planes int, over []FoldAxis) (Call, bool) {
 			from := at[0].MAD(taps, t)
 			inside := from.Eq(from)
 			for a := range over {
-				p := at[1+a].Add(begin[a]).Sub(tap[a].Mul(dilation[a])) // below 0 it is a great number
+				p := at[1+a].Add(begin[a]).Sub(tap[a].Mul(dilation[a])) // a negative position is a great number
 				q := p.Div(stride[a])
 				inside = inside.And(p.S32().Ge(ptx.I(0))).And(q.Lt(places[a])).And(q.Mul(stride[a]).Eq(p))
 				from = from.MAD(places[a], q)

@@ -8,36 +8,37 @@ import (
 	"github.com/essmc/essmc/ops/fft"
 )
 
-// Fourier is the discrete Fourier transform of signals in tensors, of any length up to 8 million:
-// y[k] = scale·Σ x[j]·e^(∓2πijk/N).
-// Complex numbers are pairs of float32. Lengths up to 4096 with prime factors up to 13 are computed in shared memory, longer
-// ones in two such passes, and others as a convolution (Bluestein). Roots are from float64.
+// Fourier is the discrete Fourier transform of signals in tensors, of any length up to 8 million: y[k] = scale·Σ
+// x[j]·e^(∓2πijk/N). Complex numbers are pairs of float32. Lengths up to 4096 with prime factors up to 13 are
+// computed in shared memory, longer ones in two such passes, and others as a convolution (Bluestein). Roots are
+// computed in float64.
 type Fourier struct {
 	N       int
 	Inverse bool // e^(+…)
 	Scale   float64
-	// RealIn and RealOut say that numbers are real, and that the real parts of results are asked for.
+	// RealIn: numbers are real. RealOut: only the real parts of results are wanted.
 	RealIn, RealOut bool
-	// Present is the number of numbers of a signal that are there: the others are 0. Wanted is the number of results.
+	// Present is the number of given numbers of a signal; the others are 0. Wanted is the number of results.
 	Present, Wanted int
-	// Mirrored says that the numbers from N/2 + 1 on are the conjugates of those from the other side.
+	// Mirrored: the numbers from N/2 + 1 on are the conjugates of those from the other side.
 	Mirrored bool
 	// Outer and Inner are the numbers of signals along two axes.
 	Outer, Inner int
 	In, Out      FourierPlace
 }
 
-// FourierPlace tells where the numbers of signals are: number k of signal (i, j) is i·Outer + j·Inner + k·Step numbers
-// behind the first one.
+// FourierPlace is the layout of signals: number k of signal (i, j) is at offset i·Outer + j·Inner + k·Step, in
+// numbers.
 type FourierPlace struct{ Outer, Inner, Step int }
 
-// Memory gives kernels scratch memory of so many bytes, and tables that are made once: see record.Builder.
+// Memory provides kernels with scratch memory of the given size, and with tables that are made once: see
+// record.Builder.
 type Memory struct {
 	Scratch  func(bytes int) Buffer
 	Constant func(key string, make func() []byte) Buffer
 }
 
-// halves returns n as a product of two lengths that a block transforms, nearly equal ones.
+// halves returns n as a product of two nearly equal lengths that a block can transform.
 func halves(n int) (a, b int, ok bool) {
 	for a = int(math.Sqrt(float64(n))); a >= 1; a-- {
 		if n%a != 0 {
@@ -54,7 +55,7 @@ func halves(n int) (a, b int, ok bool) {
 	return 0, 0, false
 }
 
-// Calls returns the launches. It returns false for lengths and numbers of signals that it does not take.
+// Calls returns the launches. It returns false for unsupported lengths and numbers of signals.
 func (f Fourier) Calls(y, x Buffer, m Memory) ([]Call, bool) {
 	if f.N < 1 || f.N > 1<<23 || f.Outer*f.Inner > MaxRows/f.N {
 		return nil, false
@@ -107,7 +108,7 @@ func (f Fourier) Calls(y, x Buffer, m Memory) ([]Call, bool) {
 	return append(first.calls(middle, x, m), second.calls(y, middle, m)...), true
 }
 
-// calls computes the transform in one pass, or in two.
+// calls returns the launches of one pass, or of two.
 func (f fftPass) calls(y, x Buffer, m Memory) []Call {
 	roots := func(n int) Buffer {
 		return m.Constant(fmt.Sprintf("roots %d", n), func() []byte {
@@ -123,7 +124,8 @@ func (f fftPass) calls(y, x Buffer, m Memory) []Call {
 		f.roots = roots(f.n)
 		return []Call{f.call(y, x)}
 	}
-	// Number j1·n2 + j2 goes to number k1 + n1·k2: transforms over j1, factors e^(-2πi·j2·k1/n), transforms over j2.
+	// Number j1·n2 + j2 becomes number k1 + n1·k2: transforms over j1, factors e^(-2πi·j2·k1/n), transforms
+	// over j2.
 	n1, n2, _ := halves(f.n)
 	middle := m.Scratch(8 * f.n * f.sizes[0] * f.sizes[1])
 	inner := f.sizes[0]

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// memory is that of an emulated device.
+// memory is the memory of an emulated device.
 func memory(b *kerneltest.Bench) kernel.Memory {
 	tables := map[string]kernel.Buffer{}
 	return kernel.Memory{Scratch: b.Out, Constant: func(key string, make func() []byte) kernel.Buffer {

@@ -10,17 +10,17 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Index is a column of indices, one for each element of a shape: it selects one of Dim slices that lie Along elements apart.
-// Indices below 0 count from the end.
+// Index is a column of indices, one per element of a shape. Each selects one of Dim slices with stride Along.
+// Negative indices count from the end.
 type Index struct {
-	Operand // of type int32 or int64
+	Operand // type int32 or int64
 	Dim     int
 	Along   int
 }
 
-// Gather returns launches that set each element of out to the one of data at its place, with the distances that the indices
-// add. Where an index is beyond its dimension nothing is read, the element is 0, and the number in fault is set to 1; with no
-// such buffer that is all. ok is false for types and sizes that no kernel takes.
+// Gather returns launches that set each element of out to the element of data at its position plus the offsets that
+// the indices add. If an index is out of range, nothing is read, the element is 0, and the number in fault, if
+// given, is set to 1. ok is false for types and sizes that no kernel supports.
 func Gather(shape []int, fault Buffer, out, data Operand, columns ...Index) (calls []Call, ok bool) {
 	list := []Operand{out, data}
 	for _, c := range columns {
@@ -118,7 +118,7 @@ func itemArgs(dims []int, unit int) (count int, args []Arg) {
 	return count, args
 }
 
-// items appends body for the thread's item of a shape of rank axes, with the places of the groups of p.
+// items appends body for the thread's item of a shape of rank axes, with the offsets in the groups of p.
 func items(k *ptx.Kernel, rank int, p *places, body func(at []ptx.U64)) {
 	n := k.U32Param("n")
 	axes := make([]axis, rank)
@@ -137,8 +137,8 @@ func items(k *ptx.Kernel, rank int, p *places, body func(at []ptx.U64)) {
 	})
 }
 
-// indexParams adds the parameters of columns of indices, and returns a function that appends the sum of the distances that
-// they select, and whether all are within their dimensions; at is the place of an index in its column.
+// indexParams adds the parameters of columns of indices. It returns a function that appends the sum of the offsets
+// that they select, and whether all are in range; at is the offset of an index in its column.
 func indexParams(k *ptx.Kernel, wide []bool) func(at func(i int) ptx.U64) (place ptx.U64, valid ptx.Pred) {
 	dim, along, base := make([]ptx.U64, len(wide)), make([]ptx.U64, len(wide)), make([]ptx.Addr, len(wide))
 	for i := range wide {
@@ -165,7 +165,7 @@ func indexParams(k *ptx.Kernel, wide []bool) func(at func(i int) ptx.U64) (place
 	}
 }
 
-// report sets the number in fault to 1 where valid does not hold.
+// report sets the number in fault to 1 where valid is false.
 func report(k *ptx.Kernel, fault Buffer, valid ptx.Pred) {
 	if fault != 0 {
 		a := k.PtrParam("fault")
@@ -185,15 +185,15 @@ const (
 	MinWith Combination = "min"
 )
 
-// Scatter returns launches that combine elements of out with updates, one after the other for steps places along the first
-// axis of the shape (steps, …): an update goes to its place in out, whose stride along the first axis must be 0, with the
-// distances that the indices add. Different threads must not reach the same element: places whose coordinates beside the
-// first differ must be different ones. Updates whose index is beyond its dimension are left out, and the number in fault is
-// set to 1, if there is such a buffer.
+// Scatter returns launches that combine elements of out with updates, one after the other for steps positions along
+// the first axis of the shape (steps, …). An update is combined with the element at its position in out, whose
+// stride along the first axis must be 0, plus the offsets that the indices add. Different threads must not reach the
+// same element: positions that differ in any other coordinate than the first must be different elements. Updates
+// with an index out of range are ignored, and the number in fault, if given, is set to 1.
 func Scatter(shape []int, r Combination, fault Buffer, out, updates Operand, columns ...Index) (calls []Call, ok bool) {
 	size := out.Type.Bits() / 8
 	d, known := domainOf(out.Type)
-	if r == Replace { // whatever they are
+	if r == Replace { // elements of any type
 		list := []Operand{out, updates}
 		_, list, known = asIntegers(shape, list)
 		if known = known && size <= 8; known {
@@ -273,7 +273,7 @@ func scatterPart(dims []int, list []Operand, size int, r Combination, steps int,
 	return NewCall(code, driver.Dim{X: uint32((count + mapThreads - 1) / mapThreads), Y: 1, Z: 1}, args...)
 }
 
-// combined is the element x of type t with an update.
+// combined returns the element x of type t, combined with an update.
 func combined(k *ptx.Kernel, t tensor.DType, r Combination, x, update raw) raw {
 	a, b := scalar.Input(0), scalar.Input(1)
 	e := map[Combination]scalar.Expr{AddTo: scalar.Add(a, b), MulBy: scalar.Mul(a, b), MaxWith: scalar.Max(a, b),

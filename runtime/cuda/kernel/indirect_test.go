@@ -9,7 +9,7 @@ import (
 	. "github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// indicesOf returns n indices of a dimension, of which some are below 0 and, if wild is set, some beyond it.
+// indicesOf returns n indices of a dimension. Some are negative and, if wild is set, some out of range.
 func indicesOf(r *rand.Rand, t tensor.DType, n, dim int, wild bool) (*tensor.Tensor, []int) {
 	x, place := make([]float64, n), make([]int, n)
 	for i := range x {
@@ -43,7 +43,7 @@ func random(r *rand.Rand, t tensor.DType, n int) *tensor.Tensor {
 	return y
 }
 
-// TestGather holds gathers of slices, with one and two columns of indices.
+// TestGather checks gathers of slices, with one and two columns of indices.
 func TestGather(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Int8, tensor.Float16, tensor.Int64} {
@@ -81,7 +81,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestScatter holds updates in their order, some of the same place.
+// TestScatter checks updates in their order, some of the same place.
 func TestScatter(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	join := map[Combination]func(a, b float64) float64{Replace: func(_, b float64) float64 { return b },
@@ -125,7 +125,7 @@ func TestScatter(t *testing.T) {
 	}
 }
 
-// TestCumSum holds sums along axes, by threads and by blocks.
+// TestCumSum checks sums along axes, by threads and by blocks.
 func TestCumSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.Float64, tensor.Int64, tensor.Int32} {

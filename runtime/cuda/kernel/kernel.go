@@ -1,14 +1,15 @@
-// Package kernel writes the kernels of the CUDA backend as PTX. They work on buffers in the memory of a device and know no
-// graph: products with epilogues, scans, fused elementwise operators, norms, reductions, transforms, gathers, convolutions,
-// attention.
+// Package kernel generates the kernels of the CUDA backend as PTX. They work on buffers in the memory of a device
+// and do not depend on a graph: products with epilogues, scans, fused elementwise operators, norms, reductions,
+// transforms, gathers, convolutions, attention.
 //
-// A kernel is a function of its own file. It takes what is fixed when the kernel is compiled (sizes of tiles, expressions,
-// types, where that pays: shapes), and the buffers and sizes of a launch, and returns Calls. The layout of its
-// weights (order, halves for tensor cores, powers in float64) is made on the host by a function beside it.
+// Each kernel is a function in its own file. The function takes the parameters that are fixed at compile time (tile
+// sizes, expressions, types, and shapes where that pays) and the buffers and sizes of a launch, and returns Calls. A
+// function beside it prepares the weights on the host: order, halves for tensor cores, powers in float64.
 //
-// Always: each sum has a fixed order that depends on shapes alone, so that answers are bitwise the same from run to run and on
-// every card with the same tensor cores. No atomic additions of floating-point numbers; no block waits for another. Each kernel is held against a plain
-// evaluation in float64, at odd sizes, on the emulator.
+// Its invariants: each sum has a fixed order that depends only on shapes, so answers are bitwise the same from run
+// to run, and on every card whose tensor cores round partial sums alike. Kernels use no atomic floating-point
+// additions, and no block waits for another. Each kernel is compared with a plain evaluation in float64 on the
+// emulator, at odd sizes.
 //
 // The package imports ir/scalar, ir/tensor (for element types), ops/fft (for tables), runtime/cuda/ptx and
 // runtime/cuda/driver.
@@ -25,17 +26,17 @@ import (
 
 // Code is a kernel in PTX. Equal kernels have equal Text; a backend compiles each Text once.
 type Code struct {
-	Name   string // of the entry
-	Text   string // the module that holds this kernel alone
+	Name   string // of the kernel's entry
+	Text   string // a module with only this kernel
 	Params []ptx.Param
 	Bytes  int // of all parameters
 	// Threads is the number of threads of a block.
 	Threads int
-	// Dynamic is the shared memory that a launch asks for beside that which the kernel declares, in bytes.
+	// Dynamic is the dynamic shared memory of a launch in bytes, in addition to what the kernel declares.
 	Dynamic int
 }
 
-// New makes the code of a kernel that build writes. Its name is for people: profiles and messages show it. It is made of
+// New returns the code of a kernel that build writes. Its name is shown in profiles and messages. It consists of
 // letters, digits and _.
 func New(name string, threads int, build func(k *ptx.Kernel)) *Code {
 	m := ptx.NewModule()
@@ -50,11 +51,11 @@ func New(name string, threads int, build func(k *ptx.Kernel)) *Code {
 	return c
 }
 
-// made sees each code that is made. Tests set it.
+// made is called with each new code. Tests set it.
 var made func(c *Code)
 
-// Buffer stands for memory of a device: of a value, a constant, or scratch. Whoever makes calls gives buffers their meaning.
-// 0 is none: its address is 0.
+// Buffer represents memory of a device: of a value, a constant, or scratch. Its meaning is up to the maker of the
+// calls. 0 means none: its address is 0.
 type Buffer int32
 
 // Call is a launch of a kernel.
@@ -64,7 +65,7 @@ type Call struct {
 	Args []Arg // one for each of Code.Params
 }
 
-// NewCall returns a call with as many arguments as the code has parameters. It panics where they do not fit.
+// NewCall returns a call. It panics if the arguments do not match the code's parameters.
 func NewCall(c *Code, grid driver.Dim, args ...Arg) Call {
 	if len(args) != len(c.Params) {
 		panic(fmt.Sprintf("kernel %s: expected %d arguments, found %d", c.Name, len(c.Params), len(args)))
@@ -80,19 +81,19 @@ func NewCall(c *Code, grid driver.Dim, args ...Arg) Call {
 
 // Arg is the value of a parameter.
 type Arg struct {
-	Buffer Buffer // of a pointer
-	bits   uint64 // of a number, or the distance from the start of the buffer, in bytes
+	Buffer Buffer // for a pointer
+	bits   uint64 // a number, or the offset from the start of the buffer, in bytes
 	size   int
 	ptr    bool
 }
 
-// Ptr is the address of a buffer.
+// Ptr returns the address of a buffer as an argument.
 func Ptr(b Buffer) Arg { return PtrAt(b, 0) }
 
-// PtrAt is the address bytes behind the start of a buffer.
+// PtrAt returns the address at an offset in a buffer as an argument.
 func PtrAt(b Buffer, bytes int) Arg { return Arg{Buffer: b, bits: uint64(bytes), size: 8, ptr: true} }
 
-// U32 is a number. It panics where x is not of 32 bits: callers check sizes.
+// U32 returns a number as an argument. It panics if x does not fit in 32 bits; callers must check sizes.
 func U32(x int) Arg {
 	if x < 0 || uint64(x) > math.MaxUint32 {
 		panic(fmt.Sprintf("kernel: %d is not of 32 bits", x))
@@ -100,7 +101,7 @@ func U32(x int) Arg {
 	return Arg{bits: uint64(x), size: 4}
 }
 
-// S32 is a number with sign.
+// S32 returns a signed number as an argument.
 func S32(x int) Arg {
 	if x != int(int32(x)) {
 		panic(fmt.Sprintf("kernel: %d is not of 32 bits", x))
@@ -108,16 +109,16 @@ func S32(x int) Arg {
 	return Arg{bits: uint64(uint32(int32(x))), size: 4}
 }
 
-// U64 is a number.
+// U64 returns a number as an argument.
 func U64(x int) Arg { return Arg{bits: uint64(x), size: 8} }
 
-// F32 is a number.
+// F32 returns a number as an argument.
 func F32(x float32) Arg { return Arg{bits: uint64(math.Float32bits(x)), size: 4} }
 
-// F64 is a number.
+// F64 returns a number as an argument.
 func F64(x float64) Arg { return Arg{bits: math.Float64bits(x), size: 8} }
 
-// Pack returns the parameters as a launch takes them, with the addresses that address gives for buffers.
+// Pack returns the parameters as a launch takes them. address returns the addresses of buffers.
 func (c *Call) Pack(address func(Buffer) driver.Ptr) []byte {
 	b := make([]byte, c.Code.Bytes)
 	for i, a := range c.Args {
@@ -134,7 +135,7 @@ func (c *Call) Pack(address func(Buffer) driver.Ptr) []byte {
 	return b
 }
 
-// Launch returns the call as the driver takes it.
+// Launch returns the call in the driver's form.
 func (c *Call) Launch(f driver.Function, s driver.Stream, address func(Buffer) driver.Ptr) driver.Launch {
 	return driver.Launch{Func: f, Grid: c.Grid, Block: driver.Dim{X: uint32(c.Code.Threads), Y: 1, Z: 1},
 		Shared: uint32(c.Code.Dynamic), Stream: s, Params: c.Pack(address)}

@@ -7,39 +7,40 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Layer is a state-space layer in two kernels: v = B u, the states x of a diagonal recurrence, y = C x + D u, and what
-// follows in the layer, step by step (Stages). States and B u stay in registers and shared memory:
+// Layer is a state-space layer in two kernels: v = B u, the states x of a diagonal recurrence, y = C x + D u, and
+// the step-by-step computations after it (Stages). States and B u stay in registers and shared memory:
 //
 //	layer_ends  reads u, computes B u and the states that each tile of steps reaches from zero
 //	layer       reads u again, recomputes B u, computes the states from those before the tile, and all the rest
 //
-// A block of the first kernel goes through a group of tiles. Where there are many groups, the last of the blocks of some
-// groups in a row, a span, sums up the states at the ends of these, in their order: a block that comes to the end counts itself,
-// and the one that finds all others counted is the last. None waits. The second kernel sums up the states before a tile from
-// those at the ends of the spans, of a group and of a tile before it.
+// A block of the first kernel computes a group of tiles. If there are many groups, consecutive groups form a span,
+// and the last block of a span to finish sums up the states at the ends of the span's groups, in order. Each
+// finished block increments a counter; the block that finds all others counted is the last. No block waits. The
+// second kernel sums up the states before a tile from the ends of the spans, of the groups and of the tiles before
+// it.
 //
-// A single step, of streams, is one kernel, whose tiles are samples in place of steps. For few samples other kernels compute
-// it (layerFew).
+// A single step, as in streams, is one kernel, whose tiles are samples instead of steps. Other kernels compute it
+// for few samples (layerFew).
 //
-// A block computes a tile. A warp holds products of all steps of the tile with a few columns. Rows of a product are steps in
-// an order such that a thread holds consecutive ones: the recurrence runs in its registers, and over the eight threads
-// that hold the other steps by shuffles.
+// A block computes a tile. A warp computes the products of all steps of the tile with a few columns. The rows of a
+// product are ordered so that a thread has consecutive steps: the recurrence runs in its registers, and by shuffles
+// across the eight threads with the other steps.
 //
-// Sequences are laid out (Batch, Length, Features) in float32, and float64 is the type of states before the first and after
-// the last step unless State32 is set: for each sample States real parts, then States imaginary parts.
+// Sequences are laid out (Batch, Length, Features) in float32. States before the first and after the last step are
+// float64 unless State32 is set: for each sample States real parts, then States imaginary parts.
 type Layer struct {
 	LayerForm
 	Batch, Length int
 
 	U, Y        Buffer
-	First, Last Buffer // none: zero, not wanted
+	First, Last Buffer // if absent: zero, not wanted
 	Tables      Buffer // LayerTables
 	Powers      Buffer // LayerPowers
 	Scratch     Buffer // of ScratchBytes
-	Counts      Buffer // of CountBytes: zeros, and zeros are left
+	Counts      Buffer // of CountBytes: must be zeros, and are zeros afterwards
 }
 
-// LayerForm says what is compiled into the kernels of a layer.
+// LayerForm is what is compiled into the kernels of a layer.
 type LayerForm struct {
 	Features          int // of u and y: a multiple of 4, at most MaxLayerFeatures
 	States            int
@@ -49,25 +50,25 @@ type LayerForm struct {
 	Precision         Precision // of the products of stages
 }
 
-// Stage is a step of a layer behind the system: first an optional product y' = W y + bias, then an expression.
+// Stage is a part of a layer after the system: first an optional product y' = W y + bias, then an expression.
 type Stage struct {
 	Product bool
-	// Element computes the result from y' (input 0), the y that the stage began with (input 1) and the layer's u (input 2),
-	// and from numbers of the feature (inputs 3 on).
+	// Element computes the result from y' (input 0), the y before the stage (input 1), the layer's u (input 2), and
+	// constants of the feature (inputs 3 on).
 	Element scalar.Expr
-	Numbers int // of each feature
+	Numbers int // per feature
 }
 
-// LayerWeights are the constants of a layer, in float64. Matrices are row by row: B has States rows of Features, C Features
-// rows of States, and products of stages Features rows of Features.
+// LayerWeights are the constants of a layer, in float64. Matrices are stored by rows: B has States rows of Features,
+// C has Features rows of States, and products of stages have Features rows of Features.
 type LayerWeights struct {
 	A, Weights []complex128 // logarithms of eigenvalues, and weights of inputs
 	B, C       []float64
-	Offset     []float64 // added to B u; nil: zero
-	D, DOffset []float64 // of the features: D u + DOffset is added to C x
+	Offset     []float64 // added to B u; nil means zero
+	D, DOffset []float64 // per feature: D u + DOffset is added to C x
 	Products   [][]float64
 	Bias       [][]float64
-	Numbers    [][]float64 // of each stage: Numbers rows of Features
+	Numbers    [][]float64 // per stage: Numbers rows of Features
 }
 
 // Sizes of a layer's kernels.
@@ -75,13 +76,13 @@ const (
 	MaxLayerFeatures = 1024
 	layerWarps       = 8
 	layerThreads     = 32 * layerWarps
-	layerChunk       = 128 // states that are computed at once: 16 a warp
-	groupBlocks      = 128 // blocks of the first kernel that are enough, so that groups may be larger
+	layerChunk       = 128 // states computed at once: 16 per warp
+	groupBlocks      = 128 // minimum number of blocks of the first kernel before groups grow
 	spanTogether     = 16  // ends of groups that a thread reads at once
 	layerShared      = 99 << 10
 )
 
-// steps is the number of steps of a tile: shared memory holds that of 99 kB of every card.
+// steps returns the number of steps of a tile, limited by the 99 kB of shared memory that every card has.
 func (f *LayerForm) steps() int {
 	switch w := f.width(); {
 	case w <= 256:
@@ -93,16 +94,16 @@ func (f *LayerForm) steps() int {
 	}
 }
 
-// width is the number of features in shared memory: whole tiles of each warp.
+// width returns the number of features in shared memory: whole tiles for each warp.
 func (f *LayerForm) width() int { return 64 * f.tiles() }
 
-// tiles is the number of tiles of 8 features that a warp computes of a product.
+// tiles returns the number of 8-feature tiles that a warp computes of a product.
 func (f *LayerForm) tiles() int { return ceilDiv(f.Features, 8*layerWarps) }
 
-// chunks is the number of parts that the states are computed in.
+// chunks returns the number of parts that the states are computed in.
 func (f *LayerForm) chunks() int { return ceilDiv(f.States, layerChunk) }
 
-// padded is the number of states with those that fill the last chunk.
+// padded returns the number of states, rounded up to whole chunks.
 func (f *LayerForm) padded() int { return layerChunk * f.chunks() }
 
 func (f *LayerForm) blocks(length int) int { return ceilDiv(length, f.steps()) }
@@ -114,14 +115,15 @@ func (f *LayerForm) directions() int {
 	return 1
 }
 
-// split returns the number of tiles of a group, and that of groups of a span; 1: groups are not summed up. The second kernel
-// reads the last states of all spans before its own, so there are few of them: these reads and those of the ends of groups
-// and tiles are at most a tenth of the bytes of u, which is read twice, and y, unless there are more states than features.
+// split returns the number of tiles of a group, and the number of groups of a span; 1 means that groups are not
+// summed up. The second kernel reads the last states of all earlier spans, so there are few of them. These reads and
+// those of the ends of groups and tiles are at most a tenth of the bytes of y and of u, which is read twice, unless
+// there are more states than features.
 func (l *Layer) split() (group, span int) {
 	tiles := l.blocks(l.Length)
-	tenth := 15 * l.Features * l.steps() / (100 * l.States) // of u, u and y of a tile, in states
+	tenth := 15 * l.Features * l.steps() / (100 * l.States) // a tenth of u, u and y of a tile, in states
 	most, spans := 2*tenth-4, 2*tenth-7
-	if l.directions() == 2 { // twice as many ends, and those of the backward scan are written again
+	if l.directions() == 2 { // twice as many ends, and the backward scan writes its own again
 		if most, spans = tenth-5, tenth-7; tiles <= max(most, 1)+4 {
 			return 1, 1
 		}
@@ -141,8 +143,8 @@ func (l *Layer) split() (group, span int) {
 	return group, ceilDiv(groups, spans)
 }
 
-// kept returns the number of tiles whose states of the backward scan of two the first kernel keeps in shared memory: a power of
-// two that is enough for the group, so that few kernels are compiled.
+// kept returns the number of tiles for which the first kernel keeps the backward scan's states in shared memory, if
+// there are two scans. It is a power of two that is enough for the group, so that few kernels are compiled.
 func (f *LayerForm) kept(group int) int {
 	if group == 1 || f.directions() == 1 {
 		return 0
@@ -154,12 +156,12 @@ func (f *LayerForm) kept(group int) int {
 	return room
 }
 
-// fits reports whether the first kernel has the shared memory for groups of so many tiles.
+// fits reports whether the first kernel has enough shared memory for groups of the given number of tiles.
 func (f *LayerForm) fits(group int) bool {
 	return group == 1 || 4*f.steps()*f.width()+f.groupShared(f.kept(group)) <= layerShared
 }
 
-// spanRoot is the number of powers over groups by which those over the groups of a span are made in two factors.
+// spanRoot returns the number of powers from which the powers over the groups of a span are computed in two factors.
 func spanRoot(span int) int {
 	root := 1
 	for root*root < span {
@@ -168,7 +170,8 @@ func spanRoot(span int) int {
 	return root
 }
 
-// groupShared is the shared memory of the first kernel with groups behind that of u: states in float64, and those of kept tiles.
+// groupShared returns the shared memory of the first kernel with groups, after that for u: states in float64, and
+// those of kept tiles.
 func (f *LayerForm) groupShared(kept int) int { return (16 + 8*kept) * f.padded() }
 
 // ScratchBytes returns the size of the scratch memory.
@@ -182,7 +185,7 @@ func (l *Layer) ScratchBytes() int {
 	return 8 * l.Batch * l.blocks(l.Length) * l.States * l.directions()
 }
 
-// CountBytes returns the size of the memory of counts: a number for each span of a sample.
+// CountBytes returns the size of the counters: one for each span of a sample.
 func (l *Layer) CountBytes() int {
 	if l.Batch == 0 || l.Length <= 1 {
 		return 0
@@ -222,8 +225,9 @@ func (l *Layer) Calls() []Call {
 		append(args, Ptr(l.First), Ptr(l.Last), Ptr(l.Y))...))
 }
 
-// Exponents returns those of the powers that LayerPowers holds: over a tile, a span and the last tile; then, unless groups are
-// tiles and spans groups, over the tiles of a group before each, and over so many groups and multiples of spanRoot of groups.
+// Exponents returns the exponents of the powers in LayerPowers: over a tile, a span and the last tile. Unless groups
+// are tiles and spans groups, also over the tiles of a group before each tile, over each number of groups below
+// spanRoot, and over its multiples.
 func (l *Layer) Exponents() []int {
 	if l.Length == 1 {
 		return []int{1}

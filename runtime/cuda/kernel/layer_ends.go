@@ -2,11 +2,12 @@ package kernel
 
 import "github.com/essmc/essmc/runtime/cuda/ptx"
 
-// layerEnds computes the states that a tile reaches from zero, or, with groups of tiles, those that the tiles of the group reach
-// up to its end. With summed the last block of a span sums up those of its groups. kept is that of the groups.
+// layerEnds returns the kernel that computes the states that a tile reaches from zero or, if grouped, those that the
+// tiles of the group reach up to its end. If summed, the last block of a span also sums up those of its groups. kept
+// is LayerForm.kept of the groups.
 func layerEnds(f LayerForm, grouped, summed bool, kept int) *Code {
 	return New("layer_ends", layerThreads, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
+		k.MinBlocks = 1 // otherwise the compiler spills a register to fit one more block
 		extra := 0
 		if grouped {
 			extra = f.groupShared(kept)
@@ -25,8 +26,8 @@ func layerEnds(f LayerForm, grouped, summed bool, kept int) *Code {
 	})
 }
 
-// tileEnds computes the states that a tile reaches from zero. Tiles are counted in the direction of the scan, or of the forward
-// one of two.
+// tileEnds computes the states that a tile reaches from zero. Tiles are counted in the direction of the scan, or of
+// the forward one of two.
 func (l *layerFrame) tileEnds() {
 	k, f := l.k, &l.f
 	if !f.Forward {
@@ -57,8 +58,9 @@ func (l *layerFrame) tileEnds() {
 	})
 }
 
-// groupEnds goes through the tiles of a group, in the direction of the scan, or of the forward one of two. States are carried
-// in float64, in shared memory, where each thread reads what it has written. So are those of the backward scan of two, in float32.
+// groupEnds processes the tiles of a group, in the direction of the scan, or of the forward one of two. States are
+// carried in float64 in shared memory, where each thread reads only its own. With two scans, the backward scan's
+// states are there too, in float32.
 func (l *layerFrame) groupEnds() {
 	k, f := l.k, &l.f
 	sums := l.shared.Add(ptx.U(4 * l.rows * f.width()))
@@ -114,8 +116,8 @@ func (l *layerFrame) groupEnds() {
 	}
 }
 
-// groupBack computes the states that a backward scan reaches over all of a group from each tile on, from those that it reaches
-// from zero over the tile, with threads that each read what they have written.
+// groupBack computes the states that a backward scan reaches from each tile of a group on, over the rest of the
+// group. It starts from the states that the scan reaches from zero over each tile. Each thread reads only its own.
 func (l *layerFrame) groupBack(first, end ptx.U32) {
 	k, f := l.k, &l.f
 	k.For(ptx.U(0), ptx.U(f.chunks()), ptx.U(1), func(chunk ptx.U32) {
@@ -139,8 +141,9 @@ func (l *layerFrame) groupBack(first, end ptx.U32) {
 	})
 }
 
-// backAt is where shared memory holds the real part of the thread's first of two states of tile c of states, which the backward
-// scan reaches from zero over a tile of the group. The second one follows; imaginary parts are padded() numbers on.
+// backAt returns the shared memory for the real part of the thread's first of two states of tile c of states, which
+// the backward scan reaches from zero over a tile of the group. The second state follows; imaginary parts are
+// padded() numbers further on.
 func (l *layerFrame) backAt(tile, chunk ptx.U32, c int) ptx.Shared {
 	from := l.shared.Add(ptx.U(4*l.rows*l.f.width() + l.f.groupShared(0)))
 	return from.Index(tile, 8*l.f.padded()).Index(l.stateIndex(chunk, c, 0), 4)
@@ -155,7 +158,7 @@ func (l *layerFrame) storeBack(tile, chunk ptx.U32, c int, z [2][2]ptx.F32) {
 	})
 }
 
-// loadBack reads that which storeBack has written; 0 in other threads.
+// loadBack reads the numbers that storeBack has written, or returns 0 in other threads.
 func (l *layerFrame) loadBack(tile, chunk ptx.U32, c int) (z [2][2]ptx.F32) {
 	for p := range z {
 		z[p] = [2]ptx.F32{l.k.VarF32(ptx.F(0)), l.k.VarF32(ptx.F(0))}
@@ -171,8 +174,9 @@ func (l *layerFrame) loadBack(tile, chunk ptx.U32, c int) (z [2][2]ptx.F32) {
 	return z
 }
 
-// spanEnds counts the block, and in the last one of a span turns the states at the ends of the span's groups into those that the
-// scan reaches there from zero at the begin of the span. Of the last group of the sequence, which no tile is behind, they stay.
+// spanEnds counts the block. In the last block of a span, it replaces the states at the ends of the span's groups by
+// the states that the scan reaches there from zero at the start of the span. For the last group of the sequence,
+// which no tile follows, they stay.
 func (l *layerFrame) spanEnds(counts ptx.Addr) {
 	k, f := l.k, &l.f
 	groups := l.tiles.Add(l.group).Sub(ptx.U(1)).Div(l.group)
@@ -180,7 +184,7 @@ func (l *layerFrame) spanEnds(counts ptx.Addr) {
 	begin := number.Mul(l.span)
 	end := begin.Add(l.span).Min(groups)
 	others := end.Sub(begin).Sub(ptx.U(1))
-	k.Barrier() // the fence covers what all threads of the block have written
+	k.Barrier() // the fence covers the writes of all threads of the block
 	k.If(k.ThreadX().Eq(ptx.U(0)), func() {
 		spans := groups.Add(l.span).Sub(ptx.U(1)).Div(l.span)
 		k.Fence()
@@ -189,7 +193,7 @@ func (l *layerFrame) spanEnds(counts ptx.Addr) {
 		l.shared.StoreU32(0, n)
 	})
 	k.Barrier()
-	// sum goes through count groups in the order of the scan; tile is the one at the end of a group.
+	// sum processes count groups in the order of the scan; tile is the one at the end of a group.
 	sum := func(ends ptx.Addr, j, count ptx.U32, tile func(i ptx.U32) ptx.U32) {
 		row := l.group.Add(ptx.U(4)).Mul(ptx.U(2 * f.States)) // over one group
 		at := l.powers.Index(row.Add(j), 8)

@@ -5,26 +5,26 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// A step of a layer for few samples, as a stream has, is bound by the bytes of the weights. So its kernels spread these
-// over blocks, and each number of them is read once:
+// A step of a layer for few samples, as in a stream, is bound by the bytes of the weights. Its kernels therefore
+// spread the weights over blocks, and read each number once:
 //
 //	layer_few_states   v = B u, and the next states
 //	layer_few_out      C x + D u, with the stages up to the first product
 //	layer_few_product  a product, with the stages up to the next one
 //
-// A block computes 16 rows of a matrix (a unit) for all samples. Its warps take blocks of 8 columns in turn; a lane adds up its
-// numbers by fma, then lanes are added by halves, and warps in their order.
+// A block computes 16 rows of a matrix (a unit) for all samples. Its warps take turns in processing blocks of 8
+// columns. A lane sums its numbers by fma; then lanes are added by halves, and warps in order.
 
 const (
-	layerFew   = 8   // samples up to which these kernels compute a step
-	fewBlocks  = 128 // blocks of columns whose operand lies in shared memory at once
+	layerFew   = 8   // maximum number of samples for these kernels
+	fewBlocks  = 128 // blocks of columns whose operand is in shared memory at once
 	fewColumns = 8 * fewBlocks
 )
 
-// few reports whether kernels for few samples compute the layer.
+// few reports whether the kernels for few samples compute the layer.
 func (l *Layer) few() bool { return l.Length == 1 && l.Forward && !l.Backward && l.Batch <= layerFew }
 
-// fewRows is the number of samples that kernels are compiled for.
+// fewRows returns the number of samples that kernels are compiled for.
 func (l *Layer) fewRows() int {
 	rows := 1
 	for rows < l.Batch {
@@ -33,10 +33,11 @@ func (l *Layer) fewRows() int {
 	return rows
 }
 
-// fewBytes is the size of the scratch memory: states, then results of all phases but the last.
+// fewBytes returns the size of the scratch memory: states, then results of all phases but the last.
 func (l *Layer) fewBytes() int { return 4 * l.Batch * (l.States + (len(l.phases())-1)*l.Features) }
 
-// phases returns the first stages that each kernel behind the states computes: the first kernel those up to the first product.
+// phases returns the first stage of each kernel after the states. The first kernel computes the stages up to the
+// first product.
 func (f *LayerForm) phases() (first []int) {
 	first = []int{0}
 	for i, s := range f.Stages {
@@ -47,7 +48,7 @@ func (f *LayerForm) phases() (first []int) {
 	return first
 }
 
-// phaseEnd is the end of the stages that begin with first: the next product.
+// phaseEnd returns the end of the stages that start with first: the next product.
 func (f *LayerForm) phaseEnd(first int, product bool) int {
 	end := first
 	if product {
@@ -59,7 +60,7 @@ func (f *LayerForm) phaseEnd(first int, product bool) int {
 	return end
 }
 
-// pairs is the number of units of a warp's columns: of two tiles, or of a last one.
+// pairs returns the number of units of a warp's columns: pairs of tiles, the last of which may be single.
 func (f *LayerForm) pairs() int { return ceilDiv(f.tiles(), 2) }
 
 func (l *Layer) fewCalls() []Call {
@@ -88,7 +89,7 @@ type fewFrame struct {
 	f            LayerForm
 	k            *ptx.Kernel
 	places       layerPlaces
-	rows         int // of samples
+	rows         int // number of samples
 	batch        ptx.U32
 	u, table     ptx.Addr
 	lane, warp   ptx.U32
@@ -102,18 +103,18 @@ func newFewFrame(f LayerForm, k *ptx.Kernel, rows int) *fewFrame {
 		operand: k.SharedArray(4*rows*fewColumns, 16), sum: k.SharedArray(4*layerWarps*rows*16, 16)}
 }
 
-// fewRange is a part of a unit's product: blocks first to end of columns, with the weights of the first one from weights on, and
-// stride bytes from block to block.
+// fewRange is a part of a unit's product: blocks first to end of columns. weights is the address of the first
+// block's weights, and stride the bytes between blocks.
 type fewRange struct {
 	first, end ptx.U32
 	weights    ptx.Addr
 	stride     int
 	alone      ptx.Pred // the unit is a single tile
-	odd, even  bool     // such units are there, others are there
+	odd, even  bool     // whether single-tile units and others exist
 }
 
-// multiply computes a unit's product with rows of columns numbers from x on, and calls then, in one thread for each sample and
-// row of the unit, with the result.
+// multiply computes a unit's product with rows of columns numbers from x on. It calls then with each result, in one
+// thread per sample and row of the unit.
 func (l *fewFrame) multiply(x ptx.Addr, columns int, r fewRange, then func(sample, row ptx.U32, v ptx.F32)) {
 	k := l.k
 	t := l.lane.And(ptx.U(3))
@@ -170,8 +171,8 @@ func (l *fewFrame) multiply(x ptx.Addr, columns int, r fewRange, then func(sampl
 	})
 }
 
-// stage copies blocks base to top of columns of all samples to shared memory, 0 beyond them: columns c and c + 4 of a block are
-// neighbours there, as a lane wants them.
+// stage copies blocks base to top of columns of all samples to shared memory, with 0 beyond the columns. Columns c
+// and c + 4 of a block are neighbours there, as a lane needs them.
 func (l *fewFrame) stage(x ptx.Addr, columns int, base, top ptx.U32) {
 	k := l.k
 	count := top.Sub(base).Shl(ptx.U(2))
@@ -190,10 +191,11 @@ func (l *fewFrame) stage(x ptx.Addr, columns int, base, top ptx.U32) {
 	}
 }
 
-// layerFewStates advances states of few samples, and writes their real parts in float32. A unit is 16 states.
+// layerFewStates returns the kernel that advances the states of few samples, and writes their real parts in float32.
+// A unit is 16 states.
 func layerFewStates(f LayerForm, rows int) *Code {
 	return New("layer_few_states", layerThreads, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
+		k.MinBlocks = 1 // otherwise the compiler spills a register to fit one more block
 		l := newFewFrame(f, k, rows)
 		powers, first, last, x := k.PtrParam("powers"), k.PtrParam("first"), k.PtrParam("last"), k.PtrParam("x")
 		unit, n := k.BlockX(), f.States
@@ -213,7 +215,7 @@ func layerFewStates(f LayerForm, rows int) *Code {
 	})
 }
 
-// step returns the state behind a step: a·z + in, with the state z that first has. It is written to last.
+// step returns the state after a step: a·z + in, with the state z from first. It is also written to last.
 func (f *LayerForm) step(k *ptx.Kernel, a, in complexF64, sample, j ptx.U32, first, last ptx.Addr) complexF64 {
 	place := sample.MulWide(ptx.U(2 * f.States)).Add(j.Wide())
 	size := f.stateSize()
@@ -224,14 +226,15 @@ func (f *LayerForm) step(k *ptx.Kernel, a, in complexF64, sample, j ptx.U32, fir
 	return next
 }
 
-// layerFewPhase computes results from states, or from those of the phase before: stages from first on.
+// layerFewPhase returns the kernel that computes results from states, or from the results of the previous phase:
+// stages from first on.
 func layerFewPhase(f LayerForm, rows int, product bool, first int) *Code {
 	name := "layer_few_out"
 	if product {
 		name = "layer_few_product"
 	}
 	return New(name, layerThreads, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
+		k.MinBlocks = 1 // otherwise the compiler spills a register to fit one more block
 		l := newFewFrame(f, k, rows)
 		x, y := k.PtrParam("x"), k.PtrParam("y")
 		width, tiles, h := f.width(), f.tiles(), f.Features

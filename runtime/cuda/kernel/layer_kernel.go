@@ -12,14 +12,14 @@ type layerFrame struct {
 	share, rows          int // steps of a thread, steps of a tile
 	batch, length, tiles ptx.U32
 	u, table, fore, back ptx.Addr
-	group, span, root    ptx.U32 // tiles of a group, groups of a span, and spanRoot of that
+	group, span, root    ptx.U32 // tiles of a group, groups of a span, and spanRoot of these
 	powers               ptx.Addr
 	tile, sample, begin  ptx.U32
 	lane, warp, g, t     ptx.U32
 	shared               ptx.Shared // (rows, width): u, then results of stages
 }
 
-// newLayerFrame begins a kernel whose tiles have so many rows, with extra bytes of shared memory.
+// newLayerFrame starts a kernel whose tiles have the given number of rows, with extra bytes of shared memory.
 func newLayerFrame(f LayerForm, k *ptx.Kernel, rows, extra int) *layerFrame {
 	p, _ := f.layout(nil)
 	l := &layerFrame{f: f, k: k, places: p, share: rows / 8, rows: rows, batch: k.U32Param("batch"),
@@ -33,25 +33,25 @@ func newLayerFrame(f LayerForm, k *ptx.Kernel, rows, extra int) *layerFrame {
 	return l
 }
 
-// split takes the parameters of groups and spans.
+// split adds the parameters of groups and spans.
 func (l *layerFrame) split() {
 	l.group, l.span, l.root = l.k.U32Param("group"), l.k.U32Param("span"), l.k.U32Param("root")
 	l.powers = l.k.PtrParam("powers")
 }
 
-// Rows of shared memory are in units of 4 numbers, and row r holds unit i at the place i xor swizzle(r): then neither the
-// operands of products nor the results of threads meet in a bank.
+// Rows of shared memory are in units of 4 numbers, and row r has unit i at position i xor swizzle(r). This avoids
+// bank conflicts both for the operands of products and for the results of threads.
 
 func swizzle(r ptx.U32) ptx.U32 {
 	return r.And(ptx.U(3)).Shl(ptx.U(1)).Or(r.Shr(ptx.U(2)).And(ptx.U(1)))
 }
 
-// step returns the step of the sequence of row 16i + 8·half + g.
+// step returns the sequence's step in row 16i + 8·half + g.
 func (l *layerFrame) step(i, half int) ptx.U32 {
 	return l.g.MAD(ptx.U(l.share), l.begin).Add(ptx.U(2*i + half))
 }
 
-// load begins to read u into shared memory: 0 beyond the sequence and the features.
+// load starts reading u into shared memory, with 0 beyond the sequence and the features.
 func (l *layerFrame) load() {
 	k, f := l.k, &l.f
 	units, tiles := f.width()/4, l.rows/16
@@ -79,7 +79,7 @@ func (l *layerFrame) load() {
 	k.CommitCopies()
 }
 
-// loaded waits for what load began to read.
+// loaded waits for the reads that load has started.
 func (l *layerFrame) loaded() {
 	l.k.WaitCopies(0)
 	l.k.Barrier()
@@ -96,18 +96,19 @@ func (l *layerFrame) products(n int) [][][4]ptx.F32 {
 	return acc
 }
 
-// multiply adds a product to acc: of rows in shared memory of width numbers, and blocks first to end of columns, with
-// the blocks of a matrix from weights on. There is at least one block.
+// multiply adds a product to acc: of rows of width numbers in shared memory, blocks first to end of columns, with
+// the blocks of a matrix from weights on. There must be at least one block.
 func (l *layerFrame) multiply(acc [][][4]ptx.F32, from ptx.Shared, width int, first, end ptx.U32, weights ptx.Addr, p Precision) {
 	k, n := l.k, len(acc[0])
 	row := from.Index(l.lane.And(ptx.U(15)), 4*width)
 	s, upper := swizzle(l.lane), l.lane.Shr(ptx.U(4))
-	w := k.VarAddr(weights.Index(l.lane, 16)) // of a pair of tiles
+	w := k.VarAddr(weights.Index(l.lane, 16)) // for a pair of tiles
 	last := weights.Index(l.lane, 8).Add(ptx.L(uint64(4 * 128 * (n / 2))))
 	if n%2 == 1 {
 		last = k.VarAddr(last)
 	}
-	// A thread reads the numbers of all tiles a block ahead, those of many tiles half a block, as many as registers are left for.
+	// A thread reads the numbers of all tiles one block ahead; with many tiles half a block ahead, as registers are
+	// limited.
 	parts := []int{0, n}
 	if n > 8 {
 		parts = []int{0, n / 4 * 2, n}
@@ -152,7 +153,8 @@ func (l *layerFrame) multiply(acc [][][4]ptx.F32, from ptx.Shared, width int, fi
 	})
 }
 
-// multiplyTiles adds products with tiles of columns from c on to acc: of the tiles' numbers b and the operands from an address on.
+// multiplyTiles adds products with tiles of columns from c on to acc. b has the tiles' numbers, at the address of
+// the operands.
 func (l *layerFrame) multiplyTiles(acc [][][4]ptx.F32, at ptx.Shared, width, c int, b []ptx.F32, p Precision) {
 	var parts []tf32Parts
 	for j := 0; j < len(b); j += 2 {
@@ -167,8 +169,8 @@ func (l *layerFrame) multiplyTiles(acc [][][4]ptx.F32, at ptx.Shared, width, c i
 	}
 }
 
-// place is the address of the thread's two numbers in row g, of tile c of columns; those of row 16i + 8·half + g lie
-// rowBytes(i, half, width) behind it.
+// place returns the address of the thread's two numbers in row g of tile c of columns. Those of row 16i + 8·half +
+// g are rowBytes(i, half, width) further on.
 func (l *layerFrame) place(to ptx.Shared, width int, c ptx.U32) ptx.Shared {
 	unit := c.Shl(ptx.U(1)).Add(l.t.Shr(ptx.U(1))).Xor(swizzle(l.g))
 	return to.Index(l.g, 4*width).Index(unit, 16).Index(l.t.And(ptx.U(1)), 8)
@@ -188,7 +190,7 @@ func (l *layerFrame) write(acc [][][4]ptx.F32, to ptx.Shared, width int, first p
 	}
 }
 
-// read is the inverse of write.
+// read returns the inverse of write.
 func (l *layerFrame) read(n int, from ptx.Shared, width int, first ptx.U32) [][][4]ptx.F32 {
 	out := make([][][4]ptx.F32, l.rows/16)
 	for i := range out {
@@ -206,7 +208,7 @@ func (l *layerFrame) read(n int, from ptx.Shared, width int, first ptx.U32) [][]
 	return out
 }
 
-// inputs computes B u of 16 states of a chunk, those of the warp.
+// inputs computes B u for the warp's 16 states of a chunk.
 func (l *layerFrame) inputs(chunk ptx.U32) [][][4]ptx.F32 {
 	acc := l.products(2)
 	at := l.table.Index(chunk.MAD(ptx.U(layerWarps), l.warp), 12).Add(ptx.L(uint64(4 * l.places.inRange)))
@@ -214,14 +216,14 @@ func (l *layerFrame) inputs(chunk ptx.U32) [][][4]ptx.F32 {
 	return acc
 }
 
-// layerState is one state of a thread: coefficients, and its weighted inputs over the thread's steps.
+// layerState is one state of a thread: its coefficients, and its weighted inputs over the thread's steps.
 type layerState struct {
 	coefficients
 	jump     [3][2]ptx.F32 // powers of ā over the steps of 1, 2 and 4 threads
 	wRe, wIm []ptx.F32
 }
 
-// states returns the two states of tile c of the warp's products, of the chunk, with the weighted inputs.
+// states returns the two states of tile c of the warp's products in the chunk, with the weighted inputs.
 func (l *layerFrame) states(acc [][][4]ptx.F32, chunk ptx.U32, c int) (out [2]layerState) {
 	j := l.stateIndex(chunk, c, 0)
 	at := l.table.Index(j, 4).Add(ptx.L(uint64(4 * l.places.states)))
@@ -238,7 +240,7 @@ func (l *layerFrame) states(acc [][][4]ptx.F32, chunk ptx.U32, c int) (out [2]la
 		for i := range acc {
 			for half := range 2 {
 				v := acc[i][c][2*half+p].Add(x[12][p])
-				if l.f.Backward { // beyond the sequence u is 0, but not the offset
+				if l.f.Backward { // beyond the sequence u is 0, but the offset is not
 					v = l.step(i, half).Lt(l.length).SelectF32(v, ptx.F(0))
 				}
 				s.wRe, s.wIm = append(s.wRe, s.bRe.Mul(v)), append(s.wIm, s.bIm.Mul(v))
@@ -248,13 +250,13 @@ func (l *layerFrame) states(acc [][][4]ptx.F32, chunk ptx.U32, c int) (out [2]la
 	return out
 }
 
-// stateIndex is the number of state p of tile c of the warp.
+// stateIndex returns the number of state p of tile c of the warp.
 func (l *layerFrame) stateIndex(chunk ptx.U32, c, p int) ptx.U32 {
 	return chunk.MAD(ptx.U(layerChunk), l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1)))).Add(ptx.U(8*c + p))
 }
 
-// reached returns the state at the end of the thread's steps, in the direction of the scan. Before the first steps of the
-// tile it is before, or zero if before is nil.
+// reached returns the state at the end of the thread's steps, in the direction of the scan. before is the state
+// before the tile's first steps; nil means zero.
 func (l *layerFrame) reached(s *layerState, forward bool, before *[2]ptx.F32) (re, im ptx.F32) {
 	re, im = ptx.F(0), ptx.F(0)
 	for n := range s.wRe {
@@ -287,7 +289,7 @@ func (l *layerFrame) reached(s *layerState, forward bool, before *[2]ptx.F32) (r
 	return re, im
 }
 
-// edge is whether the thread holds the first steps of the tile, in the direction of the scan.
+// edge reports whether the thread has the first steps of the tile, in the direction of the scan.
 func (l *layerFrame) edge(forward bool) ptx.Pred {
 	if forward {
 		return l.g.Eq(ptx.U(0))
@@ -295,7 +297,7 @@ func (l *layerFrame) edge(forward bool) ptx.Pred {
 	return l.g.Eq(ptx.U(7))
 }
 
-// shift is the number of the thread by threads before, in the direction of the scan.
+// shift returns the number of the thread by threads before, in the direction of the scan.
 func (l *layerFrame) shift(x ptx.F32, forward bool, by int) ptx.F32 {
 	if forward {
 		return x.ShuffleUp(ptx.U(4 * by))
@@ -303,14 +305,15 @@ func (l *layerFrame) shift(x ptx.F32, forward bool, by int) ptx.F32 {
 	return x.ShuffleDown(ptx.U(4 * by))
 }
 
-// endAt is the place of the real part of state j at the edge of a tile.
+// endAt returns the address of the real part of state j at the edge of a tile.
 func (l *layerFrame) endAt(ends ptx.Addr, tile, j ptx.U32) ptx.Addr {
 	row := l.sample.MulWide(l.tiles).Add(tile.Wide()).Shl(ptx.U(1))
 	return ends.Index64(row.MAD(ptx.L(uint64(l.f.States)), j.Wide()), 4)
 }
 
-// storeEnds writes the real and the imaginary part of the thread's two states of a tile of states, at the edge of the tile, by the
-// threads for which lead holds. Both together fill sectors of memory; that takes an even number of states.
+// storeEnds writes the real and imaginary parts of the thread's two states of a tile of states at the edge of the
+// tile. The threads where lead is true write. Two adjacent states fill sectors of memory, so the number of states
+// must be even.
 func (l *layerFrame) storeEnds(ends ptx.Addr, lead ptx.Pred, chunk ptx.U32, c int, z [2][2]ptx.F32) {
 	n := l.f.States
 	for p := range z {

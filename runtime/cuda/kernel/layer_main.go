@@ -4,13 +4,13 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// layerMain computes the states from those before the tile, and the rest of a layer. It sums up the states before the tile from
-// the ends of the other tiles, of groups and, with summed, of spans; with keep it writes the state after the last step. That is
-// the sum of two: the state that the steps of the last tile reach from zero, and the one before the tile, carried on in
-// float64.
+// layerMain returns the kernel that computes the states from those before the tile, and the rest of a layer. It sums
+// up the states before the tile from the ends of the other tiles, of groups and, if summed, of spans. If keep is
+// set, it writes the state after the last step. That is the sum of the state that the steps of the last tile reach
+// from zero, and of the state before the tile, carried on in float64.
 func layerMain(f LayerForm, grouped, summed, keep bool) *Code {
 	return New("layer", layerThreads, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
+		k.MinBlocks = 1 // otherwise the compiler spills a register to fit one more block
 		l := newLayerFrame(f, k, f.steps(), 4*f.steps()*layerChunk+8*2*layerChunk)
 		l.split()
 		first, last, y := k.PtrParam("first"), k.PtrParam("last"), k.PtrParam("y")
@@ -49,8 +49,8 @@ func layerMain(f LayerForm, grouped, summed, keep bool) *Code {
 	})
 }
 
-// main computes a layer from u to y. For each chunk of states it calls begin, then, when all threads see what that has left
-// in the memory of states, read; then scan, which turns B u into states.
+// main computes a layer from u to y. For each chunk of states it calls begin; then, once all threads see what begin
+// has written to states, read; then scan, which turns B u into states.
 func (l *layerFrame) main(y ptx.Addr, begin, read func(states ptx.Shared, chunk ptx.U32),
 	scan func(v [][][4]ptx.F32, chunk ptx.U32)) {
 	k, f := l.k, &l.f
@@ -84,9 +84,8 @@ func (l *layerFrame) main(y ptx.Addr, begin, read func(states ptx.Shared, chunk 
 	l.finish(acc, y)
 }
 
-// carry sums up the states before the tile of a chunk, and leaves them in shared memory: for each direction layerChunk real
-// parts, then as many imaginary ones.
-// With keep the part of the last state that is carried lies in kept.
+// carry sums up the states before the tile of a chunk, and stores them in shared memory: for each direction
+// layerChunk real parts, then as many imaginary ones. With keep, the carried part of the last state is in kept.
 func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, first ptx.Addr, grouped, summed, keep bool) {
 	k, f, powers := l.k, &l.f, l.powers
 	forward := k.ThreadX().Lt(ptx.U(layerChunk))
@@ -133,7 +132,7 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, first ptx.Addr, grouped
 			at := powers.Index(j, 8).Add(ptx.L(uint64(16 * f.States)))
 			return complexF64{at.ConstF64(0), at.ConstF64(8 * f.States)}
 		}
-		// groups goes over so many groups of a span, behind which a tile ends, and within goes over so many tiles of a group.
+		// groups processes count groups of a span, each ending with a tile; within processes tiles of a group.
 		groups := func(ends ptx.Addr, count, tile ptx.U32) {
 			k.If(count.Gt(ptx.U(0)), func() {
 				row := l.group.Add(ptx.U(3))
@@ -146,7 +145,7 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, first ptx.Addr, grouped
 		within := func(ends ptx.Addr, count, tile ptx.U32) {
 			k.If(count.Gt(ptx.U(0)), func() { z.set(power(count.Add(ptx.U(3))).fma(z, end(ends, tile))) })
 		}
-		// upTo sums up what is before tile i, counted in the direction of the scan.
+		// upTo sums up everything before tile i, counted in the direction of the scan.
 		upTo := func(ends ptx.Addr, i ptx.U32, tile func(i ptx.U32) ptx.U32) {
 			p = overSpan()
 			group := i.Div(l.group)
@@ -160,8 +159,8 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, first ptx.Addr, grouped
 			}
 			within(ends, i.Sub(group.Mul(l.group)), tile(i.Sub(ptx.U(1))))
 		}
-		// behind is upTo in the direction back, with the groups of the forward scan: the last one may be shorter, and nothing is
-		// behind it.
+		// behind is upTo in the backward direction, with the groups of the forward scan: the last one may be
+		// shorter, and nothing comes after it.
 		behind := func() {
 			after := l.tiles.Sub(ptx.U(1))
 			group, final := l.tile.Div(l.group), after.Div(l.group)
@@ -223,12 +222,13 @@ func (l *layerFrame) carry(to ptx.Shared, chunk ptx.U32, first ptx.Addr, grouped
 	}
 }
 
-// kept is where carry leaves states of a chunk: layerChunk complex numbers in float64.
+// kept returns where carry stores states of a chunk: layerChunk complex numbers in float64.
 func (l *layerFrame) kept() ptx.Shared {
 	return l.shared.Add(ptx.U(4 * l.rows * (l.f.width() + layerChunk)))
 }
 
-// keep writes a state after the last step. All threads of the last tile call it; the one of the last step writes.
+// keep writes a state after the last step. All threads of the last tile call it; the thread with the last step
+// writes.
 func (l *layerFrame) keep(s *layerState, chunk ptx.U32, c, p int, last ptx.Addr) {
 	k, f := l.k, &l.f
 	re, im := l.reached(s, true, nil)
@@ -250,7 +250,7 @@ func (l *layerFrame) keep(s *layerState, chunk ptx.U32, c, p int, last ptx.Addr)
 	})
 }
 
-// before are the thread's two states of a tile of states before the tile, in a direction.
+// before returns the thread's two states of a tile of states before the tile, in one direction.
 func (l *layerFrame) before(states ptx.Shared, c int, forward bool) (z [2][2]ptx.F32) {
 	for p := range z {
 		slot := l.warp.MAD(ptx.U(16), l.t.Shl(ptx.U(1))).Add(ptx.U(8*c + p))
@@ -293,7 +293,7 @@ func (l *layerFrame) scan(s *layerState, before map[bool]*[2]ptx.F32) []ptx.F32 
 	return x
 }
 
-// column is the first column of tile c of the warp's results.
+// column returns the first column of tile c of the warp's results.
 func (l *layerFrame) column(c int) ptx.U32 {
 	return l.warp.MAD(ptx.U(l.f.tiles()), ptx.U(c)).Shl(ptx.U(3)).Add(l.t.Shl(ptx.U(1)))
 }
@@ -303,14 +303,14 @@ func (l *layerFrame) numbers(place, c int) []ptx.F32 {
 	return l.table.Index(l.column(c), 4).Add(ptx.L(uint64(4*place))).ConstF32s(0, 2)
 }
 
-// finish computes the results of the layer from C x. It goes through tiles of columns one by one, so that few of the numbers of
-// features are in registers.
+// finish computes the results of the layer from C x. It processes tiles of columns one by one, so that only few
+// constants of features are in registers.
 func (l *layerFrame) finish(acc [][][4]ptx.F32, y ptx.Addr) {
 	k, f := l.k, &l.f
 	width, outs := f.width(), f.tiles()
 	firstTile := l.warp.Mul(ptx.U(outs))
 	u := l.read(outs, l.shared, width, firstTile)
-	// each computes the numbers of a tile of columns from some numbers of its features, whose places are given.
+	// each computes the numbers of a tile of columns from constants of its features at the given positions.
 	each := func(places []int, body func(i, c, n int, x []ptx.F32) ptx.F32) [][][4]ptx.F32 {
 		out := make([][][4]ptx.F32, len(acc))
 		for c := range outs {
@@ -347,7 +347,7 @@ func (l *layerFrame) finish(acc [][][4]ptx.F32, y ptx.Addr) {
 			})
 			continue
 		}
-		k.Barrier() // all have read what lies there
+		k.Barrier() // all have read it
 		l.write(now, l.shared, width, firstTile)
 		k.Barrier()
 		result := l.products(outs)
@@ -379,5 +379,5 @@ func (l *layerFrame) finish(acc [][][4]ptx.F32, y ptx.Addr) {
 	}
 }
 
-// layerBlocks is the number of blocks of a product over all features.
+// layerBlocks returns the number of blocks of a product over all features.
 func layerBlocks(f *LayerForm) int { return ceilDiv(f.Features, 8) }

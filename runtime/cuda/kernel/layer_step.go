@@ -5,15 +5,15 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// A tile of a step has few rows, so that even some ten samples keep several multiprocessors busy. Where there are enough samples
-// for all of them, more rows halve the reads of weights.
+// A tile of a step has few rows, so that even about ten samples keep several multiprocessors busy. If there are
+// enough samples for all of them, more rows halve the reads of weights.
 const (
 	stepRows     = 16
 	manyStepRows = 32
 	manySamples  = 4096
 )
 
-// stepRows is the number of samples of a tile of a step.
+// stepRows returns the number of samples of a tile of a step.
 func (l *Layer) stepRows() int {
 	if l.Batch >= manySamples {
 		return min(manyStepRows, l.steps())
@@ -29,7 +29,7 @@ func (l *Layer) stepCalls() []Call {
 		Ptr(l.U), Ptr(l.Tables), Ptr(0), Ptr(0), Ptr(l.Powers), Ptr(l.First), Ptr(l.Last), Ptr(l.Y))}
 }
 
-// stateSize is the size of a number of a state, in bytes.
+// stateSize returns the size of a number of a state, in bytes.
 func (f *LayerForm) stateSize() int {
 	if f.State32 {
 		return 4
@@ -37,7 +37,7 @@ func (f *LayerForm) stateSize() int {
 	return 8
 }
 
-// loadState reads a state whose real part lies at a.
+// loadState reads a state whose real part is at a.
 func (f *LayerForm) loadState(a ptx.Addr) complexF64 {
 	if f.State32 {
 		return complexF64{a.LoadF32(0).F64(), a.LoadF32(4 * f.States).F64()}
@@ -55,7 +55,8 @@ func (f *LayerForm) storeState(a ptx.Addr, z complexF64) {
 	}
 }
 
-// layerStep computes one step of a layer for many samples: rows of its tiles are samples. States are float64 here.
+// layerStep returns the kernel for one step of a layer for many samples: rows of its tiles are samples. States are
+// float64 in it.
 func layerStep(f LayerForm, rows int) *Code {
 	return New("layer_step", layerThreads, func(k *ptx.Kernel) {
 		l := newLayerFrame(f, k, rows, 4*rows*layerChunk)

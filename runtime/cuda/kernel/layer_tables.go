@@ -2,24 +2,24 @@ package kernel
 
 import "math"
 
-// layerPlaces are the places of a layer's constants in its table, in units of 4 bytes.
+// layerPlaces are the offsets of a layer's constants in its table, in units of 4 bytes.
 type layerPlaces struct {
 	states   int   // layerRows rows of padded() numbers
-	inRange  int   // of each part of 16 states in turn: first and end of the blocks of B, and the place of the first
-	outRange int   // of each warp: first and end of the blocks of C, and the place of the first
+	inRange  int   // for each part of 16 states: first and end of the blocks of B, and the offset of the first
+	outRange int   // for each warp: first and end of the blocks of C, and the offset of the first
 	direct   int   // width() numbers of D, then of DOffset
-	product  []int // of each stage: blocks of all features for each warp in turn, then width() numbers of Bias
-	numbers  []int // of each stage: rows of width()
+	product  []int // per stage: blocks of all features for each warp in turn, then width() numbers of Bias
+	numbers  []int // per stage: rows of width()
 }
 
-// layerRows is the number of coefficients of a state: ā, e, b as in Scan, the powers of ā over the steps of one thread, two
-// and four, and the offset of B u.
+// layerRows is the number of coefficients of a state: ā, e, b as in Scan, the powers of ā over the steps of one
+// thread, two and four, and the offset of B u.
 const layerRows = 13
 
-// A block is a part of a matrix for one step of its product, of 8 columns: for each pair of tiles of 8 rows, then for each
-// thread, the numbers of the thread of the one tile, and of the other. A last tile without another stands alone.
+// A block is a part of a matrix for one step of its product, of 8 columns. For each pair of tiles of 8 rows, and
+// each thread, it has the thread's numbers of the one tile, then of the other. A last single tile has no partner.
 
-// block appends rows row to row + 8·tiles of columns 8k to 8k + 8 of a matrix; 0 beyond it.
+// block appends rows row to row + 8·tiles of columns 8k to 8k + 8 of a matrix, with 0 beyond it.
 func block(to []float32, m []float64, rows, columns, row, tiles, k int) []float32 {
 	at := func(r, c int) float32 {
 		if r >= rows || c >= columns {
@@ -38,7 +38,7 @@ func block(to []float32, m []float64, rows, columns, row, tiles, k int) []float3
 	return to
 }
 
-// reach returns the blocks of 8 columns that are not zero in some rows; at least one.
+// reach returns the range of blocks of 8 columns that are not zero in some rows; at least one.
 func reach(m []float64, rows, columns, row, count int) (first, end int) {
 	first, end = ceilDiv(columns, 8), 0
 	for r := row; r < min(row+count, rows); r++ {
@@ -54,8 +54,8 @@ func reach(m []float64, rows, columns, row, count int) (first, end int) {
 	return first, end
 }
 
-// layout returns the places and the constants. Without weights it returns the places alone, which holds for those up to
-// direct.
+// layout returns the offsets and the constants. Without weights it returns only the offsets, which are then valid up
+// to direct.
 func (f *LayerForm) layout(w *LayerWeights) (p layerPlaces, table []float32) {
 	width, padded, tiles := f.width(), f.padded(), f.tiles()
 	p.states = 0
@@ -76,7 +76,7 @@ func (f *LayerForm) layout(w *LayerWeights) (p layerPlaces, table []float32) {
 		return p, nil
 	}
 	table = make([]float32, at)
-	share := f.steps() / 8 // steps of a thread
+	share := f.steps() / 8 // steps per thread
 	for j := range f.States {
 		a := power(w.A[j], 1)
 		e := rest(a)
@@ -93,7 +93,7 @@ func (f *LayerForm) layout(w *LayerWeights) (p layerPlaces, table []float32) {
 			table[p.states+r*padded+j] = float32(x)
 		}
 	}
-	// Integers lie in the table as the bits of numbers: tiny ones, which copies keep.
+	// Integers are in the table as the bits of subnormal numbers, which copies preserve.
 	ranges := func(at, first, end, place int) {
 		table[at], table[at+1] = math.Float32frombits(uint32(first)), math.Float32frombits(uint32(end))
 		table[at+2] = math.Float32frombits(uint32(place))
@@ -135,7 +135,7 @@ func (f *LayerForm) layout(w *LayerWeights) (p layerPlaces, table []float32) {
 			put(p.numbers[i]+n*width, w.Numbers[i][n*f.Features:(n+1)*f.Features])
 		}
 	}
-	return p, append(table, make([]float32, 64*tiles+128)...) // loops read a block ahead
+	return p, append(table, make([]float32, 64*tiles+128)...) // loops read one block ahead
 }
 
 // LayerTables returns the constants of a layer as its kernels read them.
@@ -144,8 +144,8 @@ func LayerTables(f LayerForm, w LayerWeights) []byte {
 	return float32Bytes(table)
 }
 
-// LayerPowers returns the powers that the states before tiles are computed with, or for a single step ā; then the weights of
-// inputs. exponents are those of Layer.Exponents.
+// LayerPowers returns the powers with which the states before tiles are computed, or for a single step ā; then the
+// weights of inputs. exponents come from Layer.Exponents.
 func LayerPowers(w LayerWeights, exponents []int) []byte {
 	re, im := make([]float64, len(w.Weights)), make([]float64, len(w.Weights))
 	for j, b := range w.Weights {

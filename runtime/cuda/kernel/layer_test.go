@@ -15,7 +15,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// blocks keeps the blocks on the diagonal of a matrix, in heads of equal size, and sets the rest to 0.
+// blocks keeps the diagonal blocks of a matrix, one per head of equal size, and sets the rest to 0.
 func blocks(m []float64, rows, columns, heads int) []float64 {
 	for i := range m {
 		if i/columns/(rows/heads) != i%columns/(columns/heads) {
@@ -40,7 +40,7 @@ func plainProduct(w, x, bias []float64) []float64 {
 	return y
 }
 
-// plainLayer is the layer in float64, of one sample.
+// plainLayer returns the layer in float64, of one sample.
 func plainLayer(f kernel.LayerForm, w kernel.LayerWeights, u []float64, z []complex128) (y []float64, last []complex128) {
 	h, n := f.Features, f.States
 	length := len(u) / h
@@ -199,7 +199,7 @@ func TestLayer(t *testing.T) {
 	}
 }
 
-// A lower precision is that of the stages' products alone, which take one product of tensor cores in place of three.
+// A lower precision affects only the stages' products, which take one product of tensor cores instead of three.
 func TestLayerPrecision(t *testing.T) {
 	const features, states, length = 36, 20, 70
 	want := map[kernel.Precision][2]float64{kernel.Float32: {0, 4e-6}, kernel.TF32: {2e-5, 2e-3}, kernel.BF16: {2e-4, 2e-2}}
@@ -330,7 +330,7 @@ func TestLayerRegisters(t *testing.T) {
 	}
 }
 
-// States are carried to the end in float64: those of streams that take chunks go through many of them.
+// States are carried to the end in float64, because those of streams that take chunks pass through many of them.
 func TestLayerLastState(t *testing.T) {
 	const features, states = 8, 24
 	for _, length := range []int{2, 63, 64, 65, 500, 1200} {
@@ -362,8 +362,8 @@ func TestLayerLastState(t *testing.T) {
 	}
 }
 
-// The layer of CUDA's roofline, of 256 features, 4 heads and 256 states, moves little more than the bytes that two kernels
-// must: u twice, y once. Weights are read once by a card with caches. Tensor cores do the products and nothing else.
+// The layer of CUDA's roofline, with 256 features, 4 heads and 256 states, moves little more than the bytes that two
+// kernels must: u twice, y once. A card with caches reads weights once. Tensor cores compute only the products.
 func TestLayerCounters(t *testing.T) {
 	const features, states, heads, length = 256, 256, 4, 192
 	r := rand.New(rand.NewPCG(6, 0))
@@ -440,7 +440,7 @@ func TestLayerStepCounters(t *testing.T) {
 			}
 		}
 		weights := int64(4 * (2*states*features/heads + 2*features*features))
-		// numbers of features, and those of states for each sample
+		// numbers of features, and of states for each sample
 		if most := weights + weights/20 + int64(batch)*(64*features+64*states); constants > most || constants < weights {
 			t.Errorf("%d samples: %d bytes of constants are read, expected %d to %d", batch, constants, weights, most)
 		}

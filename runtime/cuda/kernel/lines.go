@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// CumProd multiplies up a tensor of outer × n × inner elements along the middle axis: exclusive products leave out the element
-// itself, reverse ones go from the end.
+// CumProd computes running products of a tensor of outer × n × inner elements along the middle axis. Exclusive
+// products omit the element itself; reverse ones start at the end.
 func CumProd(y, x Tensor, outer, n, inner int, exclusive, reverse bool) (Call, bool) {
 	kind, known := domainOf(x.Type)
 	if !known || kind == truth || !fits(outer, n, inner) {
@@ -46,8 +46,8 @@ func CumProd(y, x Tensor, outer, n, inner int, exclusive, reverse bool) (Call, b
 	})
 }
 
-// LpNormalize divides the lines of outer × n × inner numbers along the middle axis by their norms: p is 1 or 2. A norm of 0
-// leaves its line.
+// LpNormalize divides the lines of outer × n × inner numbers along the middle axis by their norms: p is 1 or 2.
+// Lines with norm 0 do not change.
 func LpNormalize(y, x Tensor, p, outer, n, inner int) (Call, bool) {
 	if !fits(outer, n, inner) {
 		return Call{}, false
@@ -76,8 +76,8 @@ func LpNormalize(y, x Tensor, p, outer, n, inner int) (Call, bool) {
 	})
 }
 
-// LRN divides each number of outer × n × inner by (bias + alpha·s)^beta, where s is the sum of squares of the below numbers
-// before it along the middle axis, of itself and of the above behind it, as far as they are there.
+// LRN divides each number of outer × n × inner by (bias + alpha·s)^beta. s is the sum of squares of the number,
+// the below numbers before it and the above numbers after it along the middle axis, as far as they exist.
 func LRN(y, x Tensor, outer, n, inner, below, above int, alpha, beta, bias float64) (Call, bool) {
 	below, above = min(below, n), min(above, n)
 	if !fits(outer, n, inner) {
@@ -101,9 +101,9 @@ func LRN(y, x Tensor, outer, n, inner, below, above int, alpha, beta, bias float
 	})
 }
 
-// TopK writes the k greatest or least elements of each line of outer × n × inner along the middle axis, in order, and their
-// indices: an element's place is the number of those that come before it. Equal elements are in the order of their indices,
-// and NaN is greater than all numbers. Values may have no buffer, and indices neither.
+// TopK writes the k greatest or smallest elements of each line of outer × n × inner along the middle axis, in
+// order, and their indices. An element's position is the number of elements that come before it. Equal elements keep
+// the order of their indices, and NaN is greater than all numbers. Values and indices may have no buffer.
 func TopK(values Tensor, indices Buffer, x Tensor, outer, n, inner, k int, largest bool) (Call, bool) {
 	kind, known := domainOf(x.Type)
 	if !known || kind == truth || !fits(outer, n, inner) {
@@ -149,7 +149,8 @@ func TopK(values Tensor, indices Buffer, x Tensor, outer, n, inner, k int, large
 	})
 }
 
-// Determinants eliminates in the square matrices of m rows, which scratch holds in float64, with row pivoting.
+// Determinants eliminates in the square matrices of m rows, with row pivoting. scratch is for the matrices in
+// float64.
 func Determinants(y, x Tensor, scratch Buffer, count, m int) (Call, bool) {
 	if !fits(count, m, m) {
 		return Call{}, false

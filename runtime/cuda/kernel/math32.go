@@ -6,10 +6,10 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Functions of float32, in float32. They use no approximate instruction, so that their results are the same on every card.
-// operations holds their accuracy. NaN gives NaN, and infinities as package scalar has them.
+// Functions of float32, in float32. They use no approximate instruction, so their results are the same on every
+// card. operations has their accuracy. NaN gives NaN; infinities are as in package scalar.
 
-// horner is the polynomial of x with the given coefficients, that of the highest power first.
+// horner returns the polynomial of x with the given coefficients, highest power first.
 func horner(x ptx.F32, c ...float64) ptx.F32 {
 	p := x.FMA(ptx.F(float32(c[0])), ptx.F(float32(c[1])))
 	for _, a := range c[2:] {
@@ -18,17 +18,17 @@ func horner(x ptx.F32, c ...float64) ptx.F32 {
 	return p
 }
 
-// withSign is |x| with the sign of s.
+// withSign returns |x| with the sign of s.
 func withSign(x, s ptx.F32) ptx.F32 {
 	return x.Bits().And(ptx.U(0x7fffffff)).Or(s.Bits().And(ptx.U(uint32(1) << 31))).Float()
 }
 
-// tiny gives x where |x| is below limit: where x is the value of the function, -0 included.
+// tiny returns x where |x| is below limit, because the function is x there, including -0.
 func tiny(x ptx.F32, limit float32, y ptx.F32) ptx.F32 {
 	return x.Abs().Lt(ptx.F(limit)).SelectF32(x, y)
 }
 
-// scaled is p·2^n for n from -252 to 254. Numbers below the normal ones are rounded once.
+// scaled returns p·2^n for n from -252 to 254. Subnormal results are rounded once.
 func scaled(p ptx.F32, n ptx.S32) ptx.F32 {
 	half := n.Shr(ptx.U(1))
 	power := func(n ptx.S32) ptx.F32 { return n.Add(ptx.I(127)).Shl(ptx.U(23)).U32().Float() }
@@ -48,21 +48,21 @@ func reduced(x ptx.F32) (n ptx.S32, e ptx.F32) {
 	return t.Bits().S32().Sub(ptx.I(0x4b400000)), q.Mul(r).FMA(r, r)
 }
 
-// expF32 is e^x.
+// expF32 returns e^x.
 func expF32(x ptx.F32) ptx.F32 {
 	n, e := reduced(x.MaxNaN(ptx.F(-104)).MinNaN(ptx.F(89)))
 	return scaled(e.Add(ptx.F(1)), n)
 }
 
-// expm1F32 is e^x - 1.
+// expm1F32 returns e^x - 1.
 func expm1F32(x ptx.F32) ptx.F32 {
 	n, e := reduced(x.MaxNaN(ptx.F(-30)).MinNaN(ptx.F(89)))
-	s := n.Add(ptx.I(126)).Shl(ptx.U(23)).U32().Float() // 2^(n-1): 2^128 is none
+	s := n.Add(ptx.I(126)).Shl(ptx.U(23)).U32().Float() // 2^(n-1), because 2^128 overflows
 	y := s.FMA(e, s.Sub(ptx.F(0.5)))
 	return tiny(x, 0x1p-24, y.Add(y))
 }
 
-// logF32 is the natural logarithm.
+// logF32 returns the natural logarithm.
 func logF32(x ptx.F32) ptx.F32 {
 	small := x.Lt(ptx.F(0x1p-126))
 	a := small.SelectF32(x.Mul(ptx.F(0x1p23)), x).Bits()
@@ -75,7 +75,8 @@ func logF32(x ptx.F32) ptx.F32 {
 	return logarithm(y, x, 0)
 }
 
-// logarithm is y, but for the ends of its range: -∞ where x is zero, NaN below it, and x for infinity and NaN.
+// logarithm returns y except at the ends of its range: -∞ where x equals zero, NaN below that, and x for infinity
+// and NaN.
 func logarithm(y, x ptx.F32, zero float32) ptx.F32 {
 	inf := float32(math.Inf(1))
 	y = x.Lt(ptx.F(inf)).SelectF32(y, x)
@@ -83,12 +84,12 @@ func logarithm(y, x ptx.F32, zero float32) ptx.F32 {
 	return x.Eq(ptx.F(zero)).SelectF32(ptx.F(-inf), y)
 }
 
-// log1pF32 is the natural logarithm of 1 + x.
+// log1pF32 returns the natural logarithm of 1 + x.
 func log1pF32(x ptx.F32) ptx.F32 {
 	return tiny(x, 0x1p-24, logarithm(log1pPositive(x), x, -1))
 }
 
-// log1pPositive is log1pF32 of finite x above -1; for -0 it is 0.
+// log1pPositive is log1pF32 for finite x above -1; for -0 it returns 0.
 func log1pPositive(x ptx.F32) ptx.F32 {
 	e := x.Add(ptx.F(1)).Bits().Sub(ptx.U(0x3f400000)).And(ptx.U(uint32(0xff800000)))
 	m := x.Bits().Sub(e).Float() // x·2^-n
@@ -100,7 +101,7 @@ func log1pPositive(x ptx.F32) ptx.F32 {
 	return e.S32().ToF32().Mul(ptx.F(0x1p-23)).FMA(ptx.F(math.Ln2), q.FMA(m.Mul(m), m))
 }
 
-// tanhF32 is the hyperbolic tangent.
+// tanhF32 returns the hyperbolic tangent.
 func tanhF32(x ptx.F32) ptx.F32 {
 	a := x.Abs()
 	s := x.Mul(x)
@@ -111,11 +112,11 @@ func tanhF32(x ptx.F32) ptx.F32 {
 	return tiny(x, 0x1p-13, a.Lt(ptx.F(0.55)).SelectF32(near, withSign(far, x)))
 }
 
-// sigmoidF32 is 1/(1 + e^-x).
+// sigmoidF32 returns 1/(1 + e^-x).
 func sigmoidF32(x ptx.F32) ptx.F32 { return expF32(x.Neg()).Add(ptx.F(1)).Rcp() }
 
-// swishF32 is x/(1 + e^(-alpha·x)). The part of alpha·x that rounding loses counts: e^-88 with it is off by 62 units in the last
-// place.
+// swishF32 returns x/(1 + e^(-alpha·x)). It uses the part of alpha·x that rounding loses: without it, e^-88 would
+// be off by 62 units in the last place.
 func swishF32(x, alpha ptx.F32) ptx.F32 {
 	p := x.Mul(alpha)
 	e := expF32(p.Neg())
@@ -124,7 +125,7 @@ func swishF32(x, alpha ptx.F32) ptx.F32 {
 	return x.Div(e.Add(ptx.F(1)))
 }
 
-// tail is erfc(z) for z = √square ≥ 0: t is 1/(1 + z/2), and square + rest is z².
+// tail returns erfc(z) for z = √square ≥ 0: t is 1/(1 + z/2), and square + rest is z².
 func tail(t, square, rest ptx.F32) ptx.F32 {
 	p := horner(t, 0.03474713299369722, -0.18569124604516813, 0.36947396405984945, -0.27476229343553256,
 		-0.033049974255373093, 0.040428251943726256, 0.053609361183238124, 0.18570894262478991, 0.24520063794838363,
@@ -133,34 +134,34 @@ func tail(t, square, rest ptx.F32) ptx.F32 {
 	return p.Mul(t).Mul(e.FMA(rest.Neg(), e))
 }
 
-// erfcOfAbs is the complementary error function of |x|.
+// erfcOfAbs returns the complementary error function of |x|.
 func erfcOfAbs(x ptx.F32) ptx.F32 {
-	z := x.Abs().MinNaN(ptx.F(12)) // where the result is 0
+	z := x.Abs().MinNaN(ptx.F(12)) // the result is 0 there
 	h := z.Mul(z)
 	return tail(z.FMA(ptx.F(0.5), ptx.F(1)).Rcp(), h, z.FMA(z, h.Neg()))
 }
 
-// erfcF32 is the complementary error function.
+// erfcF32 returns the complementary error function.
 func erfcF32(x ptx.F32) ptx.F32 {
 	r := erfcOfAbs(x)
 	return x.Lt(ptx.F(0)).SelectF32(ptx.F(2).Sub(r), r)
 }
 
-// erfNear is the error function for |x| ≤ 1, whose square is s.
+// erfNear returns the error function for |x| ≤ 1, where s is x².
 func erfNear(x, s ptx.F32) ptx.F32 {
 	p := horner(s, -9.6670445714869964e-6, 0.00011265959025606609, -0.00084840804055351063, 0.0052210318078580228,
 		-0.026865430727670243, 0.11283782495236845, -0.3761263846802871, 0.12837916706154342)
 	return x.FMA(p, x)
 }
 
-// erfF32 is the error function.
+// erfF32 returns the error function.
 func erfF32(x ptx.F32) ptx.F32 {
 	near := erfNear(x, x.Mul(x))
 	far := withSign(ptx.F(1).Sub(erfcOfAbs(x)), x)
 	return x.Abs().Lt(ptx.F(1)).SelectF32(near, far)
 }
 
-// geluF32 is x times the normal distribution function of x.
+// geluF32 returns x times the normal distribution function of x.
 func geluF32(x ptx.F32) ptx.F32 {
 	a := x.Abs().MinNaN(ptx.F(17))
 	b := a.Mul(ptx.F(0.5))
@@ -171,27 +172,27 @@ func geluF32(x ptx.F32) ptx.F32 {
 	return x.Mul(h.Lt(ptx.F(1)).SelectF32(near, far))
 }
 
-// geluTanhF32 is the approximation of geluF32 by tanh: x/(1 + e^-2u), where its tanh is of u.
+// geluTanhF32 returns the approximation of geluF32 by tanh: x/(1 + e^-2u), with the tanh of u.
 func geluTanhF32(x ptx.F32) ptx.F32 {
 	c := 2 * math.Sqrt(2/math.Pi)
 	u := x.Mul(x).FMA(ptx.F(float32(c*0.044715)), ptx.F(float32(c))).Mul(x)
 	return x.Div(expF32(u.Neg()).Add(ptx.F(1)))
 }
 
-// softplusF32 is log(e^x + 1).
+// softplusF32 returns log(e^x + 1).
 func softplusF32(x ptx.F32) ptx.F32 {
 	return x.MaxNaN(ptx.F(0)).Add(log1pPositive(expF32(x.Abs().Neg())))
 }
 
-// mishF32 is x·tanh(softplus(x)).
+// mishF32 returns x·tanh(softplus(x)).
 func mishF32(x ptx.F32) ptx.F32 {
 	e := expF32(x.MinNaN(ptx.F(20)))
 	n := e.Mul(e.Add(ptx.F(2))) // tanh(ln(1 + e)) is n/(n + 2)
 	return x.Mul(n.Div(n.Add(ptx.F(2))))
 }
 
-// quadrant returns the integer q nearest to x/(π/2), of which the lowest bits count, and the rest r in radians: NaN for
-// infinities and NaN.
+// quadrant returns the integer q nearest to x/(π/2), whose lowest bits matter, and the remainder r in radians,
+// which is NaN for infinities and NaN.
 func quadrant(k *ptx.Kernel, x ptx.F32) (q ptx.U32, r ptx.F32) {
 	const round = 3 << 22 // adding it rounds to an integer
 	t := x.FMA(ptx.F(2/math.Pi), ptx.F(round))
@@ -209,7 +210,7 @@ func quadrant(k *ptx.Kernel, x ptx.F32) (q ptx.U32, r ptx.F32) {
 	return q, r
 }
 
-// twoOverPi is the fraction of 2/π in 32 bits each, behind 32 bits of 0.
+// twoOverPi is the fraction of 2/π in 32-bit words, after 32 bits of 0.
 var twoOverPi = [...]uint32{0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab}
 
 // farQuadrant is quadrant for |x| above 2^16, by a product of integers with the bits of 2/π that count.
@@ -227,7 +228,7 @@ func farQuadrant(x ptx.F32) (q ptx.U32, r ptx.F64) {
 		}
 		w[i] = c.Wide()
 	}
-	var part [3]ptx.U32 // 2 bits before the point, and 94 behind it
+	var part [3]ptx.U32 // 2 bits before the point, and 94 after it
 	for i := range part {
 		part[i] = w[i].Shl(ptx.U(32)).Or(w[i+1]).Shl(shift).Shr(ptx.U(32)).Low()
 	}
@@ -241,7 +242,7 @@ func farQuadrant(x ptx.F32) (q ptx.U32, r ptx.F64) {
 	return q, x.Abs().Lt(ptx.F(float32(math.Inf(1)))).SelectF64(r, ptx.D(math.NaN()))
 }
 
-// sinOrCos is the sine of the angle of quadrant q and rest r.
+// sinOrCos returns the sine of the angle of quadrant q and rest r.
 func sinOrCos(q ptx.U32, r ptx.F32) ptx.F32 {
 	s := r.Mul(r)
 	sine := horner(s, 2.7246868722877945e-6, -0.00019840063040804117, 0.0083333318306294284, -0.16666666663741368).
@@ -252,18 +253,18 @@ func sinOrCos(q ptx.U32, r ptx.F32) ptx.F32 {
 	return y.Bits().Xor(q.And(ptx.U(2)).Shl(ptx.U(30))).Float()
 }
 
-// sinF32 is the sine.
+// sinF32 returns the sine.
 func sinF32(k *ptx.Kernel, x ptx.F32) ptx.F32 {
 	return tiny(x, 0x1p-13, sinOrCos(quadrant(k, x)))
 }
 
-// cosF32 is the cosine.
+// cosF32 returns the cosine.
 func cosF32(k *ptx.Kernel, x ptx.F32) ptx.F32 {
 	q, r := quadrant(k, x)
 	return sinOrCos(q.Add(ptx.U(1)), r)
 }
 
-// modF32 is the remainder of a/b with the sign of a, which is exact: of integers, 40 bits of the quotient at a time.
+// modF32 returns the remainder of a/b with the sign of a, which is exact: of integers, 40 bits of the quotient at a time.
 func modF32(k *ptx.Kernel, a, b ptx.F32) ptx.F32 {
 	parts := func(x ptx.F32) (exponent, m ptx.U32) { // |x| is m·2^(exponent-150)
 		e := x.Bits().Shr(ptx.U(23)).And(ptx.U(255))

@@ -6,7 +6,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Functions of float32 that are rare, or need more digits on the way: in float64, rounded once.
+// Functions of float32 that are rare, or need more digits in between. They compute in float64 and round once.
 
 // horner64 is horner in float64.
 func horner64(x ptx.F64, c ...float64) ptx.F64 {
@@ -17,7 +17,7 @@ func horner64(x ptx.F64, c ...float64) ptx.F64 {
 	return p
 }
 
-// exp64 is e^x with a relative error below 1e-14, with x brought into the range from -690 to 690.
+// exp64 returns e^x with a relative error below 1e-14, with x clamped to the range from -690 to 690.
 func exp64(x ptx.F64) ptx.F64 {
 	x = x.Lt(ptx.D(-690)).SelectF64(ptx.D(-690), x)
 	x = x.Gt(ptx.D(690)).SelectF64(ptx.D(690), x)
@@ -30,7 +30,7 @@ func exp64(x ptx.F64) ptx.F64 {
 	return ptx.JoinF64(low, high.Add(m.S32().Shl(ptx.U(20)).U32()))
 }
 
-// log64 is the natural logarithm of a positive normal number, with a relative error below 1e-13.
+// log64 returns the natural logarithm of a positive normal number, with a relative error below 1e-13.
 func log64(x ptx.F64) ptx.F64 {
 	low, high := x.Halves()
 	e := high.Sub(ptx.U(0x3fe6a09e)).And(ptx.U(uint32(0xfff00000)))
@@ -43,7 +43,7 @@ func log64(x ptx.F64) ptx.F64 {
 	return e.S32().Shr(ptx.U(20)).ToF64().FMA(ptx.D(math.Ln2), p.FMA(s.Mul(u), s))
 }
 
-// atan64 is the arctangent of x ≥ 0, with an error below 1e-12.
+// atan64 returns the arctangent of x ≥ 0, with an error below 1e-12.
 func atan64(x ptx.F64) ptx.F64 {
 	over := x.Gt(ptx.D(1))
 	t := over.SelectF64(x.Rcp(), x)
@@ -56,7 +56,7 @@ func atan64(x ptx.F64) ptx.F64 {
 	return over.SelectF64(ptx.D(math.Pi/2).Sub(y), y)
 }
 
-// tanF32 is the tangent.
+// tanF32 returns the tangent.
 func tanF32(k *ptx.Kernel, x ptx.F32) ptx.F32 {
 	a := x.F64()
 	j := a.Mul(ptx.D(2 / math.Pi)).RoundEven()
@@ -78,29 +78,29 @@ func tanF32(k *ptx.Kernel, x ptx.F32) ptx.F32 {
 	return tiny(x, 0x1p-13, y.F32())
 }
 
-// atanF32 is the arctangent.
+// atanF32 returns the arctangent.
 func atanF32(x ptx.F32) ptx.F32 { return withSign(atan64(x.Abs().F64()).F32(), x) }
 
-// asinF32 is the arcsine.
+// asinF32 returns the arcsine.
 func asinF32(x ptx.F32) ptx.F32 {
 	a := x.Abs().F64()
 	w := ptx.D(1).Sub(a).Mul(a.Add(ptx.D(1))).Sqrt()
 	return nanOr(x, withSign(atan64(a.Div(w)).F32(), x), func() ptx.Pred { return x.Abs().Gt(ptx.F(1)) })
 }
 
-// nanOr is NaN where x is NaN or p holds, and y elsewhere.
+// nanOr returns NaN where x is NaN or p is true, and y elsewhere.
 func nanOr(x, y ptx.F32, p func() ptx.Pred) ptx.F32 {
 	return x.IsNaN().Or(p()).SelectF32(ptx.F(float32(math.NaN())), y)
 }
 
-// acosF32 is the arccosine.
+// acosF32 returns the arccosine.
 func acosF32(x ptx.F32) ptx.F32 {
 	a := x.F64()
 	y := atan64(ptx.D(1).Sub(a).Div(a.Add(ptx.D(1))).Sqrt())
 	return nanOr(x, y.Add(y).F32(), func() ptx.Pred { return x.Abs().Gt(ptx.F(1)) })
 }
 
-// sinhF32 is the hyperbolic sine.
+// sinhF32 returns the hyperbolic sine.
 func sinhF32(x ptx.F32) ptx.F32 {
 	a := x.Abs().F64()
 	s := a.Mul(a)
@@ -111,13 +111,13 @@ func sinhF32(x ptx.F32) ptx.F32 {
 	return withSign(a.Lt(ptx.D(1)).SelectF64(near, far).F32(), x)
 }
 
-// coshF32 is the hyperbolic cosine.
+// coshF32 returns the hyperbolic cosine.
 func coshF32(x ptx.F32) ptx.F32 {
 	e := exp64(x.Abs().F64())
 	return e.Add(e.Rcp()).Mul(ptx.D(0.5)).F32()
 }
 
-// asinhF32 is the inverse hyperbolic sine.
+// asinhF32 returns the inverse hyperbolic sine.
 func asinhF32(x ptx.F32) ptx.F32 {
 	a := x.Abs().F64()
 	y := withSign(log64(a.Add(a.FMA(a, ptx.D(1)).Sqrt())).F32(), x)
@@ -125,7 +125,7 @@ func asinhF32(x ptx.F32) ptx.F32 {
 	return tiny(x, 0x1p-13, y)
 }
 
-// acoshF32 is the inverse hyperbolic cosine.
+// acoshF32 returns the inverse hyperbolic cosine.
 func acoshF32(x ptx.F32) ptx.F32 {
 	a := x.F64()
 	y := log64(a.Add(a.Sub(ptx.D(1)).Mul(a.Add(ptx.D(1))).Sqrt())).F32()
@@ -133,7 +133,7 @@ func acoshF32(x ptx.F32) ptx.F32 {
 	return x.Lt(ptx.F(1)).SelectF32(ptx.F(float32(math.NaN())), y)
 }
 
-// atanhF32 is the inverse hyperbolic tangent.
+// atanhF32 returns the inverse hyperbolic tangent.
 func atanhF32(x ptx.F32) ptx.F32 {
 	a := x.Abs().F64()
 	y := withSign(log64(a.Add(ptx.D(1)).Div(ptx.D(1).Sub(a))).Mul(ptx.D(0.5)).F32(), x)
@@ -141,12 +141,12 @@ func atanhF32(x ptx.F32) ptx.F32 {
 	return tiny(x, 0x1p-13, nanOr(x, y, func() ptx.Pred { return x.Abs().Gt(ptx.F(1)) }))
 }
 
-// powF32 is a to the power of b.
+// powF32 returns a to the power of b.
 func powF32(a, b ptx.F32) ptx.F32 {
 	inf, one, nan := ptx.F(float32(math.Inf(1))), ptx.F(1), ptx.F(float32(math.NaN()))
 	size := a.Abs()
 	l := log64(size.F64())
-	l = size.Eq(ptx.F(0)).SelectF64(ptx.D(-1e300), l) // times the least b it is out of range as well
+	l = size.Eq(ptx.F(0)).SelectF64(ptx.D(-1e300), l) // out of range even times the smallest b
 	l = size.Eq(inf).SelectF64(ptx.D(1e300), l)
 	y := exp64(b.F64().Mul(l)).F32()
 	whole := b.Trunc().Eq(b)

@@ -2,13 +2,13 @@ package kernel
 
 import "github.com/essmc/essmc/runtime/cuda/ptx"
 
-// Products of float32 matrices on tensor cores: each number is split into two of type TF32, high + low, and a product is
+// Products of float32 matrices on tensor cores. Each number is split into two TF32 numbers, high + low. A product is
 // low·high + high·low + high·high ("3×TF32"), which keeps the accuracy of float32.
 
-// tf32Parts are the two parts of numbers, or one: those of lower precision have no second part.
+// tf32Parts are the two parts of numbers. Numbers of lower precision have only the first.
 type tf32Parts struct{ high, low []ptx.U32 }
 
-// parts are the operands of products of a precision. Numbers of type bfloat16 are of type TF32, too.
+// parts returns the operands of products in a precision. Numbers rounded to bfloat16 are TF32 numbers, too.
 func (p Precision) parts(x ...ptx.F32) (s tf32Parts) {
 	switch p {
 	case TF32:
@@ -34,7 +34,7 @@ func inTF32(x ...ptx.F32) (s tf32Parts) {
 	return s
 }
 
-// splitTF32 returns the two parts of float32 numbers that come as their bits.
+// splitTF32 returns the two parts of float32 numbers given as bits.
 func splitTF32(x []ptx.U32) (high, low []ptx.U32) {
 	v := make([]ptx.F32, len(x))
 	for i := range x {
@@ -44,11 +44,12 @@ func splitTF32(x []ptx.U32) (high, low []ptx.U32) {
 	return s.high, s.low
 }
 
-// tilesTogether is the number of sums that wait for tensor cores at once: more of them would take too many registers.
+// tilesTogether is the number of sums that wait for tensor cores at once. More would take too many registers.
 const tilesTogether = 4
 
-// multiply adds a·b to d for each b: a of four numbers of each thread, b of two (see ptx.Kernel.MMATF32). Tensor cores cut off
-// the lower bits of their sums, so they add up a few products alone, and d is rounded as usual.
+// multiply adds a·b to d for each b. a has four numbers per thread, b two (see ptx.Kernel.MMATF32). Tensor cores
+// truncate the lower bits of their sums, so they add up only a few products, and the sum is added to d with normal
+// rounding.
 func multiply(k *ptx.Kernel, d [][4]ptx.F32, a tf32Parts, b []tf32Parts) {
 	if a.low == nil {
 		for j := range d {

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Diagonal writes a matrix of zeros with ones where the column is the row plus k.
+// Diagonal writes a matrix that is 1 where the column equals the row plus k, and 0 elsewhere.
 func Diagonal(y Tensor, rows, columns, k int) (Call, bool) {
 	if !fits(rows, columns) || k != int(int32(k)) {
 		return Call{}, false
@@ -25,8 +25,9 @@ func Diagonal(y Tensor, rows, columns, k int) (Call, bool) {
 	})
 }
 
-// ReverseSequences reverses the first steps of each sequence, whose numbers lengths holds; x is of shape (steps, batch, inner),
-// or (batch, steps, inner) with batchFirst. fault is set where a length is not within 0 and steps; nothing is reversed there.
+// ReverseSequences reverses the first steps of each sequence; lengths has the number of steps for each. x has shape
+// (steps, batch, inner), or (batch, steps, inner) with batchFirst. A length outside 0 to steps sets fault and
+// reverses nothing.
 func ReverseSequences(y, x, lengths, fault Buffer, t tensor.DType, steps, batch, inner int, batchFirst bool) (Call, bool) {
 	if !fits(steps, batch, inner) || t.Bits() > 64 || t.Bits()%8 != 0 {
 		return Call{}, false
@@ -47,7 +48,7 @@ func ReverseSequences(y, x, lengths, fault Buffer, t tensor.DType, steps, batch,
 			step, sample = b, a
 		}
 		length := n.read(sample.Wide()).integer
-		good := length.Le(steps.Wide()) // as a number without sign
+		good := length.Le(steps.Wide()) // as an unsigned number
 		d.If(good.Not(), func() { bad.SetBits(0, ptx.U(1)) })
 		back := length.Low().Sub(ptx.U(1)).Sub(step)
 		step = good.And(step.Wide().Lt(length)).SelectU32(back, step)
@@ -59,9 +60,9 @@ func ReverseSequences(y, x, lengths, fault Buffer, t tensor.DType, steps, batch,
 	})
 }
 
-// WriteSteps is x with the steps of update written to the middle axis of samples × rows × size × inner, from the place of each
-// sample in at on, or from the first one if at is none; modulo size, if circular. fault is set where they do not fit; the
-// sample stays then.
+// WriteSteps copies x, with the steps of update written to the middle axis of samples × rows × size × inner. They
+// start at each sample's position in at, or at 0 if at is absent, modulo size if circular. If they do not fit, fault
+// is set and the sample does not change.
 func WriteSteps(y, x, update, at, fault Buffer, t tensor.DType, samples, rows, size, steps, inner int, circular bool) (Call, bool) {
 	if !fits(samples, rows, max(size, steps), inner) || t.Bits() > 64 || t.Bits()%8 != 0 {
 		return Call{}, false
@@ -96,7 +97,7 @@ func WriteSteps(y, x, update, at, fault Buffer, t tensor.DType, samples, rows, s
 	})
 }
 
-// AffineGrid writes the coordinates of an image of the given sizes, mapped by a matrix of each sample.
+// AffineGrid writes the coordinates of an image of the given sizes, mapped by one matrix per sample.
 func AffineGrid(y, theta Tensor, samples int, sizes []int, corners bool) (Call, bool) {
 	k, places := len(sizes), 1
 	for _, n := range sizes {
@@ -124,8 +125,8 @@ func AffineGrid(y, theta Tensor, samples int, sizes []int, corners bool) (Call, 
 	})
 }
 
-// Divide computes quotients or remainders of integers along a shape, cut off towards zero; remainders have the sign of the
-// divisor with floor. The result is 0 where the divisor is: HasZero tells.
+// Divide computes quotients or remainders of integers along a shape, truncated towards zero. With floor, remainders
+// have the sign of the divisor. The result is 0 where the divisor is 0, which HasZero detects.
 func Divide(shape []int, remainder, floor bool, out, a, b Operand) (calls []Call, ok bool) {
 	t := out.Type
 	kind, known := domainOf(t)
@@ -145,7 +146,7 @@ func Divide(shape []int, remainder, floor bool, out, a, b Operand) (calls []Call
 			z = x.Rem(y)
 		case unsigned:
 			z = x.Div(y)
-		default: // the least number divided by -1 wraps around, and leaves no rest
+		default: // the minimum divided by -1 wraps around, without a remainder
 			minus := y.Eq(ptx.L(^uint64(0)))
 			y = minus.SelectU64(ptx.L(1), y)
 			if z = x.SignedRem(y); !remainder {
@@ -168,8 +169,8 @@ func HasZero(x Buffer, t tensor.DType, n int, fault Buffer) (Call, bool) {
 	})
 }
 
-// Power computes a to the power of b along a shape, for types that Elementwise does not take: of integers by products, which
-// wrap around, and otherwise in float64.
+// Power computes a to the power of b along a shape, for types that Elementwise does not support: integers by
+// products, which wrap around, and others in float64.
 func Power(shape []int, out, a, b Operand) (calls []Call, ok bool) {
 	for _, o := range []Operand{out, a, b} {
 		if k, known := domainOf(o.Type); !known || k == truth {
@@ -186,7 +187,7 @@ func Power(shape []int, out, a, b Operand) (calls []Call, ok bool) {
 			return Elem{domain: wide, wide: z}.to(tensor.Float64, out.Type).raw(out.Type)
 		}
 		n, square, z := k.VarU64(y.integer), k.VarU64(x.integer), k.VarU64(ptx.L(1))
-		if a.Type.Bits() == 32 { // in the type of a
+		if a.Type.Bits() == 32 { // rounded to the type of a
 			n.Set(n.Shl(ptx.U(32)).SignedShr(ptx.U(32)))
 		}
 		below := n.SignedLt(ptx.L(0))
@@ -197,7 +198,7 @@ func Power(shape []int, out, a, b Operand) (calls []Call, ok bool) {
 			square.Set(square.Mul(square))
 			n.Set(n.Shr(ptx.U(1)))
 		})
-		// Powers below 0 are cut off: but for those of 1 and -1 they are 0.
+		// Negative powers are truncated: they are 0, except for 1 and -1.
 		unit, minus := x.integer.Eq(ptx.L(1)), x.integer.Eq(ptx.L(^uint64(0)))
 		small := unit.SelectU64(ptx.L(1), ptx.L(0))
 		small = minus.SelectU64(odd.SelectU64(ptx.L(^uint64(0)), ptx.L(1)), small)

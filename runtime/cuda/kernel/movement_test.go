@@ -9,8 +9,8 @@ import (
 	. "github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// TestMovement holds the bytes that kernels on contiguous tensors move at those that they must, and that tiles of transposed
-// copies have no conflicts of banks.
+// TestMovement checks that kernels on contiguous tensors move only the bytes that they must, and that tiles of
+// transposed copies have no bank conflicts.
 func TestMovement(t *testing.T) {
 	const rows, columns = 96, 256
 	const n = rows * columns
@@ -19,7 +19,7 @@ func TestMovement(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		strides     []int // of the second operand
-		read, reads int64 // in bytes: distinct ones, and those of all sectors
+		read, reads int64 // in bytes: distinct ones, and of all sectors
 	}{
 		{"equal shapes", []int{columns, 1}, 8 * n, 8 * n},
 		{"a number per column", []int{0, 1}, 4*n + 4*columns, 8 * n},

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Rounding is how Narrow rounds magnitudes to powers of two, the numbers of float8e8m0.
+// Rounding is how Narrow rounds magnitudes to powers of two, the values of float8e8m0.
 type Rounding string
 
 // The roundings of ONNX's Cast to float8e8m0. Nearest rounds halves up.
@@ -22,7 +22,7 @@ const (
 // small is a float of 4 or 8 bits: the widths of its fields, and the use of its special patterns.
 type small struct {
 	e, m, bias uint32
-	inf        bool // the highest exponent holds infinities and NaNs
+	inf        bool // the maximum exponent is for infinities and NaNs
 	uz         bool // no negative zero; its pattern is the only NaN
 	finite     bool // neither infinity nor NaN
 }
@@ -35,8 +35,8 @@ var smalls = map[tensor.DType]small{
 	tensor.Float4E2M1:     {e: 2, m: 1, bias: 1, finite: true},
 }
 
-// widened returns the type in whose domain the elements of a type are computed with: of floats of 4 and 8 bits float32, of
-// integers of 2 and 4 bits one of 32 bits.
+// widened returns the type in which elements of a type are computed: float32 for floats of 4 and 8 bits, a 32-bit
+// integer for integers of 2 and 4 bits.
 func widened(t tensor.DType) tensor.DType {
 	switch t {
 	case tensor.Int4, tensor.Int2:
@@ -52,20 +52,20 @@ func widened(t tensor.DType) tensor.DType {
 	return t
 }
 
-// Narrows reports whether Narrow converts between these types.
+// Narrows reports whether Narrow supports these types.
 func Narrows(from, to tensor.DType) bool {
 	return (widened(from) != from || widened(to) != to) && Converts(widened(from), widened(to))
 }
 
-// Narrow returns launches that convert n elements, of which one type or both have less than 8 bits or are floats of 8 bits, as
-// ONNX's Cast. Elements of less than 8 bits lie packed, the first in the low bits. saturate tells whether numbers beyond the
-// range of a float of 8 bits become its largest one, rounding how those of float8e8m0 are found. ok is false for other types.
+// Narrow returns launches that convert n elements as ONNX's Cast does, where at least one type has less than 8 bits
+// or is a float of 8 bits. Elements of less than 8 bits are packed, the first in the low bits. saturate clamps
+// numbers to the range of a float of 8 bits; rounding is for float8e8m0. ok is false for other types.
 func Narrow(n int, saturate bool, rounding Rounding, out Buffer, to tensor.DType, in Buffer, from tensor.DType) (calls []Call,
 	ok bool) {
 	if !Narrows(from, to) {
 		return nil, false
 	}
-	unit := 8 / min(from.Bits(), to.Bits(), 8) // elements of an item: whole bytes of both types
+	unit := 8 / min(from.Bits(), to.Bits(), 8) // elements per item: whole bytes of both types
 	code := cachedCode(fmt.Sprint("narrow ", from, to, saturate, rounding), func() *Code {
 		return New("narrow", mapThreads, func(k *ptx.Kernel) { narrowCode(k, unit, saturate, rounding, to, from) })
 	})
@@ -137,7 +137,8 @@ func narrowed(x raw, from, to tensor.DType, saturate bool, rounding Rounding) ra
 	from = widened(from)
 	switch f, isSmall := smalls[to]; {
 	case isSmall:
-		return raw{low: f.bits(e.to(from, tensor.Float16).number, saturate)} // float16: odd, so that there is one rounding
+		// float16, rounded to odd so that only the second rounding counts
+		return raw{low: f.bits(e.to(from, tensor.Float16).number, saturate)}
 	case to == tensor.Float8E8M0:
 		return raw{low: powerBits(e.to(from, tensor.Float16).number, saturate, rounding)}
 	}
@@ -146,11 +147,11 @@ func narrowed(x raw, from, to tensor.DType, saturate bool, rounding Rounding) ra
 
 const nan32 = 0x7fc00000
 
-// number is the float with these bits.
+// number returns the float with these bits.
 func (f small) number(u ptx.U32) ptx.F32 {
 	body := u.And(ptx.U(1<<(f.e+f.m) - 1))
 	scale := ptx.F(float32(math.Ldexp(1, 127-int(f.bias))))
-	y := body.Shl(ptx.U(int(23 - f.m))).Float().Mul(scale).Bits() // exact, of denormal numbers too
+	y := body.Shl(ptx.U(int(23 - f.m))).Float().Mul(scale).Bits() // exact, also for subnormal numbers
 	y = y.Or(u.Shr(ptx.U(int(f.e + f.m))).Shl(ptx.U(31)))
 	top := (1<<f.e - 1) << f.m
 	switch {
@@ -166,7 +167,7 @@ func (f small) number(u ptx.U32) ptx.F32 {
 	return y.Float()
 }
 
-// bits is x rounded to nearest, ties to even.
+// bits returns x rounded to nearest, ties to even.
 func (f small) bits(x ptx.F32, saturate bool) ptx.U32 {
 	negative, ones := 1<<(f.e+f.m), 1<<(f.e+f.m)-1
 	nan, largest := ones, ones-1
@@ -180,7 +181,8 @@ func (f small) bits(x ptx.F32, saturate bool) ptx.U32 {
 	}
 	b := x.Bits()
 	sign, a := b.Shr(ptx.U(31)).Shl(ptx.U(int(f.e+f.m))), b.And(ptx.U(0x7fffffff))
-	// The exponent, at least that of denormal numbers; x is rounded to multiples of 2 to the power of it, less m.
+	// The exponent, at least the subnormals' one. x is rounded to multiples of 2 to the power of the exponent minus
+	// m.
 	e := a.Shr(ptx.U(23)).Max(ptx.U(int(128 - f.bias))).Min(ptx.U(254))
 	scale := ptx.U(int(254 + f.m)).Sub(e).Shl(ptx.U(23)).Float()
 	q := a.Float().Mul(scale).RoundEven().S32().U32()
@@ -196,17 +198,17 @@ func (f small) bits(x ptx.F32, saturate bool) ptx.U32 {
 	}
 	beyond := u.Gt(ptx.U(largest)).Or(a.Ge(ptx.U(0x7f800000)))
 	y := beyond.SelectU32(over, u.Or(sign))
-	if f.uz { // there is no -0
+	if f.uz { // -0 does not exist
 		y = a.Lt(ptx.U(0x7f800000)).And(u.Eq(ptx.U(0))).SelectU32(ptx.U(0), y)
 	}
 	return a.Gt(ptx.U(0x7f800000)).SelectU32(ptx.U(nan), y)
 }
 
-// powerBits is the magnitude of x as a power of two, with the bits of float8e8m0.
+// powerBits returns the magnitude of x as a power of two, with the bits of float8e8m0.
 func powerBits(x ptx.F32, saturate bool, rounding Rounding) ptx.U32 {
 	a := x.Bits().And(ptx.U(0x7fffffff))
 	e, rest := a.Shr(ptx.U(23)), a.And(ptx.U(1<<23-1))
-	var more ptx.Pred // denormal numbers begin at half of the place of others
+	var more ptx.Pred // half a unit is at another bit for subnormal numbers
 	switch denormal := e.Eq(ptx.U(0)); rounding {
 	case Up:
 		more = rest.Gt(denormal.SelectU32(ptx.U(1<<22), ptx.U(0)))

@@ -14,7 +14,7 @@ import (
 	. "github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// TestNarrow holds conversions from and to all types of few bits against the operator Cast: of all numbers of these types, and
+// TestNarrow checks conversions from and to all types of few bits against the operator Cast: of all numbers of these types, and
 // at odd lengths of numbers around the limits of their formats.
 func TestNarrow(t *testing.T) {
 	var numbers []float64
@@ -102,7 +102,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// castOf is x in another type, as the interpreter has it.
+// castOf returns x in another type, as the interpreter has it.
 func castOf(t *testing.T, x *tensor.Tensor, to tensor.DType, saturate bool, mode Rounding) *tensor.Tensor {
 	t.Helper()
 	b := ir.NewBuilder("g", ops.Default, ops.Opsets())

@@ -6,29 +6,29 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Norm brings rows of Width numbers to a common scale: y = (x - mean)/√(variance + epsilon)·scale + shift. Sums are in
-// float64. Rows of up to 8192 numbers are read once.
+// Norm normalizes rows of Width numbers: y = (x - mean)/√(variance + epsilon)·scale + shift. Sums are in float64.
+// Rows of up to 8192 numbers are read once.
 type Norm struct {
 	Width int
-	// Centered says that the mean is taken off; otherwise it is not, and the variance is the mean square.
+	// Centered subtracts the mean. Otherwise the mean is not subtracted, and the variance is the mean square.
 	Centered bool
-	// Scale and Shift say that there are numbers per feature.
+	// Scale and Shift: there are numbers per feature.
 	Scale, Shift bool
-	// Statistics says that the mean and 1/√(variance + epsilon) of each row are written.
+	// Statistics: the mean and 1/√(variance + epsilon) of each row are written.
 	Statistics bool
-	// Sum says that the rows are sums of two tensors, which are written too if Kept is set.
+	// Sum: the rows are sums of two tensors. Kept: the sums are written, too.
 	Sum, Kept bool
 }
 
-// NormOperands are the operands of a launch. Rows is the number of rows; y and x have rows one after the other.
+// NormOperands are the operands of a launch. Rows is the number of rows; the rows of y and x are contiguous.
 type NormOperands struct {
 	Y, X         Buffer
-	Scale, Shift Buffer // of Width numbers
-	Mean, Factor Buffer // of Rows numbers
-	Add, Total   Buffer // of Sum, and of Kept
+	Scale, Shift Buffer // Width numbers each
+	Mean, Factor Buffer // Rows numbers each
+	Add, Total   Buffer // for Sum and Kept
 	Rows         int
 	Epsilon      float64
-	// Gain and Offset make (x - mean + Offset)·Gain/√… of it: 1 and 0 otherwise.
+	// Gain and Offset change the result to (x - mean + Offset)·Gain/√…; the defaults are 1 and 0.
 	Gain, Offset float64
 }
 
@@ -104,7 +104,7 @@ func (n Norm) code(f rowForm) *Code {
 			})
 		}
 		factor := gain.Mul(wide).F32()
-		// The mean as a sum of two numbers: its rounding would show where it is far from 0.
+		// The mean as a sum of two numbers, because its rounding error would matter if it is far from 0.
 		var high, low ptx.F32
 		center := offset.Neg()
 		if n.Centered {

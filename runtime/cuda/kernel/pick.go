@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// PickMode says how a sequence becomes one row.
+// PickMode is a way to turn a sequence into one row.
 type PickMode int8
 
 // The modes.
@@ -21,9 +21,9 @@ const (
 
 var pickNames = [...]string{"pool", "sum", "last", "first"}
 
-// Pick makes a row of features of each of batch sequences of length rows. lengths holds, as int64, how many of the rows
-// count; if it is 0, all do. Sums are in float64. Where a length is not between 1 and length, the row is of NaN, and the
-// number in fault is set. It returns false for shapes that it does not take.
+// Pick writes one row of features for each of batch sequences of length rows. lengths has, as int64, the number of
+// valid rows; if it is 0, all are valid. Sums are in float64. If a length is not between 1 and length, the row is
+// NaN, and the number in fault is set. Pick returns false for unsupported shapes.
 func Pick(mode PickMode, y, x, lengths, fault Buffer, batch, length, features int) (Call, bool) {
 	if !columnsFit(batch, length, features) {
 		return Call{}, false
@@ -50,7 +50,7 @@ func Pick(mode PickMode, y, x, lengths, fault Buffer, batch, length, features in
 			k.If(good.Not(), func() { fault.SetBits(0, ptx.U(1)) })
 		}
 		out := y.Index64(sample.MulWide(t.inner).Add(t.column.Wide()), 4)
-		// Rows of other samples are all rows further on, whatever the lengths are.
+		// Rows of different samples are all rows apart, whatever the lengths.
 		t.start = sample.MulWide(all).MAD(t.inner.Wide(), t.column.Wide())
 		result := k.VarF32(ptx.F(float32(math.NaN())))
 		switch mode {
@@ -72,8 +72,8 @@ func Pick(mode PickMode, y, x, lengths, fault Buffer, batch, length, features in
 	return columnCall(f, c, batch, length, features, args...), true
 }
 
-// Pair joins the rows of pairs of samples, a and b, of which the first are those of the first half: [a, b], and with nli
-// [a, b, a-b, a·b].
+// Pair joins the rows a and b of pairs of samples, where a is in the first half: [a, b], and with nli [a, b, a-b,
+// a·b].
 func Pair(y, x Buffer, pairs, features int, nli bool) (Call, bool) {
 	width := 2 * features
 	if nli {
@@ -87,7 +87,8 @@ func Pair(y, x Buffer, pairs, features int, nli bool) (Call, bool) {
 		name = "pair_nli"
 	}
 	c := New(name, 256, func(k *ptx.Kernel) {
-		y, x, n, features := k.PtrParam("y"), k.PtrParam("x"), k.U32Param("n"), k.U32Param("features") // n: of a half of x
+		// n is half the size of x
+		y, x, n, features := k.PtrParam("y"), k.PtrParam("x"), k.U32Param("n"), k.U32Param("features")
 		i := k.BlockX().MAD(ptx.U(256), k.ThreadX())
 		k.If(i.Lt(n), func() {
 			pair := i.Div(features)

@@ -7,23 +7,23 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// PickStep is Pick of a sequence that comes in chunks: package ops/essm defines it. Sum has batch × features numbers of
-// float64, and Count two int64 per sample: before the chunk, and after it.
+// PickStep is Pick for a sequence that arrives in chunks, as package ops/essm defines it. Sum has batch × features
+// float64 numbers. Count has two int64 per sample. Both exist before and after the chunk.
 type PickStep struct {
 	Mode                    PickMode
 	Y, X                    Buffer
 	Sum, SumOut             Buffer
 	Count, CountOut         Buffer
-	Lengths, End            Buffer // 0: absent
-	Fault                   Buffer // a number that is set where a length does not fit; 0: none is
+	Lengths, End            Buffer // 0 if absent
+	Fault                   Buffer // a number that is set if a length does not fit; 0 if absent
 	LengthsOne, EndOne      bool   // one number for all samples
 	Batch, Length, Features int
-	// A sequence of n steps has (n + Offset)/Rate steps of x, of which the first Delay do not count.
+	// A sequence of n steps has (n + Offset)/Rate steps of x, of which the first Delay are ignored.
 	Rate, Offset, Delay int
 }
 
-// Call returns the launch. Where a length does not fit the steps that were counted, or a count is negative, the sample's row is of NaN. It
-// returns false for shapes that it does not take.
+// Call returns the launch. If a length contradicts the counted steps, or a count is negative, the sample's row is
+// NaN. Call returns false for unsupported shapes.
 func (p PickStep) Call() (Call, bool) {
 	tiles := (p.Features + 127) / 128
 	if p.Batch*tiles > MaxRows || p.Length > MaxRows || p.Features > MaxRows {
@@ -68,7 +68,7 @@ func (p PickStep) code() *Code {
 		feature := k.BlockX().Sub(sample.Mul(tiles)).MAD(ptx.U(128), k.ThreadX())
 		length := length32.Wide()
 		state := count.Index(sample, 16)
-		seen, known := state.LoadU64(0), k.VarU64(state.LoadU64(8)) // known: the length of the sequence; 0: not yet
+		seen, known := state.LoadU64(0), k.VarU64(state.LoadU64(8)) // known: the length of the sequence; 0 until it is known
 		less := func(a, b ptx.U64) ptx.U64 { return a.Gt(b).SelectU64(a.Sub(b), ptx.L(0)) }
 		counted := k.VarU64(less(seen, delay))
 		counted.Set(known.Gt(ptx.L(0)).SelectU64(counted.Min(known), counted))
@@ -76,10 +76,10 @@ func (p PickStep) code() *Code {
 		given := func(name string, inSteps bool) {
 			at := k.PtrParam(name)
 			n := at.Index(sample.Mul(k.U32Param(name+"_each")), 8).LoadU64(0)
-			good = good.And(n.Le(ptx.L(1 << 62))) // no number below 0
+			good = good.And(n.Le(ptx.L(1 << 62))) // rejects negative numbers
 			if !inSteps {
 				m := n.Add(offset)
-				n = m.Lt(ptx.L(1<<63)).SelectU64(m.Div(rate), ptx.L(0)) // offset may be below 0
+				n = m.Lt(ptx.L(1<<63)).SelectU64(m.Div(rate), ptx.L(0)) // offset may be negative
 			}
 			good = good.And(n.Ge(ptx.L(1))).And(n.Ge(counted))
 			known.Set(known.Eq(ptx.L(0)).Or(n.Lt(known)).SelectU64(n, known))
@@ -93,7 +93,7 @@ func (p PickStep) code() *Code {
 		last := k.VarU64(less(seen.Add(length), delay))
 		last.Set(known.Gt(ptx.L(0)).SelectU64(last.Min(known), last))
 		from := less(delay, seen).Min(length)
-		// No more than the chunk has, whatever the numbers are.
+		// At most the steps of the chunk, even for invalid numbers.
 		to := from.Add(less(last, counted)).Min(length)
 
 		k.If(feature.Eq(ptx.U(0)), func() {

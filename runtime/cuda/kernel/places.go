@@ -8,9 +8,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Places takes, for each element of a result, the element of x whose index along each axis a table states: axes[a][i] for
-// index i of the result. sizes are those of x. Elements are of 4 bytes. constant keeps the tables. It returns false for
-// shapes that it does not take.
+// Places copies elements of x by tables: axes[a][i] is the index in x along axis a for index i of the result. sizes
+// is the shape of x. Elements have 4 bytes. constant stores the tables. Places returns false for unsupported shapes.
 func Places(y, x Buffer, sizes []int, axes [][]int, constant func(key string, make func() []byte) Buffer) (Call, bool) {
 	n, m := 1, 1
 	var table []uint32
@@ -55,7 +54,7 @@ func Places(y, x Buffer, sizes []int, axes [][]int, constant func(key string, ma
 	return NewCall(c, driver.Dim{X: uint32((m + 255) / 256), Y: 1, Z: 1}, args...), true
 }
 
-// PlacesOf is Places for elements of any type of whole bytes up to 8, and for indices of -1, where the result is beyond.
+// PlacesOf is Places for elements of any type of whole bytes up to 8. At indices of -1 the result is beyond.
 func PlacesOf(y, x Tensor, sizes []int, axes [][]int, beyond float64, constant func(key string, make func() []byte) Buffer) (Call, bool) {
 	_, known := domainOf(x.Type)
 	count, outside := 1, false
@@ -103,8 +102,8 @@ func sum(list []int) (n int) {
 	return n
 }
 
-// SubsetProducts multiplies rows of each of batch sequences of length rows: row t of the result is the product of the size
-// rows whose indices subsets holds from t·size on. It returns false for shapes that it does not take.
+// SubsetProducts multiplies rows of each of batch sequences of length rows: row t of the result is the product of
+// the size rows whose indices are in subsets from t·size on. It returns false for unsupported shapes.
 func SubsetProducts(y, x, subsets Buffer, batch, length, features, size int) (Call, bool) {
 	count := batch * length * features
 	if count > MaxRows {

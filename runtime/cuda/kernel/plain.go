@@ -8,14 +8,15 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// plain is a kernel under construction whose threads compute one element or one line each, with numbers in float64: of
-// operators that are rare. Its parameters are added with their arguments, so that sizes need no place in its text.
+// plain is a kernel under construction for a rare operator. Each thread computes one element or one line, in
+// float64. Parameters are added together with their arguments, so sizes are not part of the kernel's text.
 type plain struct {
 	*ptx.Kernel
 	args []Arg
 }
 
-// each returns a launch of count threads; build writes the work of thread i. ok is false for more than a launch may have.
+// each returns a launch of count threads; build writes the work of thread i. ok is false if there are too many for a
+// launch.
 func each(name string, count int, build func(d *plain, i ptx.U32)) (call Call, ok bool) {
 	if count > MaxRows {
 		return Call{}, false
@@ -32,35 +33,35 @@ func each(name string, count int, build func(d *plain, i ptx.U32)) (call Call, o
 
 func (d *plain) name() string { return fmt.Sprintf("p%d", len(d.args)) }
 
-// size is a parameter. It panics where n is not of 32 bits: callers check sizes.
+// size adds a parameter. It panics if n does not fit in 32 bits; callers must check sizes.
 func (d *plain) size(n int) ptx.U32 {
 	x := d.U32Param(d.name())
 	d.args = append(d.args, U32(n))
 	return x
 }
 
-// signed is a parameter that may be below 0.
+// signed adds a parameter that may be negative.
 func (d *plain) signed(n int) ptx.S32 {
 	x := d.S32Param(d.name())
 	d.args = append(d.args, S32(n))
 	return x
 }
 
-// float is a parameter.
+// float adds a parameter.
 func (d *plain) float(v float64) ptx.F64 {
 	x := d.F64Param(d.name())
 	d.args = append(d.args, F64(v))
 	return x
 }
 
-// address is that of a buffer.
+// address adds the address of a buffer as a parameter.
 func (d *plain) address(b Buffer) ptx.Addr {
 	x := d.PtrParam(d.name())
 	d.args = append(d.args, Ptr(b))
 	return x
 }
 
-// vector is a tensor, by the numbers of its elements.
+// vector is a tensor whose elements are numbered.
 type vector struct {
 	at ptx.Addr
 	t  tensor.DType
@@ -74,7 +75,7 @@ func (v vector) read(i ptx.U64) Elem {
 	return load(v.at.Index64(i, size), size, 1)[0].elem(v.t)
 }
 
-// write sets element i, to a number in the domain of its type.
+// write sets element i to a number in the domain of its type.
 func (v vector) write(i ptx.U64, x Elem) {
 	size := v.t.Bits() / 8
 	store(v.at.Index64(i, size), size, []raw{x.raw(v.t)})
@@ -94,7 +95,7 @@ func (v vector) copyTo(i ptx.U64, of vector, from ptx.U64) {
 	store(v.at.Index64(i, size), size, load(of.at.Index64(from, size), size, 1))
 }
 
-// index divides a number into an index of a shape of parameters.
+// index splits a number into an index of a shape given by parameters.
 func index(i ptx.U32, shape []ptx.U32) []ptx.U32 {
 	at := make([]ptx.U32, len(shape))
 	for a := len(shape) - 1; a > 0; a-- {
@@ -108,7 +109,7 @@ func index(i ptx.U32, shape []ptx.U32) []ptx.U32 {
 	return at
 }
 
-// sizes are parameters.
+// sizes adds parameters.
 func (d *plain) sizes(shape ...int) []ptx.U32 {
 	list := make([]ptx.U32, len(shape))
 	for i, n := range shape {
@@ -117,7 +118,7 @@ func (d *plain) sizes(shape ...int) []ptx.U32 {
 	return list
 }
 
-// loop calls body for the numbers below n. Unlike For, its number may be of sizes that are known: they are not written out.
+// loop calls body for the numbers below n. Unlike For, it does not unroll.
 func (d *plain) loop(n ptx.U32, body func(i ptx.U32)) { d.For(ptx.U(0), n, ptx.U(1), body) }
 
 // fits reports whether all products of sizes that kernels compute in 32 bits are below 2^31.
@@ -134,9 +135,9 @@ func fits(sizes ...int) bool {
 	return true
 }
 
-// Tensor is a tensor in row-major order that kernels of this kind take: its elements may be of any type that they compute with.
+// Tensor is a tensor in row-major order for kernels of this kind. It may have any type that they compute with.
 type Tensor struct {
-	Buffer Buffer // 0: none
+	Buffer Buffer // 0 if absent
 	Type   tensor.DType
 }
 

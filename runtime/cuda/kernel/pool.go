@@ -20,7 +20,8 @@ const (
 	PoolL2
 )
 
-// PoolAxis is how windows lie along an axis. They begin Begin before the first element, and take up to End behind the last.
+// PoolAxis is the layout of windows along an axis. They start Begin before the first element, and end up to End
+// after the last.
 type PoolAxis struct {
 	In, Out                int
 	Taps, Stride, Dilation int
@@ -29,8 +30,8 @@ type PoolAxis struct {
 
 const poolThreads = 256
 
-// Pool reduces windows over up to three axes of each of planes planes. at gets the place of each greatest number in x, if it
-// is not 0: that of PoolMax alone. It returns false for shapes that it does not take.
+// Pool reduces windows over up to three axes of planes planes. at, if it is not 0, receives the index of each
+// greatest number in x; only PoolMax supports it. Pool returns false for unsupported shapes.
 func Pool(kind PoolKind, y, at, x Buffer, planes int, over []PoolAxis) (Call, bool) {
 	outputs, size := planes, 1
 	args := []Arg{Ptr(y), Ptr(x)}
@@ -74,7 +75,7 @@ func poolCode(kind PoolKind, rank int, places bool) *Code {
 		}
 		outputs := k.U32Param("outputs")
 		type axis struct{ in, out, taps, stride, dilation, begin, end ptx.U32 }
-		list := make([]axis, rank) // the innermost first
+		list := make([]axis, rank) // innermost first
 		for i := range list {
 			p := func(name string) ptx.U32 { return k.U32Param(fmt.Sprintf("%s%d", name, i)) }
 			list[i] = axis{p("in"), p("out"), p("taps"), p("stride"), p("dilation"), p("begin"), p("end")}
@@ -82,7 +83,7 @@ func poolCode(kind PoolKind, rank int, places bool) *Code {
 		output := k.BlockX().MAD(ptx.U(poolThreads), k.ThreadX())
 		k.If(output.Lt(outputs), func() {
 			rest := output
-			first := make([]ptx.U32, rank) // where windows begin: below 0 it is a great number
+			first := make([]ptx.U32, rank) // starts of windows; negative ones are great numbers
 			for i, a := range list {
 				q := rest.Div(a.out)
 				first[i] = rest.Sub(q.Mul(a.out)).Mul(a.stride).Sub(a.begin)
@@ -128,7 +129,7 @@ func poolCode(kind PoolKind, rank int, places bool) *Code {
 						next = at.MAD(a.in, place)
 						ok = ok.And(inside)
 					}
-					// Of pads, those behind the last that count end at end.
+					// The pads after the last element that count end at end.
 					counts := place.S32().Lt(a.end.S32())
 					body := func() {
 						if i > 0 {
@@ -162,7 +163,7 @@ func poolCode(kind PoolKind, rank int, places bool) *Code {
 				result = sum.Sqrt().F32()
 			}
 			y.Index(output, 4).StoreF32(0, result)
-			if places { // no number: that before the plane
+			if places { // no number: one before the plane
 				places64.Index(output, 8).StoreU64(0, plane.Add(from.S32().Wide()))
 			}
 		})

@@ -8,10 +8,10 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// PlainPool reduces windows over any axes of planes of any type: to the greatest number, with its place in x where at has a
-// buffer (in the order of columns, with Columns), or to a p-norm.
+// PlainPool reduces windows over any axes of planes of any type: to the greatest number, with its index in x if at
+// has a buffer (in column order with Columns), or to a p-norm.
 type PlainPool struct {
-	Norm    float64 // p; 0: the greatest number
+	Norm    float64 // p; 0 for the greatest number
 	Columns bool
 	Over    []PoolAxis
 }
@@ -56,7 +56,7 @@ func (p PlainPool) Call(y Tensor, at Buffer, x Tensor, planes int) (Call, bool) 
 		d.loop(taps, func(t ptx.U32) {
 			o, inside := d.VarU32(ptx.U(0)), t.Eq(t)
 			for a, k := range index(t, block) {
-				c := place[1+a].MAD(stride[a], k.Mul(dilation[a])).Sub(begin[a]) // below 0 it is a great number
+				c := place[1+a].MAD(stride[a], k.Mul(dilation[a])).Sub(begin[a]) // negative positions are great numbers
 				inside = inside.And(c.Lt(width[a]))
 				o = o.MAD(width[a], c)
 			}
@@ -94,7 +94,7 @@ func (p PlainPool) Call(y Tensor, at Buffer, x Tensor, planes int) (Call, bool) 
 			none := from.Eq(ptx.U(uint32(math.MaxUint32)))
 			from.Set(none.SelectU32(from, order))
 		}
-		// No number: that before the plane.
+		// No number: one before the plane.
 		d.vector(at, tensor.Int64).write(i.Wide(), Elem{domain: integer, integer: base.Wide().Add(from.S32().Wide())})
 	})
 }

@@ -77,7 +77,7 @@ func TestPool(t *testing.T) {
 		{{In: 5, Out: 4, Taps: 3, Stride: 2, Dilation: 1, Begin: 2, End: 2}, {In: 6, Out: 3, Taps: 2, Stride: 2, Dilation: 1}},
 		{{In: 3, Out: 3, Taps: 2, Stride: 1, Dilation: 1, Begin: 1}, {In: 4, Out: 2, Taps: 1, Stride: 2, Dilation: 1},
 			{In: 5, Out: 4, Taps: 3, Stride: 1, Dilation: 1, Begin: 1}},
-		{{In: 2, Out: 4, Taps: 1, Stride: 1, Dilation: 1, Begin: 1, End: 1}}, // windows in the pads alone
+		{{In: 2, Out: 4, Taps: 1, Stride: 1, Dilation: 1, Begin: 1, End: 1}}, // windows completely in the pads
 	}
 	for _, over := range cases {
 		const planes = 3

@@ -8,15 +8,16 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Products of matrices on tensor cores. A block computes a tile of C. It copies tiles of A and B of 32 numbers along K to
-// shared memory, some stages ahead of those in use, and its warps multiply them by pieces of 16 × 8 × 8.
+// Matrix products on tensor cores. A block computes a tile of C. It copies tiles of A and B, 32 numbers long along
+// K, to shared memory some stages ahead of their use. Its warps multiply them in pieces of 16 × 8 × 8.
 //
-// A float32 number is the sum of two TF32 numbers, but for its last bits: x = high + low. Precision Float32 adds low·high,
-// high·low and high·high, in this order, of 8 numbers along K, and adds such sums up by rounded additions, since tensor
-// cores cut off the bits of their sums. The sum along K has this order whatever the tile, but for products that are split along K.
-// A result that is not finite is computed again by plain sums: parts of an infinity are not numbers.
+// A float32 number is, up to its last bits, the sum of two TF32 numbers: x = high + low. Precision Float32 adds
+// low·high, high·low and high·high, in this order, of 8 numbers along K, and sums these up with rounded
+// additions, because tensor cores truncate their sums. The order of the sum along K does not depend on the tile,
+// except for products that are split along K. A result that is not finite is recomputed by plain sums, because parts
+// of an infinity are not numbers.
 
-// Precision says how products of float32 numbers are computed.
+// Precision is how products of float32 numbers are computed.
 type Precision uint8
 
 const (
@@ -24,11 +25,11 @@ const (
 	TF32                     // factors rounded to 11 bits
 	BF16                     // factors rounded to 8 bits
 
-	// Factors of other types in words of 32 bits: A and B are matrices of words, and K counts words (see Packing).
-	PairsF16  // of two float16; sums are of float32
-	PairsBF16 // of two bfloat16; sums are of float32
-	BytesUU   // of four integers without sign; sums are of 32 bits and wrap around
-	BytesUS   // those of A without, those of B with sign
+	// Factors of other types in 32-bit words: A and B are matrices of words, and K counts words (see Packing).
+	PairsF16  // two float16 each; sums are float32
+	PairsBF16 // two bfloat16 each; sums are float32
+	BytesUU   // four unsigned integers each; sums are 32 bits and wrap around
+	BytesUS   // unsigned in A, signed in B
 	BytesSU
 	BytesSS
 )
@@ -36,51 +37,54 @@ const (
 func (p Precision) words() bool    { return p >= PairsF16 }
 func (p Precision) integers() bool { return p >= BytesUU }
 
-// Matrix is a matrix of numbers, or a stack of them. Distances are in numbers: of float32, but where a product has a Result.
+// Matrix is a matrix of numbers, or a stack of matrices. Strides are in numbers, which are float32 unless a product
+// has a Result.
 type Matrix struct {
-	Buffer Buffer // aligned to 16 bytes, at least
-	At     int    // where the first number lies
-	Row    int    // the distance of rows; for B of a product, of its columns
-	Inner  int    // the distance within a row: along K; for C, along N
-	Batch  []int  // the distances along the dimensions of the batch; nil: the same matrix for all
+	Buffer Buffer // aligned to at least 16 bytes
+	At     int    // offset of the first number
+	Row    int    // stride of rows; for B of a product, of its columns
+	Inner  int    // stride within a row: along K; for C, along N
+	Batch  []int  // strides along the dimensions of the batch; nil if all share the matrix
 	Window *Window
 }
 
 // Hook changes a number of the result before it is stored. row counts the rows of all matrices of the batch.
 type Hook func(k *ptx.Kernel, row, col ptx.U32, x ptx.F32) ptx.F32
 
-// PairHook makes one number of two neighbours in a row, such as a value and its gate; col counts pairs.
+// PairHook combines two neighbours in a row to one number, such as a value and its gate; col counts pairs.
 type PairHook func(k *ptx.Kernel, row, col ptx.U32, first, second ptx.F32) ptx.F32
 
-// Epilogue changes the results of a product: one of Begin and Pair adds parameters to the kernel, for which Args are the
-// values, and returns the change of each number, or of each two neighbours. With Pair, C has N/2 columns.
+// Epilogue changes the results of a product. One of Begin and Pair must be set; it adds parameters to the kernel,
+// whose values are Args, and returns a function that changes each number, or each pair of neighbours. With Pair, C
+// has N/2 columns.
 type Epilogue struct {
 	Begin func(k *ptx.Kernel) Hook
 	Pair  func(k *ptx.Kernel) PairHook
 	Args  []Arg
 }
 
-// Product is C = Epilogue(Alpha·A·Bᵀ + Beta·Bias), with A of M × K, B of N × K and C of M × N numbers, for each index of a
-// batch. A matrix that is stored as K × N is a B with Row 1 and Inner N.
+// Product is C = Epilogue(Alpha·A·Bᵀ + Beta·Bias), where A is M × K, B is N × K and C is M × N, for each
+// index of a batch. A matrix stored as K × N is a B with Row 1 and Inner N.
 type Product struct {
 	M, N, K   int
 	Batch     []int
 	A, B, C   Matrix
-	Alpha     float32 // 0: 1
+	Alpha     float32 // 0 means 1
 	Bias      *Matrix
-	Beta      float32 // 0: 1
+	Beta      float32 // 0 means 1
 	Precision Precision
 	Epilogue  *Epilogue
-	// Result is the type of the numbers of C and Bias: SumF32, SumF16 or SumBF16; of products of bytes SumI32, without
-	// Alpha, Bias and Epilogue.
+	// Result is the type of the numbers of C and Bias: SumF32, SumF16 or SumBF16. For products of bytes it is
+	// SumI32, without Alpha, Bias and Epilogue.
 	Result SumType
-	// Zeros are the tables of the zero points of rows of A and of B (see ZeroPoints), for products of bytes; nil: none.
+	// Zeros are the tables of the zero points of the rows of A and B (see ZeroPoints), for products of bytes; nil
+	// for none.
 	Zeros *[2]Matrix
-	// Requantized makes numbers of 8 bits of sums of 32: Result is SumI8.
+	// Requantized turns 32-bit sums into 8-bit numbers: Result is SumI8.
 	Requantized *Requantization
 }
 
-// Calls returns the launches. scratch gives memory for their use alone.
+// Calls returns the launches. scratch provides memory that only they use.
 func (p Product) Calls(scratch func(bytes int) Buffer) []Call {
 	if p.M == 0 || p.N == 0 || slices.Contains(p.Batch, 0) {
 		return nil
@@ -91,12 +95,12 @@ func (p Product) Calls(scratch func(bytes int) Buffer) []Call {
 	}
 	t, split := p.choose()
 	if p.Precision.integers() {
-		split = 1 // parts are added up in float32
+		split = 1 // parts are summed in float32
 	}
 	return p.cut(t, split, scratch)
 }
 
-// cut returns the launches with a tile and split parts of K.
+// cut returns the launches with a given tile and K split into split parts.
 func (p *Product) cut(t blockTile, split int, scratch func(bytes int) Buffer) []Call {
 	f := p.form(t)
 	if split == 1 {
@@ -124,7 +128,8 @@ func volume(dims []int) int {
 	return n
 }
 
-// normal fills in defaults, and joins dimensions of the batch along which all matrices go on evenly.
+// normal fills in defaults, and joins dimensions of the batch that form one dimension of even stride in all
+// matrices.
 func (p Product) normal() Product {
 	if p.Alpha == 0 {
 		p.Alpha = 1
@@ -171,7 +176,7 @@ func (p Product) normal() Product {
 			drop(i)
 		}
 	}
-	// One matrix for a whole stack of rows is one product.
+	// If a whole stack of rows shares one matrix, it is one product.
 	if len(p.Batch) == 1 && p.B.Batch[0] == 0 && p.A.Window == nil && p.A.Batch[0] == p.M*p.A.Row &&
 		p.C.Batch[0] == p.M*p.C.Row && (p.Bias == nil || p.Bias.Batch[0] == p.M*p.Bias.Row) {
 		p.M *= p.Batch[0]
@@ -180,7 +185,7 @@ func (p Product) normal() Product {
 	return p
 }
 
-// blockTile is how a product is cut: a block computes m × n numbers of the result, and has warpsM × warpsN warps.
+// blockTile is how a product is divided: a block computes m × n numbers of the result with warpsM × warpsN warps.
 type blockTile struct{ m, n, warpsM, warpsN, stages int }
 
 func (t blockTile) threads() int { return 32 * t.warpsM * t.warpsN }
@@ -191,13 +196,13 @@ const tileK = 32
 var tiles = []blockTile{{128, 64, 2, 2, 3}, {64, 128, 2, 2, 3}, {64, 64, 2, 2, 3}, {32, 64, 1, 2, 4},
 	{64, 32, 2, 1, 4}, {32, 32, 2, 1, 4}, {16, 64, 1, 2, 4}}
 
-// choose returns the tile, and into how many parts K is split. It depends on shapes alone.
+// choose returns the tile, and the number of parts of K. It depends only on shapes.
 func (p *Product) choose() (blockTile, int) {
 	const enough = 128 // blocks
 	best, least := blockTile{}, 0
 	for _, t := range tiles {
 		blocks := ceil(p.M, t.m) * ceil(p.N, t.n) * volume(p.Batch)
-		// Numbers that are computed; few blocks leave multiprocessors without work.
+		// Computed numbers. With few blocks, multiprocessors are idle.
 		cost := blocks * t.m * t.n
 		if blocks < enough {
 			cost = cost * enough / blocks
@@ -215,7 +220,7 @@ func (p *Product) choose() (blockTile, int) {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// productForm is all that the text of a kernel depends on.
+// productForm is everything that the text of a kernel depends on.
 type productForm struct {
 	blockTile
 	a, b        operandForm
@@ -224,8 +229,8 @@ type productForm struct {
 	alpha, bias bool
 	result      SumType
 	zeros       bool
-	requantized *Requantization // of which the buffers are arguments
-	wide        bool            // C is stored by pieces of 16 bytes; of 8 where it has one column for two
+	requantized *Requantization // its buffers are arguments
+	wide        bool            // C is stored in pieces of 16 bytes; 8 if two columns become one
 	split       bool
 	pairs       bool
 	epilogue    *Epilogue
@@ -248,7 +253,7 @@ func pick[T any](c bool, a, b T) T {
 	return b
 }
 
-// even reports whether rows begin at multiples of n numbers.
+// even reports whether rows start at multiples of n numbers.
 func (m *Matrix) even(n int) bool {
 	ok := m.At%n == 0 && m.Row%n == 0
 	for _, d := range m.Batch {
@@ -304,7 +309,7 @@ func (p *Product) tail() []Arg {
 	return args
 }
 
-// args are the arguments of matrixParams, for numbers of size bytes.
+// args returns the arguments of matrixParams, for numbers of size bytes.
 func (m *Matrix) args(size int) []Arg {
 	args := []Arg{PtrAt(m.Buffer, size*m.At), U64(size * m.Row), U64(size * m.Inner)}
 	for _, d := range m.Batch {
@@ -318,7 +323,7 @@ func (m *Matrix) args(size int) []Arg {
 
 // place is a matrix in a kernel.
 type place struct {
-	base       ptx.Addr // of the matrix of the block
+	base       ptx.Addr // of the block's matrix
 	row, inner ptx.U64  // bytes
 }
 
@@ -326,13 +331,13 @@ func (m place) at(row, inner ptx.U32) ptx.Addr {
 	return m.base.Add(row.Wide().Mul(m.row)).Add(inner.Wide().Mul(m.inner))
 }
 
-// batchIndex is where a block is in the batch.
+// batchIndex is the block's index in the batch.
 type batchIndex struct {
 	flat  ptx.U32
 	index []ptx.U32 // in each dimension
 }
 
-// batchParams finds out the block's index. Blocks beyond the batch end.
+// batchParams computes the block's index. Blocks beyond the batch end.
 func batchParams(k *ptx.Kernel, dims int) batchIndex {
 	total := k.U32Param("batch")
 	b := batchIndex{flat: k.BlockZ().MAD(ptx.U(65535), k.BlockY())}
@@ -363,7 +368,7 @@ func matrixParams(k *ptx.Kernel, name string, b batchIndex) place {
 	return m
 }
 
-// tailParams adds the parameters of the end of the kernel, and returns the change of each number.
+// tailParams adds the parameters of the end of the kernel, and returns the function that changes each number.
 func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(row, col ptx.U32, x []ptx.F32) []ptx.F32 {
 	var alpha, beta ptx.F32
 	var bias place
@@ -421,7 +426,7 @@ func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(ro
 	}
 }
 
-// loadResult reads a number of the type of the result.
+// loadResult reads a number in the type of the result.
 func (f *productForm) loadResult(at ptx.Addr) ptx.F32 {
 	switch f.result {
 	case SumF16:
@@ -432,7 +437,7 @@ func (f *productForm) loadResult(at ptx.Addr) ptx.F32 {
 	return at.LoadF32(0)
 }
 
-// store writes neighbours of the result: their address is a multiple of their size.
+// store writes neighbours of the result. Their address is a multiple of their total size.
 func (f *productForm) store(at ptx.Addr, x []ptx.F32) {
 	if f.result == SumF16 || f.result == SumBF16 {
 		for i, v := range x {

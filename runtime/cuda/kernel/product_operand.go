@@ -2,19 +2,19 @@ package kernel
 
 import "github.com/essmc/essmc/runtime/cuda/ptx"
 
-// operandForm says how tiles of an operand come to shared memory, and lie there.
+// operandForm is how tiles of an operand are copied to shared memory, and their layout there.
 //
-// "Inner": each row of the tile has its 32 numbers along K one after the other, in pieces of 16 bytes. Piece p of row r lies
-// at place p xor r mod 8, so that rows can be read by ldmatrix and written by pieces or numbers, each without conflicts of
-// banks. Otherwise rows of the tile are along M or N, 8 numbers longer than the tile: the four rows that a load of a
-// fragment reads begin 8 banks apart.
+// "Inner": each row of the tile has its 32 numbers along K contiguously, in pieces of 16 bytes. Piece p of row r is
+// at position p xor r mod 8, so that rows can be read by ldmatrix and written by pieces or numbers without bank
+// conflicts. Otherwise rows of the tile run along M or N and are 8 numbers longer than the tile, so that the four
+// rows that a load of a fragment reads start 8 banks apart.
 type operandForm struct {
-	inner  bool // K is the dimension along which numbers lie together
-	wide   bool // copied by pieces of 16 bytes
-	window int  // dimensions of windows; 0: a matrix
+	inner  bool // numbers are contiguous along K
+	wide   bool // copied in pieces of 16 bytes
+	window int  // number of dimensions of windows; 0 for a matrix
 }
 
-// form returns how m is best copied.
+// form returns the best way to copy m.
 func (m *Matrix) form() operandForm {
 	if m.Window != nil {
 		return operandForm{window: len(m.Window.Out)}
@@ -40,11 +40,11 @@ type operand struct {
 	window  *windowPlace
 
 	// of the thread
-	line  ptx.U32  // first row of the tile that it copies to
+	line  ptx.U32  // first row of the tile that the thread copies to
 	piece ptx.U32  // first number in it
-	row   ptx.U32  // of the matrix: inner: the first; otherwise: of its first number
+	row   ptx.U32  // of the matrix. If inner: the first; otherwise: of its first number
 	start ptx.Addr // of the row
-	left  ptx.U32  // not inner: bytes of a piece that are in the matrix
+	left  ptx.U32  // if not inner: bytes of a piece that are in the matrix
 	to    []ptx.U32
 }
 
@@ -56,7 +56,7 @@ func newOperand(k *ptx.Kernel, name string, f operandForm, b batchIndex, size, t
 	if f.inner {
 		o.row = first.Add(o.line)
 		o.start = o.base.Add(o.row.Wide().Mul(o.place.row))
-		// The lines of a thread are a power of 2 apart, and its first one is below that.
+		// The lines of a thread are a power of 2 apart, and its first line is below that.
 		swizzled := o.piece.Shr(ptx.U(2)).Xor(o.line.And(ptx.U(7))).Shl(ptx.U(4)).Add(o.piece.And(ptx.U(3)).Shl(ptx.U(2)))
 		to := o.line.MAD(ptx.U(tileK*4), swizzled)
 		o.to = []ptx.U32{to}
@@ -66,7 +66,7 @@ func newOperand(k *ptx.Kernel, name string, f operandForm, b batchIndex, size, t
 		return o
 	}
 	if f.wide && size == 16 {
-		// 8 threads copy two lines, whose banks overlap if they follow each other: lines 0 and 2, then 1 and 3.
+		// 8 threads copy two lines. Consecutive lines would share banks, so they copy lines 0 and 2, then 1 and 3.
 		low := o.line.And(ptx.U(1)).Shl(ptx.U(1)).Or(o.line.Shr(ptx.U(1)).And(ptx.U(1)))
 		o.line = o.line.And(ptx.U(^uint32(3))).Or(low)
 	}
@@ -82,16 +82,16 @@ func newOperand(k *ptx.Kernel, name string, f operandForm, b batchIndex, size, t
 	return o
 }
 
-// width returns the numbers that are copied at once.
+// width returns how many numbers are copied at once.
 func (o *operand) width() int { return pick(o.form.wide, 4, 1) }
 
-// length is that of a line of the tile, in numbers.
+// length returns the length of a line of the tile, in numbers.
 func (o *operand) length() int { return pick(o.form.inner, tileK, o.size) }
 
-// pieces returns the pieces of a line.
+// pieces returns the number of pieces of a line.
 func (o *operand) pieces() int { return min(o.length()/o.width(), o.threads) }
 
-// perPass returns the lines that the threads of a block copy at once, and passes the number of times they do.
+// perPass returns the number of lines that the threads of a block copy at once. passes returns how often they do.
 func (o *operand) perPass() int { return o.threads / o.pieces() }
 func (o *operand) passes() int {
 	return ceil(pick(o.form.inner, o.size, tileK), o.perPass())
@@ -105,7 +105,7 @@ func (o *operand) bytes() int {
 	return tileK * (o.size + 8) * 4
 }
 
-// copy begins to copy the tile that starts at depth along K. Numbers beyond the matrix become 0.
+// copy starts copying the tile at depth along K. Numbers beyond the matrix become 0.
 func (o *operand) copy(depth ptx.U32, to ptx.Shared) {
 	at := make([]ptx.Shared, len(o.to))
 	for i := range at {
@@ -176,11 +176,11 @@ func (o *operand) element(row, depth ptx.U32) ptx.F32 {
 
 // fragments are read from a tile by the threads of a warp.
 type fragments struct {
-	// load returns those of piece i (of 16 rows of A, of 8 of B), of 8 numbers along K from depth on.
+	// load returns the fragments of piece i (16 rows of A, 8 of B), for 8 numbers along K from depth on.
 	load func(tile ptx.Shared, depth, i int) []ptx.U32
 }
 
-// fragmentsA are those of A for the rows of the tile from first on.
+// fragmentsA returns the fragments of A for the rows of the tile from first on.
 func (o *operand) fragmentsA(first ptx.U32) fragments {
 	k, lane := o.k, o.k.Lane()
 	if !o.form.inner {
@@ -197,7 +197,7 @@ func (o *operand) fragmentsA(first ptx.U32) fragments {
 	}}
 }
 
-// fragmentsB are those of B for the columns from first on.
+// fragmentsB returns the fragments of B for the columns from first on.
 func (o *operand) fragmentsB(first ptx.U32) fragments {
 	k, lane := o.k, o.k.Lane()
 	if !o.form.inner {
@@ -210,7 +210,7 @@ func (o *operand) fragmentsB(first ptx.U32) fragments {
 	}
 	row := lane.Shr(ptx.U(4)).Shl(ptx.U(3)).Add(lane.And(ptx.U(7)))
 	at := o.swizzled(k, first.Add(row), lane.Shr(ptx.U(3)).And(ptx.U(1)))
-	last := map[int][]ptx.U32{} // by depth: two pieces are read at once
+	last := map[int][]ptx.U32{} // by depth, because two pieces are read at once
 	return fragments{func(tile ptx.Shared, depth, i int) []ptx.U32 {
 		if i%2 == 0 {
 			last[depth] = tile.Add(at[depth/8]).LoadMatrixAt(i*8*tileK*4, 4, false)
@@ -219,7 +219,7 @@ func (o *operand) fragmentsB(first ptx.U32) fragments {
 	}}
 }
 
-// swizzled returns where a thread finds its row, for each 8 numbers along K; half says which 4 of them.
+// swizzled returns the thread's address in its row for every 8 numbers along K; half selects 4 of them.
 func (o *operand) swizzled(k *ptx.Kernel, row, half ptx.U32) []ptx.U32 {
 	at := row.MAD(ptx.U(tileK*4), half.Xor(row.And(ptx.U(7))).Shl(ptx.U(4)))
 	all := []ptx.U32{at}

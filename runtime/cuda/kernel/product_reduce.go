@@ -5,7 +5,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// reduceCall returns the launch that adds up the parts of a product that is split along K, in their order.
+// reduceCall returns the launch that adds up the parts of a product that is split along K, in order.
 func (p *Product) reduceCall(parts Buffer, split int) Call {
 	f := p.form(blockTile{})
 	code := New("product_reduce", 128, func(k *ptx.Kernel) {

@@ -7,12 +7,12 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Products of few rows, as steps of streams have: a warp computes two columns for all rows, and reads the weights of these
-// once. Each lane adds up every 32nd number, or piece of 4 numbers, by fma; then lanes are added by halves.
+// Products of few rows, as in steps of streams. A warp computes two columns for all rows, and reads their weights
+// once. Each lane sums every 32nd number, or piece of 4 numbers, by fma; then lanes are added by halves.
 
 const smallRows = 8
 
-// Small reports whether p is computed so.
+// Small reports whether p is computed in this way.
 func (p *Product) Small() bool {
 	return p.M <= smallRows && !p.Precision.words() && p.A.Window == nil && p.B.Window == nil && p.B.Inner == 1
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// matrixOf is a stack of matrices for tests: of rows × inner numbers, as they lie in memory.
+// matrixOf is a stack of matrices of rows × inner numbers for tests, with its layout in memory.
 type matrixOf struct {
 	data           []float32
 	at, row, inner int
@@ -19,7 +19,7 @@ type matrixOf struct {
 	rows, cols     int
 }
 
-// stack makes random matrices. gap numbers lie between rows (of columns, where turned), at before all.
+// stack makes random matrices, with gap numbers between rows (columns if turned), and at numbers before the first.
 func stack(r *rand.Rand, rows, cols int, turned bool, gap, at int, batch ...int) *matrixOf {
 	m := &matrixOf{at: at, row: cols + gap, inner: 1, rows: rows, cols: cols}
 	if turned {

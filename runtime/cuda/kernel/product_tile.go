@@ -59,7 +59,7 @@ func (f *productForm) build(k *ptx.Kernel) {
 	fa, fb := a.fragmentsA(warpM), b.fragmentsB(warpN)
 
 	var acc [][][4]ptx.F32
-	var whole [][][4]ptx.U32 // of products of integers
+	var whole [][][4]ptx.U32 // for products of integers
 	if f.precision.integers() {
 		whole = sumTiles(wm/16, wn/8, func() ptx.U32 { return k.VarU32(ptx.U(0)) })
 	} else {
@@ -159,7 +159,7 @@ func (f *productForm) build(k *ptx.Kernel) {
 	})
 }
 
-// notFinite makes variables of numbers, and reports whether one of them is infinite or NaN.
+// notFinite turns numbers into variables, and reports whether any of them is infinite or NaN.
 func notFinite(k *ptx.Kernel, x []ptx.F32) ptx.Pred {
 	zero := ptx.F(0)
 	for i := range x {
@@ -173,7 +173,7 @@ func notFinite(k *ptx.Kernel, x []ptx.F32) ptx.Pred {
 	return zero.IsNaN()
 }
 
-// sumTiles returns the sums of a warp: rows × columns tiles.
+// sumTiles returns zeros for a warp's sums: rows × columns tiles.
 func sumTiles[T any](rows, columns int, zero func() T) [][][4]T {
 	all := make([][][4]T, rows)
 	for i := range all {
@@ -233,8 +233,8 @@ func (f *productForm) multiply(k *ptx.Kernel, acc [][][4]ptx.F32, fa, fb fragmen
 	}
 }
 
-// factor makes the operand of tensor cores of float32 numbers: of BF16, of those 8 places on along K as well. Any order
-// along K is right that is the same for A and B.
+// factor returns the tensor core operand for float32 numbers; for BF16 it also takes the numbers 8 further along K.
+// Any order along K is correct if A and B share it.
 func (f *productForm) factor(x []ptx.U32, next func() []ptx.U32) (high, low []ptx.U32) {
 	switch f.precision {
 	case BF16:

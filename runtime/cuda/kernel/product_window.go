@@ -6,20 +6,20 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Window makes an operand of the windows that a convolution looks at, which are never written out: rows (for B: columns of the
-// product) are places of the result, in order, and K goes over channels, and taps within them.
+// Window makes an operand of the windows of a convolution without writing them out. Rows (for B: columns of the
+// product) are positions of the result, in order. K runs over channels, and over taps within each.
 type Window struct {
-	// Table holds, for each number along K, its channel and its distance along each dimension from the first tap, in
-	// int32: see WindowTable. It has 4 numbers a row.
+	// Table has, for each number along K, its channel and its distance along each dimension from the first tap, in
+	// int32: see WindowTable. A row has 4 numbers.
 	Table   Buffer
-	Channel int   // the distance of channels
-	In      []int // sizes of the input: 1 to 3 dimensions, the last of which lie together
+	Channel int   // stride of channels
+	In      []int // sizes of the input: 1 to 3 dimensions, contiguous in the last
 	Out     []int // sizes of the result
 	Stride  []int
 	Before  []int // padding before the first number
 }
 
-// WindowTable returns the table of windows of channels channels and the given taps.
+// WindowTable returns the table of windows with the given channels and taps.
 func WindowTable(channels int, taps, dilation []int) []int32 {
 	var t []int32
 	for c := range channels {
@@ -49,7 +49,8 @@ type windowPlace struct {
 	table                   ptx.Addr
 	channel                 ptx.U64
 	in, out, stride, before []ptx.U32
-	first                   []ptx.U32 // place of the first tap along each dimension, below 0 as a large number
+	// position of the first tap along each dimension; negative ones are large unsigned numbers
+	first []ptx.U32
 }
 
 func windowParams(k *ptx.Kernel, name string, dims int) *windowPlace {
@@ -62,7 +63,7 @@ func windowParams(k *ptx.Kernel, name string, dims int) *windowPlace {
 	return w
 }
 
-// begin finds the window of a place of the result.
+// begin finds the window of a position of the result.
 func (w *windowPlace) begin(at ptx.U32) {
 	w.first = make([]ptx.U32, w.dims)
 	for d := w.dims - 1; d >= 0; d-- {
@@ -76,8 +77,8 @@ func (w *windowPlace) begin(at ptx.U32) {
 	}
 }
 
-// address returns where the number of size bytes at depth lies in the matrix at base, and whether it is in the input rather
-// than in its padding.
+// address returns the address of the number of size bytes at depth, for a matrix at base, and whether it is in the
+// input and not in its padding.
 func (w *windowPlace) address(base ptx.Addr, size int, depth ptx.U32) (ptx.Addr, ptx.Pred) {
 	row := w.table.Index(depth, 16).ConstU32s(0, 4)
 	var flat ptx.U32

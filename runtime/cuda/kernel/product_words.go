@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Products of numbers of 16 and 8 bits on tensor cores. Tiles of words of 32 bits along K come to shared memory and to the
-// registers of threads as those of float32 do, and 8 words are what one product of tensor cores takes of each row: 16
+// Products of 16- and 8-bit numbers on tensor cores. Tiles of 32-bit words along K are copied to shared memory and
+// to the registers of threads like tiles of float32. One product of tensor cores takes 8 words of each row: 16
 // numbers of 16 bits, 32 of 8.
 
 // multiplyWords adds the product of the tiles at a and b.
@@ -36,8 +36,8 @@ func (f *productForm) multiplyWords(k *ptx.Kernel, acc [][][4]ptx.F32, whole [][
 	}
 }
 
-// storeWhole writes sums of integers, less those of the zero points: with the sums s of a row of A and t of one of B over K,
-// and their zero points z and w, a result is its sum - z·t - w·(s - K·z).
+// storeWhole writes sums of integers, corrected for zero points. With the sums s of a row of A and t of a row of B
+// over K, and their zero points z and w, a result is its sum - z·t - w·(s - K·z).
 func (f *productForm) storeWhole(to ptx.Addr, from ptx.Shared, width int, row, col ptx.U32, zeros [2]place,
 	requantized requantizer) {
 	x := make([]ptx.U32, width)
@@ -79,19 +79,19 @@ func (f *productForm) storeWhole(to ptx.Addr, from ptx.Shared, width int, row, c
 	to.StoreU32s(0, x...)
 }
 
-// Packing lays a stack of matrices of numbers of 8 or 16 bits out as a product of words takes them: each row along K begins at
-// a multiple of 16 bytes, and ends in zeros.
+// Packing lays out a stack of matrices of 8- or 16-bit numbers for a product of words: each row along K starts at a
+// multiple of 16 bytes, and ends in zeros.
 type Packing struct {
 	Size    int // bytes of a number: 1 or 2
 	Rows, K int
 	Batch   []int
-	From    Matrix // as of a product; distances are in numbers. Of windows, padding becomes 0
+	From    Matrix // as in a product; strides are in numbers; padding of windows becomes 0
 }
 
 // Words returns the number of words of K numbers.
 func (p Packing) Words() int { return ceil(p.K*p.Size, 4) }
 
-// own returns the dimensions of the batch that the matrices differ in.
+// own returns the dimensions of the batch in which the matrices differ.
 func (p Packing) own() (sizes, from []int) {
 	for i, n := range p.Batch {
 		if p.From.Batch != nil && p.From.Batch[i] != 0 && n > 1 {
@@ -101,13 +101,13 @@ func (p Packing) own() (sizes, from []int) {
 	return sizes, from
 }
 
-// Stack returns the number of rows of all matrices that differ.
+// Stack returns the number of rows of all distinct matrices.
 func (p Packing) Stack() int {
 	sizes, _ := p.own()
 	return p.Rows * volume(sizes)
 }
 
-// Layout names the layout of constants: it does not depend on dimensions in which all matrices are one.
+// Layout identifies the layout of constants. It does not depend on dimensions in which all matrices are the same.
 func (p Packing) Layout() string {
 	sizes, from := p.own()
 	return fmt.Sprintf("words of %d bits %dx%d by %d,%d at %d of %v,%v", 8*p.Size, p.Rows, p.K, p.From.Row, p.From.Inner,
@@ -119,13 +119,13 @@ func (p Packing) Fits() bool {
 	return int64(p.Rows)*int64(p.row()) <= math.MaxInt32-128 && p.Stack() <= math.MaxInt32-128
 }
 
-// row is the distance of rows, in words.
+// row returns the stride of rows, in words.
 func (p Packing) row() int { return ceil(p.Words(), 4) * 4 }
 
-// Bytes returns the memory that the layout takes.
+// Bytes returns the size of the layout.
 func (p Packing) Bytes() int { return 4 * p.Stack() * p.row() }
 
-// stacked returns a matrix of the rows at a distance, one matrix after the other.
+// stacked returns a matrix whose rows have the given stride, one matrix after the other.
 func (p Packing) stacked(of Buffer, row int) Matrix {
 	m := Matrix{Buffer: of, Row: row, Inner: 1, Batch: make([]int, len(p.Batch))}
 	step := p.Rows * row
@@ -141,7 +141,7 @@ func (p Packing) stacked(of Buffer, row int) Matrix {
 // Packed returns the matrices in words, in the buffer to.
 func (p Packing) Packed(to Buffer) Matrix { return p.stacked(to, p.row()) }
 
-// Plain returns the matrices in words where they lie, if they lie one after the other in whole words.
+// Plain returns the matrices in words in place, if they are stored one after the other in whole words.
 func (p Packing) Plain() (Matrix, bool) {
 	if p.From.Window != nil || p.From.At != 0 || p.From.Inner != 1 || p.From.Row != p.K || p.K*p.Size%4 != 0 {
 		return Matrix{}, false
@@ -155,7 +155,7 @@ func (p Packing) Plain() (Matrix, bool) {
 	return m, true
 }
 
-// each calls f for each row, with the place of its first number.
+// each calls f for each row, with the offset of its first number.
 func (p Packing) each(f func(row, at int)) {
 	sizes, from := p.own()
 	for i := range volume(sizes) {
@@ -170,7 +170,7 @@ func (p Packing) each(f func(row, at int)) {
 	}
 }
 
-// Pack returns the layout of constants.
+// Pack returns the layout for constant data.
 func (p Packing) Pack(data []byte) []byte {
 	out := make([]byte, p.Bytes())
 	p.each(func(row, at int) {
@@ -181,7 +181,7 @@ func (p Packing) Pack(data []byte) []byte {
 	return out
 }
 
-// Call returns the launch that writes the layout to a buffer. A thread writes a word.
+// Call returns the launch that writes the layout to a buffer, one word per thread.
 func (p Packing) Call(to Buffer) Call {
 	sizes, from := p.own()
 	turned := p.From.Inner != 1
@@ -196,7 +196,7 @@ func (p Packing) Call(to Buffer) Call {
 		y := k.PtrParam("to")
 		i := k.BlockX().MAD(ptx.U(128), k.ThreadX())
 		k.If(i.Ge(rows.Mul(words)), k.Return)
-		var row, word ptx.U32 // neighbouring threads read neighbours
+		var row, word ptx.U32 // neighbouring threads read neighbouring words
 		if turned {
 			word = i.Div(rows)
 			row = i.Sub(word.Mul(rows))
@@ -242,9 +242,9 @@ func (p Packing) Call(to Buffer) Call {
 		Z: uint32(ceil(volume(sizes), y))}, args...)
 }
 
-// ZeroPoints returns the launch that writes the table of the rows of bytes of a product, m, to a buffer of 8 bytes a row: for
-// each the sum of its numbers, less times their zero point, and the zero point. Of A, times is the number of numbers along K;
-// of B 0. zero holds the zero points: none, one, or with each one for each row of a matrix.
+// ZeroPoints returns the launch that writes the table for the byte rows of a product, m, to a buffer of 8 bytes per
+// row. A row of the table has the sum of the row's numbers minus times its zero point, and the zero point. times is
+// K for A, and 0 for B. zero has the zero points: none, one, or with each one per row of a matrix.
 func (p Packing) ZeroPoints(to Buffer, m Matrix, signed bool, zero Buffer, each bool, times int) (Matrix, Call) {
 	code := New("zero_points", 128, func(k *ptx.Kernel) {
 		all, rows, words, row := k.U32Param("all"), k.U32Param("rows"), k.U32Param("words"), k.U32Param("row")
@@ -260,7 +260,7 @@ func (p Packing) ZeroPoints(to Buffer, m Matrix, signed bool, zero Buffer, each 
 			}
 			return v.Shr(ptx.U(24))
 		}
-		i := k.BlockX().MAD(ptx.U(4), k.ThreadX().Shr(ptx.U(5))) // a warp adds up a row
+		i := k.BlockX().MAD(ptx.U(4), k.ThreadX().Shr(ptx.U(5))) // one warp per row
 		k.If(i.Ge(all), k.Return)
 		from := x.Index64(i.MulWide(row), 4)
 		sum := k.VarU32(ptx.U(0))

@@ -19,8 +19,8 @@ type narrowStack struct {
 	values []float64
 }
 
-// narrows makes random matrices. gap numbers lie between rows (of columns, where turned); there is one matrix for all of the
-// batch where shared.
+// narrows makes random matrices, with gap numbers between rows (columns if turned). If shared, there is one matrix
+// for the whole batch.
 func narrows(r *rand.Rand, t tensor.DType, rows, k int, turned, shared bool, gap int, batch []int) *narrowStack {
 	s := &narrowStack{Packing: kernel.Packing{Size: t.Bits() / 8, Rows: rows, K: k, Batch: batch}}
 	s.From = kernel.Matrix{Row: k + gap, Inner: 1, Batch: make([]int, len(batch))}
@@ -61,7 +61,8 @@ func (s *narrowStack) get(index []int, row, k int) float64 {
 	return s.values[at]
 }
 
-// words returns the matrices as a product takes them: where they lie, or packed by the kernel, whose bytes are those of Pack.
+// words returns the matrices in the form for a product: in place, or packed by the kernel, whose bytes must equal
+// Pack's.
 func (s *narrowStack) words(t *testing.T, b *kerneltest.Bench) kernel.Matrix {
 	t.Helper()
 	s.From.Buffer = b.In(s.data)
@@ -76,7 +77,7 @@ func (s *narrowStack) words(t *testing.T, b *kerneltest.Bench) kernel.Matrix {
 	return s.Packed(to)
 }
 
-// TestProductOfWords holds products of numbers of 8 and 16 bits against plain loops: those of integers are exact.
+// TestProductOfWords compares products of 16- and 8-bit numbers with plain loops. Products of integers are exact.
 func TestProductOfWords(t *testing.T) {
 	precisions := map[[2]tensor.DType]kernel.Precision{
 		{tensor.Float16, tensor.Float16}: kernel.PairsF16, {tensor.BFloat16, tensor.BFloat16}: kernel.PairsBF16,

@@ -8,10 +8,11 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Quantize returns launches that divide x by scale, round the quotient to type precision (to none: tensor.Float64), and make
-// elements of out of it: integers are rounded to nearest even, shifted by zero, and brought into the range limits (of out's
-// type if they are 0); NaN gives 0. If out is of float32, the sum of quotient and zero is stored, so that a second rounding, to
-// fewer bits, gives the result of one. Operands lie along shape. zero may have no buffer.
+// Quantize returns launches that divide x by scale, round the quotient to type precision (tensor.Float64 for no
+// rounding), and convert it to the type of out. Integers are rounded to nearest even, shifted by zero, and clamped
+// to limits (or out's range if they are 0); NaN gives 0. If out is float32, the sum of quotient and zero is stored
+// so that a second rounding, to fewer bits, gives the same result as a single one. Operands are laid out along
+// shape. zero may have no buffer.
 func Quantize(shape []int, limits [2]float64, precision tensor.DType, out, x, scale, zero Operand) (calls []Call, ok bool) {
 	list := []Operand{out, x, scale}
 	if zero.Buffer != 0 {
@@ -26,7 +27,7 @@ func Quantize(shape []int, limits [2]float64, precision tensor.DType, out, x, sc
 		out.Type.IsInt() && limits[1] <= 65535
 	key := fmt.Sprint(limits, precision, out.Type, x.Type, scale.Type, zero.Type, len(list))
 	return mapped("quantize", key, shape, list, func(k *ptx.Kernel, in []raw) raw {
-		if single { // as in float64: quotients of float32 are rounded as if at once, and the rest is exact
+		if single { // as in float64: quotients of float32 round as if once, and everything else is exact
 			q := in[0].low.Float().Div(in[1].low.Float()).RoundEven()
 			if len(in) > 2 {
 				q = q.Add(in[2].elem(zero.Type).integer.SignedF32())
@@ -55,7 +56,8 @@ func Quantize(shape []int, limits [2]float64, precision tensor.DType, out, x, sc
 	}), true
 }
 
-// Dequantize returns launches that compute (x - zero)·scale, rounded once. Operands lie along shape. zero may have no buffer.
+// Dequantize returns launches that compute (x - zero)·scale, rounded once. Operands are laid out along shape. zero
+// may have no buffer.
 func Dequantize(shape []int, out, x, scale, zero Operand) (calls []Call, ok bool) {
 	list := []Operand{out, x, scale}
 	if zero.Buffer != 0 {

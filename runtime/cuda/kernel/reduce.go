@@ -8,7 +8,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Reduction joins all numbers along some axes of a tensor. It computes in float64, the exponentials of LogSumExp in float32.
+// Reduction combines all numbers along some axes of a tensor. It computes in float64, except for the exponentials of
+// LogSumExp, which are in float32.
 type Reduction int8
 
 // The reductions.
@@ -27,7 +28,7 @@ const (
 
 var reductionNames = [...]string{"sum", "mean", "sumsquare", "l1", "l2", "logsum", "logsumexp", "max", "min", "prod"}
 
-// first is the result of no numbers.
+// first returns the result for an empty list.
 func (r Reduction) first() float64 {
 	switch r {
 	case ReduceMax:
@@ -76,7 +77,7 @@ func (r Reduction) after(x, count ptx.F64) ptx.F64 {
 	return x
 }
 
-// wholeLog64 is the natural logarithm of any number that is not below the normal ones.
+// wholeLog64 returns the natural logarithm of any number that is not subnormal.
 func wholeLog64(x ptx.F64) ptx.F64 {
 	inf := ptx.D(math.Inf(1))
 	y := x.Lt(inf).SelectF64(log64(x), x)
@@ -84,14 +85,14 @@ func wholeLog64(x ptx.F64) ptx.F64 {
 	return x.Eq(ptx.D(0)).SelectF64(ptx.D(math.Inf(-1)), y)
 }
 
-// axes is a group of axes that are walked as one.
+// axes is a group of axes that can be iterated as one.
 type axes struct{ size, stride int }
 
-// groups returns the axes of shape as few groups that lie one inside the other, of those that are kept and of those that
-// are reduced, and the number of elements of each.
+// groups returns the kept and the reduced axes of shape as few nested groups, and the number of elements of each
+// kind.
 func groups(shape []int, reduced []bool) (kept, gone []axes, outputs, count int) {
 	outputs, count = 1, 1
-	stride, last := 1, -1 // last: the kind of the group before
+	stride, last := 1, -1 // last: the kind of the previous group
 	for i := len(shape) - 1; i >= 0; i-- {
 		n := shape[i]
 		list, kind := &kept, 0
@@ -121,11 +122,11 @@ func groups(shape []int, reduced []bool) (kept, gone []axes, outputs, count int)
 	return kept, gone, outputs, count
 }
 
-// maxGroups bounds the groups of axes of a kind that kernels take.
+// maxGroups is the maximum number of groups of one kind in kernels.
 const maxGroups = 4
 
-// Reduce joins the numbers along the axes of x that reduced names. y has the others. It returns false for more than four
-// groups of axes in turn, and for more than 2^31 results or numbers of each.
+// Reduce combines the numbers along the axes of x that reduced marks. y has the others. It returns false for more
+// than four alternating groups of axes, and for more than 2^31 results or numbers per result.
 func Reduce(r Reduction, y, x Buffer, shape []int, reduced []bool, scratch func(bytes int) Buffer) ([]Call, bool) {
 	kept, gone, outputs, count := groups(shape, reduced)
 	if len(kept) > maxGroups || len(gone) > maxGroups || outputs > MaxRows || count > MaxRows {
@@ -134,7 +135,7 @@ func Reduce(r Reduction, y, x Buffer, shape []int, reduced []bool, scratch func(
 	if outputs == 0 {
 		return nil, true
 	}
-	if r == ReduceLogSumExp { // with the greatest number taken off
+	if r == ReduceLogSumExp { // after subtracting the greatest number
 		most := scratch(4 * outputs)
 		calls, _ := Reduce(ReduceMax, most, x, shape, reduced, scratch)
 		return append(calls, reduceBy(r, y, x, most, kept, gone, outputs, count, scratch)...), true
@@ -143,7 +144,7 @@ func Reduce(r Reduction, y, x Buffer, shape []int, reduced []bool, scratch func(
 }
 
 func reduceBy(r Reduction, y, x, most Buffer, kept, gone []axes, outputs, count int, scratch func(int) Buffer) []Call {
-	lines := gone[0].stride == 1 && count > 1 // of numbers that are joined
+	lines := gone[0].stride == 1 && count > 1 // of the combined numbers
 	if lines && len(gone) == 1 && len(kept) == 1 && r != ReduceLogSumExp && (outputs >= 128 || count <= blockRow) {
 		f := rowFormOf(count)
 		return []Call{NewCall(reduceRowsCode(r, f), f.grid(outputs), Ptr(y), Ptr(x), U32(outputs), F64(float64(count)))}
@@ -164,18 +165,19 @@ func reduceBy(r Reduction, y, x, most Buffer, kept, gone []axes, outputs, count 
 		gone: []axes{{f.parts, outputs}}, outputs: outputs, count: f.parts, mean: count})}
 }
 
-// reduceForm is how a reduction goes about: a block joins the numbers of one result (lines), or a warp has 32 results side by
-// side, and the warps of its block share their numbers. The numbers are cut into parts where there are few results.
+// reduceForm is how a reduction is computed. Either a block combines the numbers of one result (lines), or a warp
+// has 32 adjacent results, and the warps of its block share their numbers. If there are few results, the numbers are
+// divided into parts.
 type reduceForm struct {
 	op         Reduction
 	lines      bool
-	kept, gone int  // groups of axes
-	from64     bool // the numbers are results of parts
+	kept, gone int  // number of groups of axes
+	from64     bool // the inputs are results of parts
 	whole      bool // the results are final
 	warps      int
 
 	parts, chunk int
-	grid         int // blocks of a part
+	grid         int // blocks per part
 }
 
 func (f *reduceForm) blocks(outputs, count int) {
@@ -199,7 +201,7 @@ type reduceOperands struct {
 	y, x, most     Buffer
 	kept, gone     []axes
 	outputs, count int
-	mean           int // the numbers of a mean, if they are not count
+	mean           int // the divisor of a mean, if it is not count
 }
 
 func (f reduceForm) call(o reduceOperands) Call {
@@ -315,7 +317,7 @@ func (f reduceForm) code() *Code {
 	})
 }
 
-// reduceRowsCode joins rows that lie one after the other.
+// reduceRowsCode returns the kernel that combines contiguous rows.
 func reduceRowsCode(r Reduction, f rowForm) *Code {
 	return New(fmt.Sprintf("reduce_%s_rows_%d", reductionNames[r], f.width), f.threads, func(k *ptx.Kernel) {
 		y, x, rows, mean := k.PtrParam("y"), k.PtrParam("x"), k.U32Param("rows"), k.F64Param("mean")
@@ -326,7 +328,7 @@ func reduceRowsCode(r Reduction, f rowForm) *Code {
 	})
 }
 
-// axesOperands are the sizes and strides of groups of axes, the innermost first.
+// axesOperands are the sizes and strides of groups of axes, innermost first.
 type axesOperands struct {
 	size   []ptx.U32
 	stride []ptx.U64
@@ -340,7 +342,7 @@ func axesParams(k *ptx.Kernel, name string, n int) (a axesOperands) {
 	return a
 }
 
-// offset is the place of element i.
+// offset returns the offset of element i.
 func (a axesOperands) offset(i ptx.U32) ptx.U64 {
 	last := len(a.size) - 1
 	var at ptx.U64

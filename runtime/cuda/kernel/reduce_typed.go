@@ -8,9 +8,9 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// ReduceTyped joins elements of any type with arithmetic along the axes that reduced marks: a thread computes each result,
-// element after element. Integers are joined as integers of 64 bits where Reduce has a meaning for them, otherwise in float64,
-// and the result is cut off; bools are 0 and 1. ok is false for shapes that it does not take.
+// ReduceTyped combines elements of any type with arithmetic along the axes that reduced marks. One thread computes
+// one result, in order. Integers are combined as 64-bit integers if that gives the reduction's result; otherwise in
+// float64, and the result is truncated. Bools are 0 and 1. ok is false for unsupported shapes.
 func ReduceTyped(r Reduction, y, x Buffer, t tensor.DType, shape []int, reduced []bool) (Call, bool) {
 	kind, known := domainOf(t)
 	if !known || !fits(shape...) {
@@ -79,21 +79,21 @@ func ReduceTyped(r Reduction, y, x Buffer, t tensor.DType, shape []int, reduced 
 		case ReduceLogSum:
 			sum = logF64(acc)
 		}
-		if kind == truth { // of no elements it is infinite
+		if kind == truth { // infinite if there are no elements
 			sum = sum.Max(ptx.D(0)).Min(ptx.D(1))
 		}
 		out.set(i.Wide(), sum)
 	})
 }
 
-// wideOperationMax is the greater of two numbers, or NaN.
+// wideOperationMax returns the greater of two numbers, or NaN.
 func wideOperationMax(a, b ptx.F64) ptx.F64 {
 	y := a.Max(b)
 	y = a.IsNaN().SelectF64(a, y)
 	return b.IsNaN().SelectF64(b, y)
 }
 
-// reduceIntegers joins n integers.
+// reduceIntegers combines n integers.
 func reduceIntegers(d *plain, r Reduction, t tensor.DType, in vector, n ptx.U32, place func(i ptx.U32) ptx.U64) ptx.U64 {
 	unsigned := t == tensor.Uint64
 	var first uint64

@@ -2,18 +2,19 @@ package kernel
 
 import "github.com/essmc/essmc/runtime/cuda/ptx"
 
-// Requantization makes a number of 8 bits of a sum of integers: the sum in float32, times ScaleA·ScaleB/ScaleY, rounded to
-// nearest even, plus Zero, within the range of the type; 0 for NaN. Each operation is rounded to float32.
+// Requantization turns a sum of integers into an 8-bit number: the sum in float32, times ScaleA·ScaleB/ScaleY,
+// rounded to nearest even, plus Zero, clamped to the range of the type; NaN gives 0. Each operation is rounded to
+// float32.
 type Requantization struct {
 	A, B Scales
-	Y    Scales // one
-	Zero Buffer // a number of the type of the result
+	Y    Scales // a single scale
+	Zero Buffer // a number in the type of the result
 	// Rows is the number of rows of a matrix of the batch.
 	Rows   int
 	Signed bool
 }
 
-// Scales are numbers of type SumF32, SumF16 or SumBF16: one, or with Each one for each row of A or of B.
+// Scales are numbers of type SumF32, SumF16 or SumBF16: a single one, or with Each one per row of A or of B.
 type Scales struct {
 	Buffer Buffer
 	Type   SumType
@@ -35,7 +36,7 @@ func (s Scales) load(from ptx.Addr, i ptx.U32) ptx.F32 {
 	return (&productForm{result: s.Type}).loadResult(from)
 }
 
-// params adds the parameters; first is the number of rows of the matrices before.
+// params adds the parameters. first is the number of rows of the previous matrices.
 func (r *Requantization) params(k *ptx.Kernel, first ptx.U32) requantizer {
 	a, b, y := k.PtrParam("scale_a"), k.PtrParam("scale_b"), k.PtrParam("scale_y")
 	zero, rows := k.PtrParam("zero_y"), k.U32Param("rows")
@@ -46,7 +47,7 @@ func (r *Requantization) params(k *ptx.Kernel, first ptx.U32) requantizer {
 		if r.Signed {
 			point, low, high = point.Shl(ptx.U(24)).S32().Shr(ptx.U(24)).U32(), -128, 127
 		}
-		// Numbers beyond ±512 are beyond the range with any zero point.
+		// Numbers beyond ±512 are out of range with any zero point.
 		whole := z.Min(ptx.F(512)).Max(ptx.F(-512)).RoundEven().Add(point.S32().ToF32())
 		y := whole.Max(ptx.F(low)).Min(ptx.F(high)).S32().U32()
 		return z.IsNaN().SelectU32(ptx.U(0), y)

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// TestRequantization holds results of 8 bits against the definition, whose operations are rounded to float32: with ties, beyond
+// TestRequantization checks results of 8 bits against the definition, whose operations are rounded to float32: with ties, beyond
 // the range, and with a scale that makes NaN.
 func TestRequantization(t *testing.T) {
 	for i, c := range []struct {

@@ -8,23 +8,23 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// MaxRows is the greatest number of rows, or of columns, that kernels on them take.
+// MaxRows is the maximum number of rows, or of columns, for kernels on them.
 const MaxRows = 1<<31 - 1
 
-// rowForm is how threads share the work on rows: numbers that lie one after the other. Part of a warp, a warp or a block
-// holds a row in its registers, so that it is read once; rows too long for that are read once for each pass. The form, and
-// with it the order of each sum, follows from the width alone.
+// rowForm is how threads share the work on rows of contiguous numbers. A part of a warp, a warp or a block has a row
+// in its registers, so that it is read once. Longer rows are read once per pass. The form depends only on the width,
+// and so does the order of each sum.
 type rowForm struct {
-	width   int // numbers of a row
+	width   int // numbers per row
 	vec     int // numbers that a thread reads at once
 	group   int // threads that share a row
-	steps   int // reads of a thread; 0: it loops
-	threads int // of a block
+	steps   int // reads per thread; 0 means a loop
+	threads int // per block
 }
 
 const (
-	warpRow  = 1024 // the longest row that a warp holds
-	blockRow = 8192 // the longest row that a block holds
+	warpRow  = 1024 // maximum length of a row in a warp's registers
+	blockRow = 8192 // maximum length of a row in a block's registers
 )
 
 func rowFormOf(width int) rowForm {
@@ -46,10 +46,10 @@ func rowFormOf(width int) rowForm {
 	return f
 }
 
-// perBlock is the number of rows of a block.
+// perBlock returns the number of rows of a block.
 func (f rowForm) perBlock() int { return f.threads / f.group }
 
-// grid returns the blocks for a number of rows.
+// grid returns the grid for a number of rows.
 func (f rowForm) grid(rows int) driver.Dim {
 	if rows > MaxRows {
 		panic(fmt.Sprintf("kernel: %d rows", rows))
@@ -62,9 +62,9 @@ type rowThread struct {
 	k *ptx.Kernel
 	rowForm
 	row  ptx.U32  // its index
-	lane ptx.U32  // the thread's place among those of the row
-	real ptx.Pred // whether the row is one: of others, nothing is stored
-	own  bool     // real says something
+	lane ptx.U32  // the thread's index among those of the row
+	real ptx.Pred // whether the row exists; otherwise nothing is stored
+	own  bool     // whether real must be checked
 }
 
 // begin returns the thread's row of rows.
@@ -78,11 +78,11 @@ func (f rowForm) begin(k *ptx.Kernel, rows ptx.U32) *rowThread {
 	t.lane = k.ThreadX().And(ptx.U(f.group - 1))
 	row := k.BlockX().MAD(ptx.U(f.perBlock()), k.ThreadX().Shr(ptx.U(shift)))
 	t.real, t.own = row.Lt(rows), true
-	t.row = row.Min(rows.Sub(ptx.U(1))) // all threads of a warp take part in its exchanges
+	t.row = row.Min(rows.Sub(ptx.U(1))) // all threads of a warp take part in its shuffles
 	return t
 }
 
-// at is the address of the row in a tensor of rows of numbers of size bytes.
+// at returns the address of the row in a tensor of rows of numbers of size bytes.
 func (t *rowThread) at(x ptx.Addr, size int) ptx.Addr {
 	return x.Index64(t.row.MulWide(ptx.U(t.width)), size)
 }
@@ -91,7 +91,7 @@ func (t *rowThread) at(x ptx.Addr, size int) ptx.Addr {
 type rowPart struct {
 	i    ptx.U32
 	step int       // -1 in a loop
-	ok   *ptx.Pred // whether they are in the row; nil: they are
+	ok   *ptx.Pred // whether they are in the row; nil means yes
 }
 
 // each calls body for all parts of the thread.
@@ -110,7 +110,7 @@ func (t *rowThread) each(body func(p rowPart)) {
 	}
 }
 
-// read reads a part of numbers that begin at x; they are fill outside of the row. nc: no launch writes them meanwhile.
+// read reads a part of the numbers that start at x, with fill outside the row. nc: no launch writes them meanwhile.
 func (t *rowThread) read(x ptx.Addr, p rowPart, fill float32, nc bool) []ptx.F32 {
 	load := func() []ptx.F32 {
 		a := x.Index(p.i, 4)
@@ -139,7 +139,7 @@ func (t *rowThread) read(x ptx.Addr, p rowPart, fill float32, nc bool) []ptx.F32
 	return v
 }
 
-// write writes a part of the row that begins at y.
+// write writes a part of the row that starts at y.
 func (t *rowThread) write(y ptx.Addr, p rowPart, v []ptx.F32) {
 	a := y.Index(p.i, 4)
 	store := func() {
@@ -170,11 +170,11 @@ func (t *rowThread) first(body func()) {
 	t.k.If(p, body)
 }
 
-// rowInput is a row that is read once if registers hold it.
+// rowInput is a row that is read once if registers can keep it.
 type rowInput struct {
 	t    *rowThread
 	at   ptx.Addr
-	fill float32 // outside of the row
+	fill float32 // value outside the row
 	kept [][]ptx.F32
 }
 
@@ -192,17 +192,17 @@ func (x *rowInput) get(p rowPart) []ptx.F32 {
 	return x.kept[p.step]
 }
 
-// set replaces a number of get, where registers hold the row.
+// set replaces a number of get, if registers keep the row.
 func (x *rowInput) set(p rowPart, v []ptx.F32) {
 	if p.step >= 0 {
 		x.kept[p.step] = v
 	}
 }
 
-// fold64 joins all numbers of the row: f adds one to the sum of a thread, join joins the sums of two threads. All threads get
-// the result.
+// fold64 combines all numbers of the row: f adds a number to a thread's sum, join adds the sums of two threads. All
+// threads get the result.
 func (t *rowThread) fold64(first float64, f func(acc ptx.F64, p rowPart) []ptx.F64, join func(a, b ptx.F64) ptx.F64) ptx.F64 {
-	acc := make([]ptx.F64, t.vec) // of each place of a part: the chains are shorter
+	acc := make([]ptx.F64, t.vec) // one accumulator for each position in a part, to shorten dependency chains
 	for i := range acc {
 		acc[i] = t.k.VarF64(ptx.D(first))
 	}
@@ -218,7 +218,7 @@ func (t *rowThread) fold64(first float64, f func(acc ptx.F64, p rowPart) []ptx.F
 	return t.join64(tree(acc, join), join)
 }
 
-// sum is the sum of f over the row, in float64.
+// sum returns the sum of f over the row, in float64.
 func (t *rowThread) sum(f func(p rowPart) []ptx.F64) ptx.F64 {
 	return t.fold64(0, func(_ ptx.F64, p rowPart) []ptx.F64 { return f(p) }, ptx.F64.Add)
 }
@@ -255,7 +255,7 @@ func (t *rowThread) fold32(first float32, f func(p rowPart) []ptx.F32, join func
 	return tree(all, join)
 }
 
-// join64 joins the sums of the threads of a row.
+// join64 combines the sums of the threads of a row.
 func (t *rowThread) join64(x ptx.F64, join func(a, b ptx.F64) ptx.F64) ptx.F64 {
 	for by := min(t.group, 32) / 2; by > 0; by /= 2 {
 		x = join(x, x.ShuffleXor(ptx.U(by)))
@@ -273,7 +273,7 @@ func (t *rowThread) join64(x ptx.F64, join func(a, b ptx.F64) ptx.F64) ptx.F64 {
 	return tree(all, join)
 }
 
-// tree joins neighbours, then their results.
+// tree combines neighbours, then their results.
 func tree[T any](x []T, join func(a, b T) T) T {
 	for len(x) > 1 {
 		var next []T
@@ -288,7 +288,7 @@ func tree[T any](x []T, join func(a, b T) T) T {
 	return x[0]
 }
 
-// wide64 gives each number in float64.
+// wide64 applies f to each number in float64.
 func wide64(x []ptx.F32, f func(x ptx.F64) ptx.F64) []ptx.F64 {
 	out := make([]ptx.F64, len(x))
 	for i, v := range x {

@@ -96,7 +96,7 @@ func moments(x []float32, centered bool) (mean, variance float64) {
 	return mean, variance
 }
 
-// The sum of two tensors is normalized, and written where that is asked for; gain and offset are those of essm.ScalarNorm.
+// The sum of two tensors is normalized, and written if requested; gain and offset come from essm.ScalarNorm.
 func TestNormOfSum(t *testing.T) {
 	for _, width := range []int{3, 40, 1300, 8200} {
 		const rows = 3
@@ -122,7 +122,7 @@ func TestNormOfSum(t *testing.T) {
 	}
 }
 
-// softmax is the softmax of the numbers, or its logarithm.
+// softmax returns the softmax of the numbers, or its logarithm.
 func softmax(x []float32, logarithm bool) []float64 {
 	most, sum := math.Inf(-1), 0.0
 	for _, v := range x {

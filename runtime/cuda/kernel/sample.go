@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Resampled is an axis that ResizeAxis resamples: element i of the result is the sum of Weights[i][k] times element First[i]+k,
-// clamped to the axis, or Beyond where Weights[i] is nil.
+// Resampled is an axis for ResizeAxis. Element i of the result is the sum over k of Weights[i][k] times element
+// First[i]+k, clamped to the axis, or Beyond if Weights[i] is nil.
 type Resampled struct {
 	In      int
 	First   []int
@@ -18,7 +18,7 @@ type Resampled struct {
 	Beyond  float64
 }
 
-// ResizeAxis resamples the middle axis of outer × In × inner numbers. constant keeps the tables.
+// ResizeAxis resamples the middle axis of outer × In × inner numbers. constant stores the tables.
 func ResizeAxis(y, x Tensor, outer, inner int, a Resampled, constant func(key string, make func() []byte) Buffer) (Call, bool) {
 	n, taps := len(a.First), 0
 	for _, w := range a.Weights {
@@ -27,7 +27,7 @@ func ResizeAxis(y, x Tensor, outer, inner int, a Resampled, constant func(key st
 	if !fits(outer, max(n, a.In), inner) || !fits(n, taps) {
 		return Call{}, false
 	}
-	table := constant("resampling", func() []byte { // first elements, then weights; no weights are NaN
+	table := constant("resampling", func() []byte { // first elements, then weights; missing weights are NaN
 		var b []byte
 		for _, f := range a.First {
 			b = binary.LittleEndian.AppendUint64(b, uint64(int64(f)))
@@ -59,7 +59,7 @@ func ResizeAxis(y, x Tensor, outer, inner int, a Resampled, constant func(key st
 			w := at.Index(o.MAD(taps, n).Add(k), 8).LoadF64(0)
 			from := first.Add(k.Wide()).SignedMax(ptx.L(0)).SignedMin(size.Wide().Sub(ptx.L(1)))
 			v := w.Mul(in.get(from.Low().MAD(inner, base).Wide()))
-			v = w.Eq(ptx.D(0)).SelectF64(ptx.D(0), v) // of an infinite number, too
+			v = w.Eq(ptx.D(0)).SelectF64(ptx.D(0), v) // also for infinite numbers
 			sum.Set(sum.Add(v))
 		})
 		d.If(at.Index(o.MAD(taps, n), 8).LoadF64(0).IsNaN(), func() { sum.Set(d.float(a.Beyond)) })
@@ -69,10 +69,10 @@ func ResizeAxis(y, x Tensor, outer, inner int, a Resampled, constant func(key st
 
 // Grid describes GridSample.
 type Grid struct {
-	Taps       int  // of an axis: 1 nearest, 2 linear, 4 cubic
+	Taps       int  // per axis: 1 nearest, 2 linear, 4 cubic
 	Corners    bool // whether -1 and 1 are the centers of the outermost elements
-	Border     bool // outside of X its outermost elements go on
-	Reflection bool // outside of X its elements are reflected; neither: zeros
+	Border     bool // outside X, the outermost elements are repeated
+	Reflection bool // outside X, elements are reflected; with neither option they are zero
 }
 
 // Call interpolates planes × channels planes of the given sizes at places coordinates each.
@@ -122,7 +122,8 @@ func (g Grid) Call(y, x, grid Tensor, samples, channels, places int, sizes []int
 	})
 }
 
-// taps returns the elements of an axis of n from which the value at coordinate u is interpolated, with their weights.
+// taps returns the elements of an axis of n from which the value at coordinate u is interpolated, with their
+// weights.
 func (g Grid) taps(d *plain, u ptx.F64, n32 ptx.U32) (at []ptx.U32, weights []ptx.F64) {
 	n := n32.Wide().SignedF64()
 	one, half := ptx.D(1), ptx.D(0.5)
@@ -139,7 +140,7 @@ func (g Grid) taps(d *plain, u ptx.F64, n32 ptx.U32) (at []ptx.U32, weights []pt
 	last := n.Sub(one)
 	clamp := func(x ptx.F64) ptx.F64 { return x.IsNaN().SelectF64(x, x.Max(ptx.D(0)).Min(last)) }
 	switch {
-	case g.Border && g.Taps == 4: // elements are moved, not coordinates
+	case g.Border && g.Taps == 4: // clamps elements, not coordinates
 	case g.Border:
 		x = inside.SelectF64(x, clamp(x))
 	case g.Reflection:
@@ -175,7 +176,7 @@ func (g Grid) taps(d *plain, u ptx.F64, n32 ptx.U32) (at []ptx.U32, weights []pt
 	return at, weights
 }
 
-// cubic is the weight of an element at a distance from 0 to 2.
+// cubic returns the weight of an element at a distance from 0 to 2.
 func cubic(x ptx.F64) ptx.F64 {
 	const a = -0.75
 	near := x.FMA(ptx.D(a+2), ptx.D(-(a+3))).Mul(x).FMA(x, ptx.D(1))
@@ -203,12 +204,12 @@ type RoiAlign struct {
 	Regions, Rows, Columns           int
 	Scale                            float64
 	Half, Greatest                   bool
-	Ratio                            int // samples of a bin and axis; 0: as many as elements
-	// Fault is set where a region has more than MaxRoiSamples samples in a bin, or is of no sample.
+	Ratio                            int // samples per bin and axis; 0: as many as elements
+	// Fault is set if a region has more than MaxRoiSamples samples in a bin, or an invalid sample index.
 	Fault Buffer
 }
 
-// MaxRoiSamples bounds the samples of a bin.
+// MaxRoiSamples is the maximum number of samples per bin.
 const MaxRoiSamples = 1 << 20
 
 // Call returns the launch.
@@ -270,7 +271,7 @@ func (r RoiAlign) Call(y, x, rois Tensor, of Buffer) (Call, bool) {
 					var terms []ptx.F64
 					for j := range 4 {
 						y, x := places[0][j>>1], places[1][j&1]
-						// Outside of the plane all weights are 0.
+						// Outside the plane all weights are 0.
 						y, x = inside.SelectU32(y, ptx.U(0)), inside.SelectU32(x, ptx.U(0))
 						w := inside.SelectF64(weights[0][j>>1].Mul(weights[1][j&1]), ptx.D(0))
 						terms = append(terms, w.Mul(in.get(y.MAD(sizes[1], x).Add(plane).Wide())))

@@ -8,15 +8,15 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// A diagonal recurrence over time, as essm.Scan defines it, in three kernels. A thread computes one state over one tile, a
-// fixed number of steps:
+// A diagonal recurrence over time, as essm.Scan defines it, in three kernels. A thread computes one state over one
+// tile, a fixed number of steps:
 //
 //	ends    the state that each tile reaches from zero
 //	carry   the state before each tile, from these, in float64 with powers of ā from the host
 //	states  the states at each step, from the state before the tile
 //
-// Inside a tile the recurrence is in float32, with ā as the sum of two numbers: rounded to one, it would change sums over a
-// long past. A sequence of at most one tile is one kernel, in float64 (steps).
+// Inside a tile the recurrence is in float32, with ā as the sum of two numbers, because the rounding of ā to one
+// would change sums over a long past. A sequence of at most one tile is one kernel, in float64 (steps).
 
 // scanThreads is the number of threads of a block.
 const scanThreads = 256
@@ -24,19 +24,20 @@ const scanThreads = 256
 // ScanTile is the number of steps of a tile.
 const ScanTile = 32
 
-// ScanForm holds all that the texts of the kernels of a diagonal recurrence depend on.
+// ScanForm is everything that the texts of the kernels of a diagonal recurrence depend on.
 type ScanForm struct {
-	Tile              int // steps of a tile, even
+	Tile              int // steps per tile, even
 	Forward, Backward bool
-	Window            bool // lags from a window on are cut off
+	Window            bool // only the last Lags inputs count
 	ComplexIn         bool // inputs have imaginary parts
-	Re, Im            bool // the parts of the states that are written
+	Re, Im            bool // the parts of the states to write
 	State32           bool // states before the first and after the last step are float32 instead of float64
 }
 
 // Scan is a diagonal recurrence: its kernels, their operands, and the sizes of a launch. Sequences are laid out
-// (Batch, Length, States) in float32. A state holds for each sample States real parts, then States imaginary parts, then the
-// last Window inputs, oldest first: each States real parts, and States imaginary parts with ComplexIn.
+// (Batch, Length, States) in float32. For each sample, a state has States real parts, then States imaginary parts,
+// then the last Window inputs, oldest first; each input has States real parts, and with ComplexIn States imaginary
+// parts.
 type Scan struct {
 	ScanForm
 	Batch, Length, States int
@@ -44,15 +45,15 @@ type Scan struct {
 
 	VRe, VIm Buffer
 	XRe, XIm Buffer
-	// Coefficients and Powers are ScanCoefficients and ScanPowers.
+	// Coefficients and Powers come from ScanCoefficients and ScanPowers.
 	Coefficients, Powers Buffer
-	First, Last          Buffer // states before the first and after the last step; none: zero, not wanted
+	First, Last          Buffer // states before the first and after the last step; if absent: zero, not wanted
 	Scratch              Buffer // of ScratchBytes
 }
 
-// ScanCoefficients returns the coefficients that kernels read, of eigenvalues exp(a) and weights b of inputs: for all
-// states ā; the rest e of ā in float32; b; and the weight of an input that leaves a window of lags steps. All are float64,
-// and again float32.
+// ScanCoefficients returns the coefficients that kernels read, for eigenvalues exp(a) and input weights b. For all
+// states: ā; the remainder e of ā in float32; b; and the weight of an input that leaves a window of lags steps.
+// All are in float64, and again in float32.
 func ScanCoefficients(a, b []complex128, lags int) []byte {
 	n := len(a)
 	var single []float32
@@ -84,8 +85,8 @@ func ScanCoefficients(a, b []complex128, lags int) []byte {
 // scanRows is the number of coefficients of a state.
 const scanRows = 8
 
-// ScanPowers returns powers of the eigenvalues exp(a) in float64: of each exponent all real parts, then all imaginary ones.
-// Kernels read those of ScanExponents.
+// ScanPowers returns powers of the eigenvalues exp(a) in float64. For each exponent it has all real parts, then all
+// imaginary parts. Kernels need the exponents ScanExponents.
 func ScanPowers(a []complex128, exponents []int) []byte {
 	var all []float64
 	for _, k := range exponents {
@@ -99,7 +100,7 @@ func ScanPowers(a []complex128, exponents []int) []byte {
 	return float64Bytes(all)
 }
 
-// power is exp(k·a).
+// power returns exp(k·a).
 func power(a complex128, k float64) complex128 {
 	if k == 0 {
 		return 1
@@ -109,12 +110,12 @@ func power(a complex128, k float64) complex128 {
 	return complex(r*c, r*s)
 }
 
-// rest is the part of z that is lost where its parts are rounded to float32.
+// rest returns the part of z that rounding to float32 loses.
 func rest(z complex128) complex128 {
 	return z - complex(float64(float32(real(z))), float64(float32(imag(z))))
 }
 
-// ScanExponents returns the powers that a sequence of the given length needs: over a tile, over the tiles of one of
+// ScanExponents returns the exponents for a sequence of the given length: over a tile, over the tiles of one of
 // carrySegments segments, and over the last tile.
 func ScanExponents(tile, length int) []int {
 	tiles := max(1, ceilDiv(length, tile))
@@ -123,7 +124,7 @@ func ScanExponents(tile, length int) []int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// StateSize returns the numbers of a state, per sample.
+// StateSize returns the number of elements of a state, per sample.
 func (s *Scan) StateSize() int {
 	per := 1
 	if s.ComplexIn {
@@ -147,7 +148,7 @@ func (s *Scan) ScratchBytes() int {
 	return n
 }
 
-// Calls returns the launches of the recurrence. There is none where it has no states, or neither steps nor a state.
+// Calls returns the launches of the recurrence. There are none if it has no states, or neither steps nor a state.
 func (s *Scan) Calls() []Call {
 	if s.Batch*s.States == 0 || s.Length == 0 && s.Last == 0 {
 		return nil
@@ -186,7 +187,7 @@ func (s *Scan) Calls() []Call {
 	return calls
 }
 
-// gridBatch spreads samples over two dimensions of a grid, which hold at most 65535 each.
+// gridBatch spreads samples over two dimensions of a grid, of at most 65535 each.
 func gridBatch(batch int) (y, z uint32) {
 	z = uint32(ceilDiv(batch, 65535))
 	return uint32(ceilDiv(batch, int(max(z, 1)))), max(z, 1)
@@ -207,19 +208,19 @@ func newScanFrame(f ScanForm, k *ptx.Kernel) *scanFrame {
 		lags: k.U32Param("lags"), sample: k.BlockZ().MAD(k.GridY(), k.BlockY())}
 }
 
-// leaveUnless ends threads for which p does not hold.
+// leaveUnless ends threads for which p is false.
 func (s *scanFrame) leaveUnless(p ptx.Pred) { s.k.If(p.Not(), s.k.Return) }
 
-// stride is the distance of a step, in bytes.
+// stride returns the stride of a step, in bytes.
 func (s *scanFrame) stride() ptx.U64 { return s.states.MulWide(ptx.U(4)) }
 
-// at is the place of step t of the sample in a sequence.
+// at returns the address of step t of the sample in a sequence.
 func (s *scanFrame) at(x ptx.Addr, t ptx.U32) ptx.Addr {
 	row := s.sample.MulWide(s.length).Add(t.Wide())
 	return x.Index64(row.MAD(s.states.Wide(), s.j.Wide()), 4)
 }
 
-// stateAt is the place of number i of the sample's state.
+// stateAt returns the address of number i of the sample's state.
 func (s *scanFrame) stateAt(x ptx.Addr, i ptx.U32) ptx.Addr {
 	size := 8
 	if s.f.State32 {
@@ -244,7 +245,7 @@ func (s *scanFrame) storeState(a ptx.Addr, x ptx.F64) {
 	}
 }
 
-// pastAt is the place in the state of the input back steps before the first, 1 ≤ back ≤ lags.
+// pastAt returns the address in the state of the input back steps before the first, 1 ≤ back ≤ lags.
 func (s *scanFrame) pastAt(x ptx.Addr, back ptx.U32, im bool) ptx.Addr {
 	per := 1
 	if s.f.ComplexIn {
@@ -261,8 +262,8 @@ func (s *scanFrame) pastAt(x ptx.Addr, back ptx.U32, im bool) ptx.Addr {
 	return s.stateAt(x, row.MAD(s.states, s.j))
 }
 
-// leaving reads the input that leaves the window at step t: that of lags steps before, from the state before the first
-// step; 0 where there is none.
+// leaving reads the input that leaves the window at step t: lags steps earlier, possibly from the state before the
+// first step, or 0 if there is none.
 func (s *scanFrame) leaving(t ptx.U32, im bool) ptx.F32 {
 	k := s.k
 	out, v := k.VarF32(ptx.F(0)), s.vRe
@@ -279,19 +280,19 @@ func (s *scanFrame) leaving(t ptx.U32, im bool) ptx.F32 {
 	return out
 }
 
-// leavingAhead reads the input that leaves the window of a backward scan at step t; 0 where there is none.
+// leavingAhead reads the input that leaves the window of a backward scan at step t, or 0 if there is none.
 func (s *scanFrame) leavingAhead(t ptx.U32, im bool) ptx.F32 {
 	k := s.k
 	out, v := k.VarF32(ptx.F(0)), s.vRe
 	if im {
 		v = s.vIm
 	}
-	// t + lags may be beyond 32 bits
+	// t + lags may exceed 32 bits
 	k.If(t.Wide().Add(s.lags.Wide()).Lt(s.length.Wide()), func() { out.Set(s.at(v, t.Add(s.lags)).LoadF32(0)) })
 	return out
 }
 
-// coefficients of a state.
+// coefficients are the coefficients of a state.
 type coefficients struct{ aRe, aIm, eRe, eIm, bRe, bIm, cutRe, cutIm ptx.F32 }
 
 func (s *scanFrame) coefficients(table ptx.Addr) coefficients {
@@ -305,7 +306,7 @@ func (s *scanFrame) coefficients(table ptx.Addr) coefficients {
 	return coefficients{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]}
 }
 
-// input is b·v - cut·old, where parts that are not there are nil.
+// input returns b·v - cut·old, where absent parts are nil.
 func (c *coefficients) input(vRe, vIm, oldRe, oldIm *ptx.F32) (re, im ptx.F32) {
 	re, im = c.bRe.Mul(*vRe), c.bIm.Mul(*vRe)
 	if vIm != nil {
@@ -320,7 +321,7 @@ func (c *coefficients) input(vRe, vIm, oldRe, oldIm *ptx.F32) (re, im ptx.F32) {
 	return re, im
 }
 
-// advance is ā·z + w.
+// advance returns ā·z + w.
 func (c *coefficients) advance(zRe, zIm, wRe, wIm ptx.F32) (re, im ptx.F32) {
 	re = c.eIm.Neg().FMA(zIm, c.eRe.FMA(zRe, wRe))
 	im = c.eIm.FMA(zRe, c.eRe.FMA(zIm, wIm))
@@ -329,7 +330,7 @@ func (c *coefficients) advance(zRe, zIm, wRe, wIm ptx.F32) (re, im ptx.F32) {
 	return re, im
 }
 
-// tileFrame begins a kernel whose threads compute a state over a tile each.
+// tileFrame starts a kernel whose threads compute one state over one tile each.
 func tileFrame(f ScanForm, k *ptx.Kernel) (s *scanFrame, c coefficients, begin ptx.U32) {
 	s = newScanFrame(f, k)
 	s.vRe, s.vIm = k.PtrParam("v_re"), k.PtrParam("v_im")
@@ -343,7 +344,7 @@ func tileFrame(f ScanForm, k *ptx.Kernel) (s *scanFrame, c coefficients, begin p
 	return s, s.coefficients(table), begin
 }
 
-// inputs reads the inputs of a tile: 0 beyond the sequence. here[i] is whether step i is in it.
+// inputs reads the inputs of a tile, with 0 beyond the sequence. here[i] reports whether step i is in it.
 func (s *scanFrame) inputs(begin ptx.U32) (here []ptx.Pred, re, im []ptx.F32) {
 	k := s.k
 	stride := s.stride()
@@ -367,7 +368,7 @@ func (s *scanFrame) inputs(begin ptx.U32) (here []ptx.Pred, re, im []ptx.F32) {
 	return here, re, im
 }
 
-// weighted is the weighted input of step i of the tile, of a forward scan or, ahead, of a backward one.
+// weighted returns the weighted input of step i of the tile, of a forward scan or, if ahead, of a backward one.
 func (s *scanFrame) weighted(c *coefficients, begin ptx.U32, i int, re, im []ptx.F32, ahead bool) (wRe, wIm ptx.F32) {
 	var vIm, oldRe, oldIm *ptx.F32
 	if im != nil {
@@ -389,17 +390,17 @@ func (s *scanFrame) weighted(c *coefficients, begin ptx.U32, i int, re, im []ptx
 	return c.input(&re[i], vIm, oldRe, oldIm)
 }
 
-// endAt is the place of the state at the edge of the tile.
+// endAt returns the address of the state at the edge of the tile.
 func (s *scanFrame) endAt(ends ptx.Addr, tiles ptx.U32) ptx.Addr {
 	row := s.sample.MulWide(tiles).Add(s.tile.Wide()).Shl(ptx.U(1))
 	return ends.Index64(row.MAD(s.states.Wide(), s.j.Wide()), 4)
 }
 
-// scanEnds computes the state that each tile reaches from zero, in its directions.
+// scanEnds returns the kernel that computes the state that each tile reaches from zero, in its directions.
 func scanEnds(f ScanForm) *Code {
 	f.Re, f.Im = false, false
 	return New("scan_ends", scanThreads, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
+		k.MinBlocks = 1 // otherwise the compiler spills a register to fit one more block
 		s, c, begin := tileFrame(f, k)
 		fore, back := k.PtrParam("fore"), k.PtrParam("back")
 		tiles := s.length.Add(ptx.U(f.Tile - 1)).Div(ptx.U(f.Tile))
@@ -431,7 +432,7 @@ func scanEnds(f ScanForm) *Code {
 	})
 }
 
-// scanStates computes the states at each step from those before the tiles.
+// scanStates returns the kernel that computes the states at each step from those before the tiles.
 func scanStates(f ScanForm) *Code {
 	return New("scan_states", scanThreads, func(k *ptx.Kernel) {
 		s, c, begin := tileFrame(f, k)

@@ -2,7 +2,8 @@ package kernel
 
 import "github.com/essmc/essmc/runtime/cuda/ptx"
 
-// carrySegments is the number of warps of a block that carries states over tiles: each takes as many tiles in a row.
+// carrySegments is the number of warps of a block that carries states over tiles. Each processes the same number of
+// consecutive tiles.
 const carrySegments = 8
 
 // complexF64 is a complex number in registers.
@@ -10,19 +11,19 @@ type complexF64 struct{ re, im ptx.F64 }
 
 func (k complexF64) set(z complexF64) { k.re.Set(z.re); k.im.Set(z.im) }
 
-// fma is p·z + w.
+// fma returns p·z + w.
 func (p complexF64) fma(z, w complexF64) complexF64 {
 	return complexF64{p.im.Neg().FMA(z.im, p.re.FMA(z.re, w.re)), p.im.FMA(z.re, p.re.FMA(z.im, w.im))}
 }
 
 func varComplex(k *ptx.Kernel) complexF64 { return complexF64{k.VarF64(ptx.D(0)), k.VarF64(ptx.D(0))} }
 
-// scanCarry turns the states that tiles reach from zero into those before the tiles, in place. A warp sums up a segment of
-// tiles, then takes the sums of the segments before it in their order, and goes through its segment once more.
+// scanCarry turns the states that tiles reach from zero into those before the tiles, in place. A warp sums up a
+// segment of tiles, adds the sums of the previous segments in order, and processes its segment once more.
 func scanCarry(f ScanForm) *Code {
 	f.Re, f.Im, f.Window = false, false, false
 	return New("scan_carry", 32*carrySegments, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
+		k.MinBlocks = 1 // otherwise the compiler spills a register to fit one more block
 		s := newScanFrame(f, k)
 		powers := k.PtrParam("powers")
 		s.first = k.PtrParam("first")

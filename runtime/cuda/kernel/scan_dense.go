@@ -7,29 +7,30 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// DenseScan runs systems with full matrices, x[t] = Ā x[t-1] + Γ v[t] for each head, as essm.DenseScan defines them. A block
-// goes through the steps of a head of a sample, in float64, with the state in shared memory; a thread computes some rows.
+// DenseScan runs systems with full matrices, x[t] = Ā x[t-1] + Γ v[t] for each head, as essm.DenseScan defines
+// them. A block computes the steps of one head of one sample, in float64, with the state in shared memory; a thread
+// computes some rows.
 //
-// Sequences are laid out (Batch, Length, Heads·States) in float32. A state holds for each sample as many numbers, then the
-// last Lags inputs, oldest first.
+// Sequences are laid out (Batch, Length, Heads·States) in float32. A state has as many numbers for each sample,
+// then the last Lags inputs, oldest first.
 type DenseScan struct {
 	Batch, Length, Heads, States int
-	Lags                         int // of the window; 0: none
+	Lags                         int // of the window; 0 for none
 	Backward                     bool
-	// Add adds the states to those that are there, of the scan in the other direction.
+	// Add adds the states to the existing ones, from the scan in the other direction.
 	Add     bool
 	State32 bool // states before the first and after the last step are float32 instead of float64
 
 	V, X        Buffer
-	First, Last Buffer // none: zero, not wanted
+	First, Last Buffer // if absent: zero, not wanted
 	Tables      Buffer // DenseTables
 }
 
-// MaxDenseStates bounds the states of a head.
+// MaxDenseStates is the maximum number of states of a head.
 const MaxDenseStates = 1024
 
-// DenseTables returns the matrices as kernels read them, in float64: for each head those of states, of inputs and, with a
-// window of lags steps, of the inputs that leave it, column by column.
+// DenseTables returns the matrices as kernels read them, in float64. For each head: the matrix of states, of inputs
+// and, with a window of lags steps, of the inputs that leave it, each column by column.
 func DenseTables(heads, states, lags int, abar, gamma []float64) []byte {
 	n := states * states
 	var all []float64
@@ -82,7 +83,8 @@ func squarePower(a []float64, n, exponent int) []float64 {
 	return out
 }
 
-// Bounded reports whether no power of a matrix, up to about the exponent, has grown much: others are of no use in a convolution.
+// Bounded reports whether no power of a matrix, up to about the exponent, has grown much. Other matrices are useless
+// in a convolution.
 func Bounded(a []float64, n, exponent int) bool {
 	for {
 		for _, x := range a {
@@ -109,7 +111,7 @@ func DenseResponse(abar, gamma []float64, n, length int) []float64 {
 	return out
 }
 
-// StateSize returns the numbers of a state, per sample.
+// StateSize returns the number of elements of a state, per sample.
 func (s *DenseScan) StateSize() int { return s.Heads * s.States * (1 + s.Lags) }
 
 // Calls returns the launches.
@@ -128,9 +130,10 @@ func (s *DenseScan) Calls() []Call {
 	return calls
 }
 
-// pastCall is the launch that writes the last inputs, of so many features, behind the first numbers of states.
+// pastCall returns the launch that writes the last inputs, of features numbers each, after the first numbers
+// elements of states.
 func pastCall(batch, length, features, lags, numbers int, state32 bool, v, first, last Buffer) Call {
-	// The kernel takes states that begin with two rows of as many numbers as there are inputs.
+	// The kernel requires states that start with two rows of as many numbers as there are inputs.
 	at := (numbers - 2*features) * 8
 	if state32 {
 		at /= 2
@@ -174,7 +177,7 @@ func denseSteps(f denseForm) *Code {
 		if f.window {
 			stateSize = all.MulWide(lags.Add(ptx.U(1)))
 		}
-		// number is the place of a number of the sample's state.
+		// number returns the address of a number of the sample's state.
 		number := func(state ptx.Addr, i ptx.U64) ptx.Addr { return state.Index64(sample.Wide().MAD(stateSize, i), size) }
 		load := func(a ptx.Addr) ptx.F64 {
 			if f.state32 {
@@ -239,7 +242,7 @@ func denseSteps(f denseForm) *Code {
 			for range rows {
 				sums = append(sums, k.VarF64(ptx.D(0)))
 			}
-			// The rows of a thread beyond the last one compute that, and do not write it.
+			// A thread's rows beyond the last one recompute the last one, and do not write it.
 			for r := range rows {
 				row := k.ThreadX().Add(ptx.U(r * threads)).Min(ptx.U(n - 1))
 				const together = 4

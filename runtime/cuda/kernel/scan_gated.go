@@ -5,15 +5,15 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// GatedScan is the recurrence h[t] = f[t] h[t-1] + v[t] of each feature, as essm.GatedScan defines it. Sequences are laid out
-// (Batch, Length, Features) in float32, states (Batch, Features). It is computed in float64, in the three kernels of Scan,
-// with products of factors in place of powers; a sequence of at most one tile in one kernel.
+// GatedScan is the recurrence h[t] = f[t] h[t-1] + v[t] of each feature, as essm.GatedScan defines it. Sequences are
+// laid out (Batch, Length, Features) in float32, states (Batch, Features). It computes in float64, in the three
+// kernels of Scan, with products of factors instead of powers. A sequence of at most one tile takes one kernel.
 type GatedScan struct {
 	Batch, Length, Features int
 	State32                 bool // states before the first and after the last step are float32 instead of float64
 
 	F, V, H     Buffer
-	First, Last Buffer // states before the first and after the last step; none: zero, not wanted
+	First, Last Buffer // states before the first and after the last step; if absent: zero, not wanted
 	Scratch     Buffer // of ScratchBytes
 }
 
@@ -63,7 +63,7 @@ func newGatedFrame(k *ptx.Kernel, state32 bool) *gatedFrame {
 		state32: state32}
 }
 
-// firstState is the state before the first step.
+// firstState returns the state before the first step.
 func (g *gatedFrame) firstState() ptx.F64 {
 	h := g.k.VarF64(ptx.D(0))
 	g.k.If(g.first.U64().Ne(ptx.L(0)), func() {
@@ -77,7 +77,7 @@ func (g *gatedFrame) firstState() ptx.F64 {
 	return h
 }
 
-// writeLast writes the state after the last step, where it is wanted.
+// writeLast writes the state after the last step, if it is wanted.
 func (g *gatedFrame) writeLast(h ptx.F64) {
 	g.k.If(g.last.U64().Ne(ptx.L(0)), func() {
 		at := g.sample.MulWide(g.features).Add(g.j.Wide())
@@ -89,7 +89,8 @@ func (g *gatedFrame) writeLast(h ptx.F64) {
 	})
 }
 
-// edge is the place of the product of factors over a tile, and of the state at its end; then of the state before it.
+// edge returns the address of the product of factors over a tile, and of the state at its end; later of the state
+// before it.
 func (g *gatedFrame) edge(tile ptx.U32) ptx.Addr {
 	row := g.sample.MulWide(g.tiles).Add(tile.Wide())
 	return g.scratch.Index64(row.MAD(g.features.Wide(), g.j.Wide()), 16)
@@ -159,7 +160,7 @@ func gatedTile(mode int, state32 bool) *Code {
 	})
 }
 
-// gatedCarry turns the edges of tiles into the states before them, as scanCarry does.
+// gatedCarry turns the edges of tiles into the states before them, like scanCarry.
 func gatedCarry(state32 bool) *Code {
 	return New("gated_scan_carry", 32*carrySegments, func(k *ptx.Kernel) {
 		g := newGatedFrame(k, state32)

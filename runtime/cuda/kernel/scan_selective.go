@@ -7,35 +7,36 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// SelectiveScan runs diagonal systems whose steps, inputs and outputs vary with time, as essm.SelectiveScan defines it. A
-// thread holds up to selectiveStates states of a feature in registers; threads beside it hold the others, and add up the
-// output among them. A long sequence is cut into tiles where features alone do not fill a card, and takes three kernels
-// then, as Scan does. Decays are exp(Δ A) - 1, so that slow ones keep their digits.
+// SelectiveScan runs diagonal systems whose step sizes, inputs and outputs vary with time, as essm.SelectiveScan
+// defines it. A thread has up to selectiveStates states of a feature in registers; neighbouring threads have the
+// others, and they add up the output together. If features are too few to fill a card, a long sequence is divided
+// into tiles, and takes three kernels like Scan. Decays are exp(Δ A) - 1, so that slow ones keep their digits.
 type SelectiveScan struct {
 	Batch, Length           int
 	Features, Heads, Groups int
-	States                  int  // of a feature
-	PerState                bool // A has a number for each state of a head, instead of one for each head
+	States                  int  // per feature
+	PerState                bool // A has a number per state of a head, instead of one per head
 	State32                 bool // states before the first and after the last step are float32 instead of float64
 
 	X, Delta, B, C Buffer // float32: (Batch, Length, Features), (…, Heads), (…, Groups·States) twice
 	A              Buffer // float32: (Heads, States) or (Heads)
-	D              Buffer // float32: (Heads); none: zero
+	D              Buffer // float32: (Heads); if absent, zero
 	Y              Buffer
-	First, Last    Buffer // states before the first and after the last step: (Batch, Features, States); none: zero, not wanted
-	Scratch        Buffer // of ScratchBytes
+	// states before the first and after the last step: (Batch, Features, States); if absent: zero, not wanted
+	First, Last Buffer
+	Scratch     Buffer // of ScratchBytes
 }
 
 const (
 	selectiveStates = 16      // states in registers of a thread
-	selectiveFull   = 1 << 16 // threads that need no tiles to fill a card
-	selectiveWide   = 16      // steps up to which states are float64 all along
+	selectiveFull   = 1 << 16 // number of threads that fill a card without tiles
+	selectiveWide   = 16      // maximum number of steps with float64 states throughout
 )
 
-// MaxSelectiveStates is the greatest number of states of a feature.
+// MaxSelectiveStates is the maximum number of states of a feature.
 const MaxSelectiveStates = 32 * 2 * selectiveStates
 
-// lanes is the number of threads that share a feature, a power of two.
+// lanes returns the number of threads that share a feature, a power of two.
 func (s *SelectiveScan) lanes() int {
 	g := 1
 	for g < 32 && g*selectiveStates < s.States {
@@ -44,7 +45,7 @@ func (s *SelectiveScan) lanes() int {
 	return g
 }
 
-// tile is the number of steps of a tile.
+// tile returns the number of steps of a tile.
 func (s *SelectiveScan) tile() int {
 	t := max(32, 4*s.States)
 	if s.Length <= t || s.Batch*s.Features*s.lanes() >= selectiveFull {
@@ -63,7 +64,7 @@ func (s *SelectiveScan) ScratchBytes() int {
 	return s.sumBytes() + 4*s.Batch*s.tiles()*s.Features*s.States
 }
 
-// sumBytes is the size of the sums of step sizes.
+// sumBytes returns the size of the sums of step sizes.
 func (s *SelectiveScan) sumBytes() int { return 8 * s.Batch * s.tiles() * s.Features }
 
 // Calls returns the launches.
@@ -92,7 +93,7 @@ func (s *SelectiveScan) Calls() []Call {
 		NewCall(selectiveTile(states), grid(threads), args...)}
 }
 
-// selectiveForm holds all that the texts of the kernels depend on.
+// selectiveForm is everything that the texts of the kernels depend on.
 type selectiveForm struct {
 	mode             int
 	states, lanes    int
@@ -117,7 +118,7 @@ func newSelectiveFrame(f selectiveForm, k *ptx.Kernel) *selectiveFrame {
 		sums: k.PtrParam("sums"), edges: k.PtrParam("edges"), sample: k.BlockZ().MAD(k.GridY(), k.BlockY())}
 }
 
-// sumAt is the place of the sum of step sizes of a tile; edgeAt, of a state at its edge.
+// sumAt returns the address of the sum of step sizes of a tile; edgeAt, of a state at its edge.
 func (s *selectiveFrame) sumAt(tile, e ptx.U32) ptx.Addr {
 	return s.sums.Index64(s.sample.MulWide(s.tiles).Add(tile.Wide()).MAD(s.features.Wide(), e.Wide()), 8)
 }
@@ -127,7 +128,7 @@ func (s *selectiveFrame) edgeAt(tile, e, state ptx.U32) ptx.Addr {
 	return s.edges.Index64(row.MAD(ptx.L(uint64(s.f.states)), state.Wide()), 4)
 }
 
-// stateAt is the place of a state before the first or after the last step.
+// stateAt returns the address of a state before the first or after the last step.
 func (s *selectiveFrame) stateAt(x ptx.Addr, e, state ptx.U32) ptx.Addr {
 	size := 8
 	if s.f.state32 {
@@ -152,7 +153,7 @@ func (s *selectiveFrame) storeState(a ptx.Addr, x ptx.F64) {
 	}
 }
 
-// rateAt is the place of A for a state of a head.
+// rateAt returns the address of A for a state of a head.
 func (s *selectiveFrame) rateAt(head, state ptx.U32) ptx.Addr {
 	if !s.f.perState {
 		return s.a.Index(head, 4)
@@ -160,24 +161,25 @@ func (s *selectiveFrame) rateAt(head, state ptx.U32) ptx.Addr {
 	return s.a.Index64(head.MulWide(ptx.U(s.f.states)).Add(state.Wide()), 4)
 }
 
-// selectiveTile computes the states over a tile, from zero (gatedEnds), or with the outputs.
+// selectiveTile returns the kernel that computes the states over a tile, from zero (gatedEnds), or with the outputs.
 func selectiveTile(f selectiveForm) *Code {
 	name := [...]string{"selective_scan_ends", "selective_scan", "selective_scan_alone"}[f.mode]
 	return New(name, scanThreads, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
+		k.MinBlocks = 1 // otherwise the compiler spills a register to fit one more block
 		s := newSelectiveFrame(f, k)
 		q := k.BlockX().MAD(ptx.U(scanThreads), k.ThreadX())
 		part, feature := q.And(ptx.U(f.lanes-1)), q.Shr(ptx.U(bitsOf(f.lanes)))
 		tile := feature.Div(s.features)
 		live := tile.Lt(s.tiles).And(s.sample.Lt(s.batch))
 		e := feature.Sub(tile.Mul(s.features))
-		// Threads without work compute the first tile of the first sample: all of a warp meet in its shuffles.
+		// Threads without work compute the first tile of the first sample, because all threads of a warp must take
+		// part in its shuffles.
 		tile, s.sample = live.SelectU32(tile, ptx.U(0)), live.SelectU32(s.sample, ptx.U(0))
 		head := e.Div(s.features.Div(s.heads))
 		group := head.Div(s.heads.Div(s.groups))
 		per := ceilDiv(f.states, f.lanes)
 		firstState := part.Mul(ptx.U(per))
-		mine := make([]ptx.Pred, per) // states that exist
+		mine := make([]ptx.Pred, per) // whether the states exist
 		state := make([]ptx.U32, per)
 		for i := range mine {
 			state[i] = firstState.Add(ptx.U(i))
@@ -202,7 +204,7 @@ func selectiveTile(f selectiveForm) *Code {
 				h[i] = k.VarF32(ptx.F(0))
 			}
 		}
-		if !f.perState && !all { // the rate of a head counts for each thread, also without states
+		if !f.perState && !all { // every thread needs the rate of a head, even one without states
 			rate[0].Set(s.rateAt(head, state[0]).ConstF32(0))
 		}
 		switch f.mode {
@@ -236,7 +238,7 @@ func selectiveTile(f selectiveForm) *Code {
 		offset := group.Mul(ptx.U(f.states)).Add(firstState)
 		vectors := f.states%4 == 0 && per%4 == 0
 		row0 := s.sample.MulWide(s.length)
-		// features of a step of b or c, of this thread
+		// read returns the thread's features of a step of b or c
 		read := func(v ptx.Addr, row ptx.U64) []ptx.F32 {
 			at := v.Index64(row.MAD(shared.Wide(), offset.Wide()), 4)
 			var out []ptx.F32
@@ -334,7 +336,8 @@ func selectiveTile(f selectiveForm) *Code {
 	})
 }
 
-// selectiveCarry turns the states that tiles reach from zero into those before the tiles: each thread a state of a feature.
+// selectiveCarry returns the kernel that turns the states that tiles reach from zero into those before the tiles,
+// one state of a feature per thread.
 func selectiveCarry(f selectiveForm) *Code {
 	f.lanes, f.direct, f.wide, f.mode = 1, false, false, 0
 	return New("selective_scan_carry", scanThreads, func(k *ptx.Kernel) {
@@ -368,7 +371,7 @@ func selectiveCarry(f selectiveForm) *Code {
 	})
 }
 
-// bitsOf is the binary logarithm of a power of two.
+// bitsOf returns the binary logarithm of a power of two.
 func bitsOf(n int) int {
 	b := 0
 	for 1<<b < n {

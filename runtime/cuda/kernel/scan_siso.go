@@ -7,55 +7,59 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// SisoScan runs systems of one input and one output each: z[t] = ā∘z[t-1] + b u[t], y[t] = Re(Σ c∘z[t]) + d u[t], with
-// States complex states. A thread holds up to sisoStates of them in registers, and adds up outputs with the threads beside
-// it, so that states are never written. Backward, z[t] holds the inputs after step t, as in Scan.
+// SisoScan runs systems of one input and one output each: z[t] = ā∘z[t-1] + b u[t], y[t] = Re(Σ c∘z[t]) + d
+// u[t], with States complex states. A thread has up to sisoStates of them in registers, and adds up outputs with
+// neighbouring threads, so states are never written. In a backward scan, z[t] has the inputs after step t, as in
+// Scan.
 //
-// Long sequences are cut into tiles, and take the three kernels of Scan. A matrix that is not diagonal, but of the form
-// z ↦ f∘z - Σ_r g_r Re(Σ h_r∘z) with Rank terms (essm.DPLRScan), has no powers of that form: its sequences run step by
-// step, in float64. So do short ones, and those with a window of Lags steps, which cuts off the lags from there on.
+// Long sequences are divided into tiles, and take the three kernels of Scan. A matrix of the form z ↦ f∘z - Σ_r
+// g_r Re(Σ h_r∘z) with Rank terms (essm.DPLRScan) is not diagonal and has no powers of that form. Its sequences
+// run step by step, in float64. So do short sequences, and those with a window of Lags steps, which ignores older
+// inputs.
 //
-// Sequences are laid out (Batch, Length, Inputs) and (Batch, Length, Heads) in float32, states for each sample as Heads·States
-// real parts, then as many imaginary parts, then the last Lags inputs, oldest first. Head i reads input i mod Inputs.
+// Sequences are laid out (Batch, Length, Inputs) and (Batch, Length, Heads) in float32. States have for each sample
+// Heads·States real parts, then as many imaginary parts, then the last Lags inputs, oldest first. Head i reads
+// input i mod Inputs.
 type SisoScan struct {
 	Batch, Length         int
 	Inputs, Heads, States int
 	Rank                  int
-	Lags                  int // of the window; 0: none
+	Lags                  int // of the window; 0 for none
 	Backward              bool
-	// Add adds the outputs to those that are there, of the scan in the other direction.
+	// Add adds the outputs to the existing ones, from the scan in the other direction.
 	Add     bool
 	State32 bool // states before the first and after the last step are float32 instead of float64
 
 	U, Y        Buffer
-	First, Last Buffer // none: zero, not wanted
+	First, Last Buffer // if absent: zero, not wanted
 	Tables      Buffer // SisoTables
-	Powers      Buffer // ScanPowers of ScanExponents(Tile(), Length); none where Tiled() is false
+	Powers      Buffer // ScanPowers of ScanExponents(Tile(), Length); absent if Tiled() is false
 	Scratch     Buffer // of ScratchBytes
 }
 
-// SisoSystem is the constants of a SisoScan: for each head States numbers.
+// SisoSystem has the constants of a SisoScan: for each head States numbers.
 type SisoSystem struct {
 	A    []complex128 // logarithms of ā; nil with F
 	F    []complex128 // ā itself
 	B, C []complex128
-	D    []float64    // of each head; nil: zero
-	G, H []complex128 // of each head Rank times States numbers
-	Lags int          // of the window; 0: none
-	// Heads is their number; it is needed with a window.
+	D    []float64    // per head; nil means zero
+	G, H []complex128 // per head Rank times States numbers
+	Lags int          // of the window; 0 for none
+	// Heads is the number of heads; it is only needed with a window.
 	Heads int
 }
 
 const (
 	sisoStates = 8 // states in registers of a thread
-	sisoWide   = 4 // with float64
+	sisoWide   = 4 // the same in float64
 	sisoShort  = ShortScan
 )
 
-// ShortScan is the number of steps up to which systems of one input and one output run step by step, in float64.
+// ShortScan is the maximum number of steps for which systems of one input and one output run step by step, in
+// float64.
 const ShortScan = 32
 
-// MaxSisoStates and MaxSisoRank bound the registers of threads.
+// MaxSisoStates and MaxSisoRank limit the registers of threads.
 const (
 	MaxSisoStates = 128
 	MaxSisoRank   = 4
@@ -64,10 +68,10 @@ const (
 // wide reports whether the scan runs step by step in float64.
 func (s *SisoScan) wide() bool { return s.Rank > 0 || s.Lags > 0 || s.Length <= sisoShort }
 
-// StateSize returns the numbers of a state, per sample.
+// StateSize returns the number of elements of a state, per sample.
 func (s *SisoScan) StateSize() int { return 2*s.Heads*s.States + s.Lags*s.Inputs }
 
-// lanes is the number of threads that share a head, a power of two.
+// lanes returns the number of threads that share a head, a power of two.
 func (s *SisoScan) lanes() int {
 	per, g := sisoStates, 1
 	if s.wide() {
@@ -79,10 +83,10 @@ func (s *SisoScan) lanes() int {
 	return g
 }
 
-// Tile is the number of steps of a tile.
+// Tile returns the number of steps of a tile.
 func (s *SisoScan) Tile() int { return max(64, 8*s.States) }
 
-// Tiled reports whether the sequence is cut into tiles.
+// Tiled reports whether the sequence is divided into tiles.
 func (s *SisoScan) Tiled() bool {
 	return !s.wide() && s.Length > s.Tile() && s.Batch*s.Heads*s.lanes() < selectiveFull
 }
@@ -105,8 +109,8 @@ func (s *SisoScan) ScratchBytes() int {
 // sisoRows is the number of float32 coefficients of a state.
 const sisoRows = 8
 
-// SisoTables returns the constants as kernels read them: f, b, c, g, h and, with a window, the weights of inputs that leave it,
-// in float64, real parts before imaginary ones; then ā and e as in Scan, b and c in float32, and D.
+// SisoTables returns the constants as kernels read them: f, b, c, g, h and, with a window, the weights of inputs
+// that leave it, in float64, real parts before imaginary ones; then ā and e as in Scan, b and c in float32, and D.
 func SisoTables(s SisoSystem) []byte {
 	f := s.F
 	if f == nil {
@@ -173,7 +177,7 @@ func (s *SisoSystem) Response(head int, y []float64) {
 			step := power(a, 1)
 			var z complex128
 			for t := range y {
-				if t%responseSteps == 0 { // no error grows over long responses
+				if t%responseSteps == 0 { // keeps errors from growing over long responses
 					z = b[j] * c[j] * power(a, float64(t))
 				}
 				y[t] += real(z)
@@ -195,10 +199,10 @@ func (s *SisoSystem) Response(head int, y []float64) {
 	}
 }
 
-// responseSteps is the number of steps after which a power is computed anew.
+// responseSteps is the number of steps after which a power is recomputed.
 const responseSteps = 64
 
-// advance is a step of the states of a head without an input.
+// advance computes a step of a head's states without an input.
 func advance(f, g, h, z []complex128, low []float64) {
 	n := len(f)
 	for r := range low {
@@ -216,7 +220,7 @@ func advance(f, g, h, z []complex128, low []float64) {
 	}
 }
 
-// Calls returns the launches. direct says that the system has a D.
+// Calls returns the launches. direct: the system has a D.
 func (s *SisoScan) Calls(direct bool) []Call {
 	all := s.Heads * s.States
 	if s.Batch*all == 0 || s.Length == 0 && s.Last == 0 {
@@ -230,7 +234,7 @@ func (s *SisoScan) Calls(direct bool) []Call {
 	}
 	f := sisoForm{states: s.States, lanes: s.lanes(), rank: s.Rank, backward: s.Backward, add: s.Add, direct: direct,
 		state32: s.State32, window: s.Lags > 0}
-	place := 16 * all * (3 + 2*s.Rank) // of the numbers in float32
+	place := 16 * all * (3 + 2*s.Rank) // offset of the float32 numbers
 	if f.window {
 		place += 16 * all
 	}
@@ -257,7 +261,7 @@ func (s *SisoScan) Calls(direct bool) []Call {
 		NewCall(sisoTile(states), grid(threads), args...)}
 }
 
-// sisoForm holds all that the texts of the kernels depend on.
+// sisoForm is everything that the texts of the kernels depend on.
 type sisoForm struct {
 	mode                  int
 	states, lanes, rank   int
@@ -274,8 +278,8 @@ type sisoFrame struct {
 	u, wide, table, d, y, first, last, ends ptx.Addr
 	sample, head, input, at, part           ptx.U32 // at: of the tile
 	live                                    ptx.Pred
-	per                                     int       // states of a thread
-	j                                       []ptx.U32 // their numbers among all of the system
+	per                                     int       // states per thread
+	j                                       []ptx.U32 // their indices among all states of the system
 	mine                                    []ptx.Pred
 }
 
@@ -291,7 +295,8 @@ func newSisoFrame(f sisoForm, k *ptx.Kernel) *sisoFrame {
 	tile := feature.Div(s.heads)
 	s.live = tile.Lt(s.tiles).And(s.sample.Lt(s.batch))
 	s.head = feature.Sub(tile.Mul(s.heads))
-	// Threads without work compute the first tile of the first sample: all of a warp meet in its shuffles.
+	// Threads without work compute the first tile of the first sample, because all threads of a warp must take part
+	// in its shuffles.
 	s.at, s.sample = s.live.SelectU32(tile, ptx.U(0)), s.live.SelectU32(s.sample, ptx.U(0))
 	s.input = s.head.Rem(s.inputs)
 	s.per = ceilDiv(f.states, f.lanes)
@@ -303,13 +308,13 @@ func newSisoFrame(f sisoForm, k *ptx.Kernel) *sisoFrame {
 	return s
 }
 
-// all is the number of states of the system.
+// all returns the number of states of the system.
 func (s *sisoFrame) all() ptx.U32 { return s.heads.Mul(ptx.U(s.f.states)) }
 
-// row is the place of a step in sequences.
+// row returns the index of a step in sequences.
 func (s *sisoFrame) row(step ptx.U32) ptx.U64 { return s.sample.MulWide(s.length).Add(step.Wide()) }
 
-// numberAt is the place of a number of the sample's state.
+// numberAt returns the address of a number of the sample's state.
 func (s *sisoFrame) numberAt(x ptx.Addr, n ptx.U64) ptx.Addr {
 	size := 8
 	if s.f.state32 {
@@ -322,7 +327,8 @@ func (s *sisoFrame) numberAt(x ptx.Addr, n ptx.U64) ptx.Addr {
 	return x.Index64(s.sample.Wide().MAD(all, n), size)
 }
 
-// stateAt is the place of a state before the first or after the last step; its imaginary part lies all() numbers behind.
+// stateAt returns the address of a state before the first or after the last step; its imaginary part is all()
+// numbers further on.
 func (s *sisoFrame) stateAt(x ptx.Addr, i int, im bool) ptx.Addr {
 	n := s.j[i].Wide()
 	if im {
@@ -340,11 +346,11 @@ func (s *sisoFrame) loadNumber(a ptx.Addr) ptx.F64 {
 
 func (s *sisoFrame) loadState(i int, im bool) ptx.F64 { return s.loadNumber(s.stateAt(s.first, i, im)) }
 
-// leaving reads the input that leaves the window at a step; 0 where there is none.
+// leaving reads the input that leaves the window at a step, or 0 if there is none.
 func (s *sisoFrame) leaving(step ptx.U32) ptx.F64 {
 	k := s.k
 	x := k.VarF64(ptx.D(0))
-	if s.f.backward { // step + lags may be beyond 32 bits
+	if s.f.backward { // step + lags may exceed 32 bits
 		k.If(step.Wide().Add(s.lags.Wide()).Lt(s.length.Wide()), func() { x.Set(s.read(step.Add(s.lags)).F64()) })
 		return x
 	}
@@ -366,8 +372,8 @@ func (s *sisoFrame) storeState(i int, im bool, x ptx.F64) {
 	}
 }
 
-// steps calls body for the steps of the thread's tile in their order; here says that a step is in the sequence, and step
-// is one that is in it in any case.
+// steps calls body for the steps of the thread's tile in order. here reports whether a step is in the sequence; step
+// is always a valid index.
 func (s *sisoFrame) steps(together int, body func(step ptx.U32, here ptx.Pred)) {
 	k := s.k
 	begin := s.at.Mul(s.tile)
@@ -394,7 +400,7 @@ func total[T interface{ Add(T) T }](lanes int, x T, shuffle func(x T, by ptx.U32
 	return x
 }
 
-// write stores or adds the output of a step, by the first thread of a head.
+// write stores or adds the output of a step, in the first thread of a head.
 func (s *sisoFrame) write(step ptx.U32, here ptx.Pred, y ptx.F32) {
 	k := s.k
 	to := s.y.Index64(s.row(step).MAD(s.heads.Wide(), s.head.Wide()), 4)
@@ -412,11 +418,12 @@ func (s *sisoFrame) read(step ptx.U32) ptx.F32 {
 	return s.u.Index64(s.row(step).MAD(s.inputs.Wide(), s.input.Wide()), 4).ConstF32(0)
 }
 
-// sisoTile computes tiles in float32: the states that they reach from zero (gatedEnds), or the outputs.
+// sisoTile returns the kernel that computes tiles in float32: the states that they reach from zero (gatedEnds), or
+// the outputs.
 func sisoTile(f sisoForm) *Code {
 	name := [...]string{"siso_scan_ends", "siso_scan", "siso_scan_alone"}[f.mode]
 	return New(name, scanThreads, func(k *ptx.Kernel) {
-		k.MinBlocks = 1 // without it the compiler spills a register for one more block
+		k.MinBlocks = 1 // otherwise the compiler spills a register to fit one more block
 		s := newSisoFrame(f, k)
 		type state struct {
 			coefficients
@@ -505,7 +512,7 @@ func sisoTile(f sisoForm) *Code {
 	})
 }
 
-// sisoSteps computes sequences step by step in float64.
+// sisoSteps returns the kernel that computes sequences step by step in float64.
 func sisoSteps(f sisoForm) *Code {
 	return New("siso_scan_steps", scanThreads, func(k *ptx.Kernel) {
 		s := newSisoFrame(f, k)
@@ -516,7 +523,8 @@ func sisoSteps(f sisoForm) *Code {
 		states := make([]state, s.per)
 		all := s.all()
 		for i := range states {
-			// number reads element index of a table that begins place·all numbers behind the start, of rows·all complex ones
+			// number reads element index of a table that starts at place·all numbers, among rows·all complex
+			// numbers
 			number := func(place, rows int, index ptx.U32) complexF64 {
 				re, im := k.VarF64(ptx.D(0)), k.VarF64(ptx.D(0))
 				at := s.wide.Index64(all.MulWide(ptx.U(place)).Add(index.Wide()), 8)
@@ -544,7 +552,7 @@ func sisoSteps(f sisoForm) *Code {
 		if f.direct {
 			direct = s.d.Index(s.head, 4).ConstF32(0).F64()
 		}
-		// part adds up Re(c·z) over the states of a head
+		// part returns the sum of Re(c·z) over the states of a head
 		sum := func(c func(z *state) complexF64) ptx.F64 {
 			var y ptx.F64
 			for i := range states {

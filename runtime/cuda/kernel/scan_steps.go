@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/essmc/essmc/runtime/cuda/ptx"
 
-// scanSteps computes a recurrence over a few steps in one launch, in float64: each thread the states of one kind of one
-// sample. It is the step of a stream.
+// scanSteps returns the kernel that computes a recurrence over a few steps in one launch, in float64. A thread
+// computes one state of one sample. It is the step of a stream.
 func scanSteps(f ScanForm) *Code {
 	return New("scan_steps", scanThreads, func(k *ptx.Kernel) {
 		s := newScanFrame(f, k)
@@ -22,7 +22,7 @@ func scanSteps(f ScanForm) *Code {
 			at = at.Add(stride)
 		}
 		a, b, cut := complexF64{c[0], c[1]}, complexF64{c[4], c[5]}, complexF64{c[6].Neg(), c[7].Neg()}
-		// advance is ā z plus the weighted inputs of step t.
+		// advance returns ā z plus the weighted inputs of step t.
 		advance := func(z complexF64, t ptx.U32, old func(ptx.U32, bool) ptx.F32) complexF64 {
 			v := complexF64{s.at(s.vRe, t).LoadF32(0).F64(), ptx.D(0)}
 			if f.ComplexIn {
@@ -78,7 +78,7 @@ func scanSteps(f ScanForm) *Code {
 	})
 }
 
-// times is p·v; v is real unless complex is set.
+// times returns p·v; v is real unless complex is set.
 func (p complexF64) times(v complexF64, complex bool) complexF64 {
 	if !complex {
 		return complexF64{p.re.Mul(v.re), p.im.Mul(v.re)}

@@ -84,7 +84,7 @@ func system(r *rand.Rand, n int) (a, b []complex128) {
 	return a, b
 }
 
-// plainScan is the recurrence step by step. v and past are inputs of all states, past those before the first step.
+// plainScan returns the recurrence step by step. v and past are inputs of all states, past those before the first step.
 func plainScan(a, b, v, past, z []complex128, forward, backward bool, lags, length int) (x, last []complex128) {
 	n := len(a)
 	at := func(t, j int) complex128 {
@@ -233,7 +233,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// states returns a state, which lies in float32 if narrow is set and otherwise in float64.
+// states returns a state stored as float32 if narrow is set, otherwise as float64.
 func states(d *kerneltest.Bench, x kernel.Buffer, narrow bool) []float32 {
 	if narrow {
 		return d.Float32s(x)

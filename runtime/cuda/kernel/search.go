@@ -7,22 +7,22 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Search finds the place of the greatest number, or of the least one, along the middle axis of a tensor of (outer, n, inner).
-// NaN is both. Of equal numbers it is the first one, or the last one; of NaNs the first.
+// Search finds the index of the greatest or the smallest number along the middle axis of a tensor of (outer, n,
+// inner). NaN counts as both. Of equal numbers it takes the first or the last one; of NaNs always the first.
 type Search struct {
 	Least, Last bool
-	// Hard says that the result is 1 at the place, rather than the place as int64: all other numbers must be 0 before.
+	// Hard writes 1 at the index, instead of the index as int64. All other numbers must be 0 already.
 	Hard bool
 }
 
-// searchForm is how threads share the work: a warp has a line of numbers one after the other, a block has one, or the warps
-// of a block share 32 columns side by side.
+// searchForm is how threads share the work: a warp has one line of contiguous numbers, a block has one, or the warps
+// of a block share 32 adjacent columns.
 type searchForm struct {
 	columns bool
-	warps   int // that share a line
+	warps   int // per line
 }
 
-// Call returns the launch. n must not be 0. It returns false for shapes that it does not take.
+// Call returns the launch. n must not be 0. It returns false for unsupported shapes.
 func (s Search) Call(y, x Buffer, outer, n, inner int) (Call, bool) {
 	if !columnsFit(outer, n, inner) || outer*inner > MaxRows {
 		return Call{}, false
@@ -39,13 +39,13 @@ func (s Search) Call(y, x Buffer, outer, n, inner int) (Call, bool) {
 		U32((inner+31)/32)), true
 }
 
-// found is the best number so far, and its place.
+// found is the best number so far, and its index.
 type found struct {
 	x  ptx.F32
 	at ptx.U32
 }
 
-// better reports whether b is rather the result than a.
+// better reports whether b is a better result than a.
 func (s Search) better(b, a found) ptx.Pred {
 	more := b.x.Gt(a.x)
 	if s.Least {
@@ -85,7 +85,7 @@ func (s Search) code(f searchForm) *Code {
 		}
 		line := outer.MulWide(n).MAD(inner.Wide(), column.Wide())
 		number := func(i ptx.U32) ptx.F32 { return x.Index64(line.Add(i.MulWide(inner)), 4).LoadF32(0) }
-		// A thread without a number of its own takes one of another, which changes nothing.
+		// A thread without a number of its own takes another thread's, which changes nothing.
 		at := k.VarU32(first.Min(n.Sub(ptx.U(1))))
 		best := found{k.VarF32(number(at)), at}
 		take := func(b found) {
@@ -101,7 +101,7 @@ func (s Search) code(f searchForm) *Code {
 			}
 		}
 		if f.warps > 1 {
-			// Of columns each lane has its own results.
+			// With columns, each lane has its own results.
 			places := f.warps
 			slot := warp
 			if f.columns {

@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// SoftmaxRows computes e^x/Σe^x of each of rows rows of width numbers, or its logarithm. Exponentials are in float32, sums
-// in float64. Rows of up to 8192 numbers are read once.
+// SoftmaxRows computes e^x/Σe^x for each of rows rows of width numbers, or its logarithm. Exponentials are in
+// float32, sums in float64. Rows of up to 8192 numbers are read once.
 func SoftmaxRows(y, x Buffer, rows, width int, logarithm bool) Call {
 	f := rowFormOf(width)
 	return NewCall(softmaxCode(f, logarithm), f.grid(rows), Ptr(y), Ptr(x), U32(rows))

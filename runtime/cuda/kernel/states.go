@@ -7,26 +7,27 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// StatesMove copies states between the places of many streams and memory where those of all streams follow each other, in one
-// launch. A stream's place holds one state after the other; Places are the addresses of all streams' places.
+// StatesMove copies states between the memory of many streams and an array of all streams' states, in one launch. A
+// stream's memory has one state after the other; Places are the addresses of all streams' memories.
 type StatesMove struct {
-	Leave          bool // from the memory to the places; else to the memory
+	Leave          bool // from the array to the streams instead of the reverse
 	Streams        int
-	Pieces         int // those of StatePieces
+	Pieces         int // the number from StatePieces
 	Table          Buffer
 	Places, Memory Buffer
 }
 
-// A piece is a part of a state that a block copies. The table has four numbers of 64 bits for it: its distances from the start
-// of a stream's place, and, for the first stream, from the memory; its bytes; the bytes of the state.
+// A piece is a part of a state that one block copies. Its table entry has four 64-bit numbers: its offset in a
+// stream's memory; its offset in the array for the first stream; its size; the size of the state. Sizes are in
+// bytes.
 const (
 	statePiece      = 8 << 10
-	StatePieceBytes = 32 // of a piece in the table
+	StatePieceBytes = 32 // size of an entry in the table
 	stateThreads    = 256
 )
 
-// StatePieces returns the pieces of states as the kernel reads them, and their number: at are the places of the states in the
-// memory, and sizes their bytes for each stream.
+// StatePieces returns the table of pieces for the kernel, and their number. at are the offsets of the states in the
+// array, and sizes their bytes per stream.
 func StatePieces(at, sizes []int) (table []byte, pieces int) {
 	place := 0
 	for i, n := range sizes {
@@ -41,7 +42,7 @@ func StatePieces(at, sizes []int) (table []byte, pieces int) {
 	return table, pieces
 }
 
-// Call returns the launch. There are streams and pieces.
+// Call returns the launch. There must be streams and pieces.
 func (m StatesMove) Call() Call {
 	y, z := gridBatch(m.Streams)
 	return NewCall(statesMove(m.Leave), driver.Dim{X: uint32(m.Pieces), Y: y, Z: z}, U32(m.Streams), Ptr(m.Table), Ptr(m.Places),

@@ -10,7 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// States of odd sizes go to the memory of a step and back, and each to its stream. Places lie in one buffer, in another order.
+// States of odd sizes are copied to the memory of a step and back, each to its stream. All are in one buffer, in
+// another order.
 func TestStatesMove(t *testing.T) {
 	sizes := []int{48, 7, 9000, 0, 12, 16, 8192, 1}
 	for _, streams := range []int{1, 3, 64} {

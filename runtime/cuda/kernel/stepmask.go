@@ -5,23 +5,24 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// StepMask sets the elements of a chunk outside of the sequence to Value: package ops/essm defines it. Elements are of 4 bytes.
+// StepMask sets the elements of a chunk outside the sequence to Value, as package ops/essm defines it. Elements have
+// 4 bytes.
 type StepMask struct {
 	Y, X             Buffer
-	Steps, End       Buffer // of int64; End is 0: absent
+	Steps, End       Buffer // int64; End may be 0 for absent
 	StepsOne, EndOne bool   // one number for all samples
-	Fault            Buffer // a number that is set where one of them is negative
+	Fault            Buffer // a number that is set if one of them is negative
 	Value            float32
 
-	Count        int // of elements
-	Axis, Inner  int // the size of the axis of time, and the number of elements from one step to the next
-	Batch        int // the number of samples
-	SampleInner  int // the number of elements from one sample to the next
+	Count        int // number of elements
+	Axis, Inner  int // size of the time axis, and stride of steps in elements
+	Batch        int // number of samples
+	SampleInner  int // stride of samples in elements
 	Rate, Offset int // see PickStep
 	Delay        int
 }
 
-// Call returns the launch. It returns false for shapes that it does not take.
+// Call returns the launch. It returns false for unsupported shapes.
 func (m StepMask) Call() (Call, bool) {
 	if m.Count > MaxRows {
 		return Call{}, false
@@ -60,7 +61,7 @@ func (m StepMask) Call() (Call, bool) {
 				n := end.Index(sample.Mul(endEach), 8).LoadU64(0)
 				good = good.And(n.Le(ptx.L(1 << 62)))
 				all := n.Add(offset)
-				all = all.Lt(ptx.L(1<<63)).SelectU64(all.Div(rate), ptx.L(0)) // offset may be below 0
+				all = all.Lt(ptx.L(1<<63)).SelectU64(all.Div(rate), ptx.L(0)) // offset may be negative
 				keep = keep.And(t.Sub(delay).Lt(all))
 			}
 			k.If(good.Not(), func() { fault.SetBits(0, ptx.U(1)) })

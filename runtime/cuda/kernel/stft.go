@@ -9,14 +9,15 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// FrameSpectra are Fourier transforms of frames of Length steps, Step apart, of sequences of Steps steps with Parts parts (1: real
-// ones), times Window, which may be none. Bins of each are wanted.
+// FrameSpectra are Fourier transforms of frames of Length steps, Step apart, in sequences of Steps steps with Parts
+// parts (1 if real), times Window, which may be absent. Bins results of each are wanted.
 type FrameSpectra struct {
 	Batch, Steps, Parts, Frames, Length, Step, Bins int
 	X, Window                                       Tensor
 }
 
-// Call returns the launch: a thread sums up a number of a spectrum. constant keeps the table of the roots of unity.
+// Call returns the launch: one thread computes one number of a spectrum. constant stores the table of the roots of
+// unity.
 func (f FrameSpectra) Call(y Tensor, constant func(key string, make func() []byte) Buffer) (Call, bool) {
 	if !fits(f.Batch, f.Frames, f.Bins, 2) || !fits(f.Batch, f.Steps, f.Parts) || !fits(f.Length, 2) {
 		return Call{}, false

@@ -10,13 +10,13 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Operand is a tensor that a kernel reads or writes, as it lies along the axes of a shape.
+// Operand is a tensor that a kernel reads or writes, with its layout along the axes of a shape.
 type Operand struct {
 	Buffer Buffer
 	Type   tensor.DType
-	// Offset is the place of the element at the start of all axes, and Strides the distance of neighbours along each axis,
-	// both in elements. A stride of 0 repeats elements (broadcasting), one below 0 reverses their order. Nil strides are
-	// those of a tensor in row-major order.
+	// Offset is the offset of the first element, and Strides the distances of neighbours along each axis, both in
+	// elements. Stride 0 repeats elements (broadcasting); negative strides reverse their order. Nil strides mean
+	// row-major order.
 	Offset  int
 	Strides []int
 }
@@ -34,12 +34,12 @@ func rowMajor(shape []int) []int {
 	return s
 }
 
-// maxItems bounds the elements that one launch computes, so that their numbers are below 2^31.
+// maxItems is the maximum number of elements of one launch, so that their numbers are below 2^31.
 const maxItems = 1 << 30
 
-// eachPart calls f for parts of a shape of at most limit elements, with the operands as they lie along the part. The first
-// operand is the one that is written. Axes are as few as they can be: of 1 element none, and neighbours that all operands
-// treat as one axis are one.
+// eachPart calls f for parts of a shape of at most limit elements, with the layout of the operands in the part. The
+// first operand is the result. It minimizes the number of axes: axes of size 1 are dropped, and neighbours that are
+// one axis in all operands are joined.
 func eachPart(shape []int, list []Operand, limit int, f func(shape []int, list []Operand)) {
 	list = slices.Clone(list)
 	for i := range list {
@@ -114,14 +114,14 @@ func split(dims []int, list []Operand, limit int, f func(shape []int, list []Ope
 	}
 }
 
-// divider divides numbers below 2^31 by n, from 1 to 2^31-1: the upper half of the product with magic, and the number, are
-// added and shifted by shift.
+// divider returns the constants for dividing numbers below 2^31 by n, from 1 to 2^31-1: add the upper half of the
+// product with magic and the number, then shift by shift.
 func divider(n int) (magic uint32, shift int) {
 	s := bits.Len32(uint32(n - 1))
 	return uint32(uint64(1<<s-uint64(n))<<32/uint64(n)) + 1, s
 }
 
-// axis is an axis of a shape as a kernel takes it: its parameters divide by its length.
+// axis is an axis of a shape in a kernel: its length, and the constants to divide by it.
 type axis struct{ n, magic, shift ptx.U32 }
 
 func axisParam(k *ptx.Kernel, d int) axis {
@@ -133,21 +133,21 @@ func axisArgs(n int) []Arg {
 	return []Arg{U32(n), {bits: uint64(magic), size: 4}, U32(shift)}
 }
 
-// divide returns the quotient of x by the axis' length, and the rest.
+// divide returns the quotient of x by the axis' length, and the remainder.
 func (a axis) divide(x ptx.U32) (q, rest ptx.U32) {
 	q = x.MulHi(a.magic).Add(x).Shr(a.shift)
 	return q, x.Sub(q.Mul(a.n))
 }
 
-// places appends the places of operands, in elements, for coordinates of all axes. Operands with equal strides have the same
-// place. Strides are parameters; those that are 0 are left out.
+// places appends code that computes the offsets of operands, in elements, from coordinates of all axes. Operands
+// with equal strides share an offset. Strides are parameters, unless they are 0.
 type places struct {
 	groups [][]int // of strides
-	of     []int   // by operand: its group
-	far    bool    // strides are of 64 bits
+	of     []int   // by operand: index of its group
+	far    bool    // strides have 64 bits
 }
 
-// newPlaces looks at strides, of which those along the last axis count unit times.
+// newPlaces analyses strides; those along the last axis count unit times.
 func newPlaces(list []Operand, unit int) *places {
 	p := &places{}
 	for _, o := range list {
@@ -166,7 +166,7 @@ func newPlaces(list []Operand, unit int) *places {
 	return p
 }
 
-// key tells all on which the code of the places depends.
+// key is everything that the code of the offsets depends on.
 func (p *places) key() string {
 	key := fmt.Sprint(p.of, p.far)
 	for _, g := range p.groups {
@@ -193,7 +193,7 @@ func (p *places) args() (args []Arg) {
 	return args
 }
 
-// params adds the parameters, and returns a function from coordinates to the places of the groups.
+// params adds the parameters, and returns a function from coordinates to the offsets of the groups.
 func (p *places) params(k *ptx.Kernel) func(c []ptx.U32) []ptx.U64 {
 	strides := make([][]any, len(p.groups))
 	for g, list := range p.groups {
@@ -227,8 +227,9 @@ func (p *places) params(k *ptx.Kernel) func(c []ptx.U32) []ptx.U64 {
 
 const mapThreads = 256
 
-// mapped returns launches that compute each element of list[0] from those of the others at the same place. compute returns
-// the bits of a result; it is a function of the key. Where memory is contiguous, a thread computes 4 neighbours.
+// mapped returns launches that compute each element of list[0] from the elements of the others at the same position.
+// compute returns the bits of a result; it must depend only on the key. If memory is contiguous, a thread computes 4
+// neighbours.
 func mapped(name, key string, shape []int, list []Operand, compute func(k *ptx.Kernel, in []raw) raw) (calls []Call) {
 	eachPart(shape, list, maxItems, func(dims []int, list []Operand) {
 		calls = append(calls, mapPart(name, key, dims, list, compute))
@@ -373,7 +374,7 @@ func mapCode(k *ptx.Kernel, rank, unit int, p *places, sizes []int, repeats []bo
 			left := n.Sub(first).Sub(ptx.U(1))
 			for e := range unit {
 				for j := 1; j < len(base); j++ {
-					if !repeats[j] { // behind the end, the last one again
+					if !repeats[j] { // past the end, the last one again
 						set(load(addr[j].Index(left.Min(ptx.U(e)), sizes[j]), sizes[j], 1), j, e)
 					}
 				}
@@ -390,7 +391,7 @@ func mapCode(k *ptx.Kernel, rank, unit int, p *places, sizes []int, repeats []bo
 	})
 }
 
-// variable is an element that set changes.
+// variable returns an element that set can change.
 func variable(k *ptx.Kernel, size int) raw {
 	if size == 8 {
 		return raw{long: k.VarU64(ptx.L(0))}

@@ -9,11 +9,12 @@ import (
 
 const (
 	tile     = 32 // elements along both axes of a tile
-	tileRows = 8  // rows of a tile that the threads copy at a time
+	tileRows = 8  // rows of a tile that the threads copy at once
 )
 
-// transposed returns a launch that copies list[1] to list[0] by square tiles through shared memory, so that both are read
-// and written along contiguous axes. ok is false if it does not pay: if the same axis is contiguous in both, or too short.
+// transposed returns a launch that copies list[1] to list[0] in square tiles through shared memory, so that both are
+// accessed along contiguous axes. ok is false if this does not pay: if the same axis is contiguous in both, or too
+// short.
 func transposed(dims []int, list []Operand) (c Call, ok bool) {
 	last, row := len(dims)-1, -1
 	for d, s := range list[1].Strides {
@@ -24,7 +25,7 @@ func transposed(dims []int, list []Operand) (c Call, ok bool) {
 	if list[0].Strides[last] != 1 || list[1].Strides[last] == 1 || row < 0 || dims[row] < tile/4 || dims[last] < tile/4 {
 		return Call{}, false
 	}
-	// Axes: those beside the tiles, in their order, then tiles along the row axis, then tiles along the last one.
+	// Axes: those outside the tiles in order, then tiles along the row axis, then tiles along the last one.
 	size := list[0].Type.Bits() / 8
 	var outer []int
 	for d := range dims {
@@ -68,7 +69,7 @@ func transposeCode(k *ptx.Kernel, size, outer int, p *places) {
 	at := p.params(k)
 	out, in := k.PtrParam("p0"), k.PtrParam("p1")
 	word := max(4, size)                            // bytes of an element in shared memory
-	shared := k.SharedArray(tile*(tile+1)*word, 16) // a row takes one word more, so that columns lie in different banks
+	shared := k.SharedArray(tile*(tile+1)*word, 16) // a row takes one extra word, so that columns are in different banks
 	c := make([]ptx.U32, outer+2)
 	tiles, across := axes[1].divide(k.BlockX())
 	rest, down := axes[0].divide(tiles)

@@ -9,7 +9,7 @@ import (
 	. "github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// TestTranspose holds copies by tiles.
+// TestTranspose checks copies by tiles.
 func TestTranspose(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, d := range []tensor.DType{tensor.Int8, tensor.Float16, tensor.Float32, tensor.Int64} {

@@ -7,10 +7,10 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// Functions of float64 in its accuracy: within 2 units in the last place, where nothing else is said. NaN gives NaN, and
-// infinities as package scalar has them.
+// Functions of float64, accurate to 2 units in the last place unless documented otherwise. NaN gives NaN; infinities
+// are as in package scalar.
 
-// wideDirect reports whether an operation on float64 is computed as it is.
+// wideDirect reports whether an operation on float64 has an implementation.
 func wideDirect(op scalar.Op) bool {
 	switch op {
 	case scalar.OpAdd, scalar.OpSub, scalar.OpMul, scalar.OpDiv, scalar.OpFMA, scalar.OpMin, scalar.OpMax, scalar.OpNeg,
@@ -22,7 +22,7 @@ func wideDirect(op scalar.Op) bool {
 	return false
 }
 
-// powerOf2 is 2^n for n from -1022 to 1023.
+// powerOf2 returns 2^n for n from -1022 to 1023.
 func powerOf2(n ptx.S32) ptx.F64 {
 	return ptx.JoinF64(n.U32().And(ptx.U(0)), n.Add(ptx.I(1023)).Shl(ptx.U(20)).U32())
 }
@@ -41,7 +41,7 @@ func reduced64(x ptx.F64) (n ptx.S32, e ptx.F64) {
 	return m.S32(), horner64(r, c...).Mul(r).FMA(r, r)
 }
 
-// expF64 is e^x.
+// expF64 returns e^x.
 func expF64(x ptx.F64) ptx.F64 {
 	x = x.Lt(ptx.D(-746)).SelectF64(ptx.D(-746), x)
 	x = x.Gt(ptx.D(710)).SelectF64(ptx.D(710), x)
@@ -50,15 +50,15 @@ func expF64(x ptx.F64) ptx.F64 {
 	return e.Add(ptx.D(1)).Mul(powerOf2(half)).Mul(powerOf2(n.Sub(half)))
 }
 
-// expm1F64 is e^x - 1.
+// expm1F64 returns e^x - 1.
 func expm1F64(x ptx.F64) ptx.F64 {
 	_, e := reduced64(x)
 	return x.Abs().Lt(ptx.D(math.Ln2/2)).SelectF64(e, expF64(x).Sub(ptx.D(1)))
 }
 
-// logF64 is the natural logarithm.
+// logF64 returns the natural logarithm.
 func logF64(x ptx.F64) ptx.F64 {
-	low := x.Lt(ptx.D(0x1p-1022)) // below the normal numbers
+	low := x.Lt(ptx.D(0x1p-1022)) // subnormal numbers
 	y := low.SelectF64(x.Mul(ptx.D(0x1p54)), x)
 	l, h := y.Halves()
 	e := h.Sub(ptx.U(0x3fe6a09e)).And(ptx.U(uint32(0xfff00000)))
@@ -77,16 +77,16 @@ func logF64(x ptx.F64) ptx.F64 {
 	return x.Eq(ptx.D(0)).SelectF64(ptx.D(math.Inf(-1)), out)
 }
 
-// log1pF64 is the natural logarithm of 1 + x.
+// log1pF64 returns the natural logarithm of 1 + x.
 func log1pF64(x ptx.F64) ptx.F64 {
 	u := x.Add(ptx.D(1))
-	y := logF64(u).Add(x.Sub(u.Sub(ptx.D(1))).Div(u)) // what was lost in the sum
+	y := logF64(u).Add(x.Sub(u.Sub(ptx.D(1))).Div(u)) // the part that the sum has lost
 	ordinary := u.Gt(ptx.D(0)).And(u.Lt(ptx.D(math.Inf(1))))
 	y = ordinary.SelectF64(y, logF64(u))
 	return x.Abs().Lt(ptx.D(0x1p-54)).SelectF64(x, y)
 }
 
-// tanhF64 is the hyperbolic tangent.
+// tanhF64 returns the hyperbolic tangent.
 func tanhF64(x ptx.F64) ptx.F64 {
 	a := x.Abs()
 	a = a.Gt(ptx.D(22)).SelectF64(ptx.D(22), a)
@@ -96,8 +96,8 @@ func tanhF64(x ptx.F64) ptx.F64 {
 	return x.Abs().Lt(ptx.D(0x1p-28)).SelectF64(x, y)
 }
 
-// powF64 is a to the power of b: within a relative error of 1e-13 and |b|·|log a| units in the last place. Whole powers up to
-// 64 of numbers whose powers are numbers of 53 bits are exact, and so is the square root.
+// powF64 returns a to the power of b, within a relative error of 1e-13 and |b|·|log a| units in the last place.
+// Integer powers up to 64 whose results have at most 53 bits are exact, and so is the square root.
 func powF64(k *ptx.Kernel, a, b ptx.F64) ptx.F64 {
 	inf := ptx.D(math.Inf(1))
 	size, whole := a.Abs(), b.RoundEven().Eq(b)

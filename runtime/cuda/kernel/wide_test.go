@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// TestWide holds functions of float64 against package math, in units in the last place.
+// TestWide checks functions of float64 against package math, in units in the last place.
 func TestWide(t *testing.T) {
 	var x []float64
 	for i := -60; i <= 60; i++ {

@@ -6,7 +6,7 @@ func (a Addr) LoadF32(offset int) F32 { return F32{load(a.v, "global", "f32", f3
 // StoreF32 writes the number offset bytes on.
 func (a Addr) StoreF32(offset int, x F32) { store(a.v, "global", "f32", offset, x.v) }
 
-// LoadF32s reads n numbers at once: 2 or 4. The address must be aligned to all of them.
+// LoadF32s reads n numbers at once, 2 or 4. The address must be a multiple of their total size.
 func (a Addr) LoadF32s(offset, n int) []F32 {
 	var out []F32
 	for _, v := range loads(a.v, "global", "f32", f32Class, offset, n) {
@@ -15,7 +15,7 @@ func (a Addr) LoadF32s(offset, n int) []F32 {
 	return out
 }
 
-// StoreF32s writes numbers at once: 2 or 4. The address must be aligned to all of them.
+// StoreF32s writes 2 or 4 numbers at once. The address must be a multiple of their total size.
 func (a Addr) StoreF32s(offset int, x ...F32) {
 	var all []value
 	for _, v := range x {
@@ -30,7 +30,7 @@ func (a Addr) LoadF64(offset int) F64 { return F64{load(a.v, "global", "f64", f6
 // StoreF64 writes the number offset bytes on.
 func (a Addr) StoreF64(offset int, x F64) { store(a.v, "global", "f64", offset, x.v) }
 
-// LoadF64s reads n numbers at once: 2. The address must be aligned to all of them.
+// LoadF64s reads n = 2 numbers at once. The address must be a multiple of their total size.
 func (a Addr) LoadF64s(offset, n int) []F64 {
 	var out []F64
 	for _, v := range loads(a.v, "global", "f64", f64Class, offset, n) {
@@ -39,7 +39,7 @@ func (a Addr) LoadF64s(offset, n int) []F64 {
 	return out
 }
 
-// StoreF64s writes numbers at once: 2. The address must be aligned to all of them.
+// StoreF64s writes 2 numbers at once. The address must be a multiple of their total size.
 func (a Addr) StoreF64s(offset int, x ...F64) {
 	var all []value
 	for _, v := range x {
@@ -54,7 +54,7 @@ func (a Addr) LoadU32(offset int) U32 { return U32{load(a.v, "global", "u32", b3
 // StoreU32 writes the number offset bytes on.
 func (a Addr) StoreU32(offset int, x U32) { store(a.v, "global", "u32", offset, x.v) }
 
-// LoadU32s reads n numbers at once: 2 or 4. The address must be aligned to all of them.
+// LoadU32s reads n numbers at once, 2 or 4. The address must be a multiple of their total size.
 func (a Addr) LoadU32s(offset, n int) []U32 {
 	var out []U32
 	for _, v := range loads(a.v, "global", "u32", b32Class, offset, n) {
@@ -63,7 +63,7 @@ func (a Addr) LoadU32s(offset, n int) []U32 {
 	return out
 }
 
-// StoreU32s writes numbers at once: 2 or 4. The address must be aligned to all of them.
+// StoreU32s writes 2 or 4 numbers at once. The address must be a multiple of their total size.
 func (a Addr) StoreU32s(offset int, x ...U32) {
 	var all []value
 	for _, v := range x {
@@ -104,7 +104,7 @@ func (a Shared) LoadF32(offset int) F32 { return F32{load(a.v, "shared", "f32", 
 // StoreF32 writes the number offset bytes on.
 func (a Shared) StoreF32(offset int, x F32) { store(a.v, "shared", "f32", offset, x.v) }
 
-// LoadF32s reads n numbers at once: 2 or 4. The address must be aligned to all of them.
+// LoadF32s reads n numbers at once, 2 or 4. The address must be a multiple of their total size.
 func (a Shared) LoadF32s(offset, n int) []F32 {
 	var out []F32
 	for _, v := range loads(a.v, "shared", "f32", f32Class, offset, n) {
@@ -113,7 +113,7 @@ func (a Shared) LoadF32s(offset, n int) []F32 {
 	return out
 }
 
-// StoreF32s writes numbers at once: 2 or 4. The address must be aligned to all of them.
+// StoreF32s writes 2 or 4 numbers at once. The address must be a multiple of their total size.
 func (a Shared) StoreF32s(offset int, x ...F32) {
 	var all []value
 	for _, v := range x {
@@ -128,7 +128,7 @@ func (a Shared) LoadF64(offset int) F64 { return F64{load(a.v, "shared", "f64", 
 // StoreF64 writes the number offset bytes on.
 func (a Shared) StoreF64(offset int, x F64) { store(a.v, "shared", "f64", offset, x.v) }
 
-// LoadF64s reads n numbers at once: 2. The address must be aligned to all of them.
+// LoadF64s reads n = 2 numbers at once. The address must be a multiple of their total size.
 func (a Shared) LoadF64s(offset, n int) []F64 {
 	var out []F64
 	for _, v := range loads(a.v, "shared", "f64", f64Class, offset, n) {
@@ -137,7 +137,7 @@ func (a Shared) LoadF64s(offset, n int) []F64 {
 	return out
 }
 
-// StoreF64s writes numbers at once: 2. The address must be aligned to all of them.
+// StoreF64s writes 2 numbers at once. The address must be a multiple of their total size.
 func (a Shared) StoreF64s(offset int, x ...F64) {
 	var all []value
 	for _, v := range x {
@@ -152,7 +152,7 @@ func (a Shared) LoadU32(offset int) U32 { return U32{load(a.v, "shared", "u32", 
 // StoreU32 writes the number offset bytes on.
 func (a Shared) StoreU32(offset int, x U32) { store(a.v, "shared", "u32", offset, x.v) }
 
-// LoadU32s reads n numbers at once: 2 or 4. The address must be aligned to all of them.
+// LoadU32s reads n numbers at once, 2 or 4. The address must be a multiple of their total size.
 func (a Shared) LoadU32s(offset, n int) []U32 {
 	var out []U32
 	for _, v := range loads(a.v, "shared", "u32", b32Class, offset, n) {
@@ -161,7 +161,7 @@ func (a Shared) LoadU32s(offset, n int) []U32 {
 	return out
 }
 
-// StoreU32s writes numbers at once: 2 or 4. The address must be aligned to all of them.
+// StoreU32s writes 2 or 4 numbers at once. The address must be a multiple of their total size.
 func (a Shared) StoreU32s(offset int, x ...U32) {
 	var all []value
 	for _, v := range x {
@@ -196,10 +196,10 @@ func (a Shared) LoadU8(offset int) U32 {
 // StoreU8 writes the lowest byte of x offset bytes on.
 func (a Shared) StoreU8(offset int, x U32) { store(a.v, "shared", "u8", offset, x.v) }
 
-// ConstF32 is LoadF32 of memory that no launch of this kernel writes: it may stay in a cache.
+// ConstF32 is LoadF32 for memory that no launch of this kernel writes, so that it can be cached.
 func (a Addr) ConstF32(offset int) F32 { return F32{load(a.v, "global.nc", "f32", f32Class, offset)} }
 
-// ConstF32s is LoadF32s of memory that no launch of this kernel writes: 2 or 4.
+// ConstF32s is LoadF32s for memory that no launch of this kernel writes: 2 or 4 numbers.
 func (a Addr) ConstF32s(offset, n int) []F32 {
 	var out []F32
 	for _, v := range loads(a.v, "global.nc", "f32", f32Class, offset, n) {
@@ -208,10 +208,10 @@ func (a Addr) ConstF32s(offset, n int) []F32 {
 	return out
 }
 
-// ConstF64 is LoadF64 of memory that no launch of this kernel writes: it may stay in a cache.
+// ConstF64 is LoadF64 for memory that no launch of this kernel writes, so that it can be cached.
 func (a Addr) ConstF64(offset int) F64 { return F64{load(a.v, "global.nc", "f64", f64Class, offset)} }
 
-// ConstF64s is LoadF64s of memory that no launch of this kernel writes: 2.
+// ConstF64s is LoadF64s for memory that no launch of this kernel writes: 2 numbers.
 func (a Addr) ConstF64s(offset, n int) []F64 {
 	var out []F64
 	for _, v := range loads(a.v, "global.nc", "f64", f64Class, offset, n) {
@@ -220,10 +220,10 @@ func (a Addr) ConstF64s(offset, n int) []F64 {
 	return out
 }
 
-// ConstU32 is LoadU32 of memory that no launch of this kernel writes: it may stay in a cache.
+// ConstU32 is LoadU32 for memory that no launch of this kernel writes, so that it can be cached.
 func (a Addr) ConstU32(offset int) U32 { return U32{load(a.v, "global.nc", "u32", b32Class, offset)} }
 
-// ConstU32s is LoadU32s of memory that no launch of this kernel writes: 2 or 4.
+// ConstU32s is LoadU32s for memory that no launch of this kernel writes: 2 or 4 numbers.
 func (a Addr) ConstU32s(offset, n int) []U32 {
 	var out []U32
 	for _, v := range loads(a.v, "global.nc", "u32", b32Class, offset, n) {

@@ -18,7 +18,8 @@ func (k *Kernel) flat(what string) {
 	}
 }
 
-// If runs body where p holds. Barriers in it need a p that is the same for all threads of the block.
+// If runs body in the threads where p is true. If body contains barriers, p must be the same for all threads of the
+// block.
 func (k *Kernel) If(p Pred, body func()) {
 	k.flat("If")
 	end := k.label()
@@ -27,7 +28,7 @@ func (k *Kernel) If(p Pred, body func()) {
 	k.place(end)
 }
 
-// IfElse runs then where p holds, and otherwise elsewhere.
+// IfElse runs then where p is true, and otherwise elsewhere.
 func (k *Kernel) IfElse(p Pred, then, otherwise func()) {
 	k.flat("IfElse")
 	no, end := k.label(), k.label()
@@ -39,8 +40,8 @@ func (k *Kernel) IfElse(p Pred, then, otherwise func()) {
 	k.place(end)
 }
 
-// Guard puts p before each instruction of body, which holds no control flow: they have no effect where p does not hold.
-// Results are undefined there, but for values that Set gave a number before.
+// Guard puts the predicate p before each instruction of body, which must not contain control flow. Where p is false
+// the instructions have no effect, and results are undefined unless Set assigned a value before.
 func (k *Kernel) Guard(p Pred, body func()) {
 	k.flat("Guard")
 	k.guard = &p
@@ -48,7 +49,7 @@ func (k *Kernel) Guard(p Pred, body func()) {
 	k.guard = nil
 }
 
-// While runs body as long as cond, which is computed before each turn, holds.
+// While runs body as long as cond, evaluated before each iteration, is true.
 func (k *Kernel) While(cond func() Pred, body func()) {
 	k.flat("While")
 	top, end := k.label(), k.label()
@@ -62,8 +63,8 @@ func (k *Kernel) While(cond func() Pred, body func()) {
 	k.place(end)
 }
 
-// For runs body with i from first, by step, as long as i < end. Neither of end and step changes in it, and end + step must
-// not exceed 32 bits.
+// For runs body with i from first, by step, as long as i < end. body must not change end or step, and end + step
+// must fit in 32 bits.
 func (k *Kernel) For(first, end, step U32, body func(i U32)) {
 	i := k.VarU32(first)
 	k.While(func() Pred { return i.Lt(end) }, func() {
@@ -81,13 +82,13 @@ func (k *Kernel) nest(body func()) {
 	k.depth--
 }
 
-// Barrier waits for all threads of the block, and makes what they wrote to memory visible to each other.
+// Barrier waits for all threads of the block, and makes their writes to memory visible to each other.
 func (k *Kernel) Barrier() {
 	k.flat("Barrier")
 	k.emit("bar.sync", 0)
 }
 
-// SyncWarp waits for all threads of the warp, and makes what they wrote to memory visible to each other.
+// SyncWarp waits for all threads of the warp, and makes their writes to memory visible to each other.
 func (k *Kernel) SyncWarp() { k.emit("bar.warp.sync", "0xffffffff") }
 
 // Fence makes the writes of this thread visible to all threads of the device before its later ones.
@@ -98,28 +99,28 @@ func shuffle(x value, c class, mode string, by U32, limit string) value {
 	return kernel(x, by.v).compute(c, "shfl.sync."+mode+".b32", x, by.v, limit, "0xffffffff")
 }
 
-// ShuffleDown is the value of the thread by lanes further on; of its own beyond the warp.
+// ShuffleDown returns the value of the thread by lanes further on, or the thread's own value beyond the warp.
 func (x F32) ShuffleDown(by U32) F32 { return F32{shuffle(x.v, f32Class, "down", by, "31")} }
 
-// ShuffleUp is the value of the thread by lanes before; of its own beyond the warp.
+// ShuffleUp returns the value of the thread by lanes before, or the thread's own value beyond the warp.
 func (x F32) ShuffleUp(by U32) F32 { return F32{shuffle(x.v, f32Class, "up", by, "0")} }
 
-// ShuffleXor is the value of the thread whose lane differs in the bits of by.
+// ShuffleXor returns the value of the thread whose lane differs in the bits of by.
 func (x F32) ShuffleXor(by U32) F32 { return F32{shuffle(x.v, f32Class, "bfly", by, "31")} }
 
-// ShuffleFrom is the value of the thread of a lane.
+// ShuffleFrom returns the value of the thread with the given lane.
 func (x F32) ShuffleFrom(lane U32) F32 { return F32{shuffle(x.v, f32Class, "idx", lane, "31")} }
 
-// ShuffleDown is the value of the thread by lanes further on; of its own beyond the warp.
+// ShuffleDown returns the value of the thread by lanes further on, or the thread's own value beyond the warp.
 func (x U32) ShuffleDown(by U32) U32 { return U32{shuffle(x.v, b32Class, "down", by, "31")} }
 
-// ShuffleUp is the value of the thread by lanes before; of its own beyond the warp.
+// ShuffleUp returns the value of the thread by lanes before, or the thread's own value beyond the warp.
 func (x U32) ShuffleUp(by U32) U32 { return U32{shuffle(x.v, b32Class, "up", by, "0")} }
 
-// ShuffleXor is the value of the thread whose lane differs in the bits of by.
+// ShuffleXor returns the value of the thread whose lane differs in the bits of by.
 func (x U32) ShuffleXor(by U32) U32 { return U32{shuffle(x.v, b32Class, "bfly", by, "31")} }
 
-// ShuffleFrom is the value of the thread of a lane.
+// ShuffleFrom returns the value of the thread with the given lane.
 func (x U32) ShuffleFrom(lane U32) U32 { return U32{shuffle(x.v, b32Class, "idx", lane, "31")} }
 
 // Halves returns the lower and the upper 32 bits of x.
@@ -130,40 +131,40 @@ func (x F64) Halves() (low, high U32) {
 	return low, high
 }
 
-// JoinF64 is the number of the given halves.
+// JoinF64 returns the number with the given halves.
 func JoinF64(low, high U32) F64 {
 	return F64{kernel(low.v, high.v).compute(f64Class, "mov.b64", fmt.Sprintf("{%v, %v}", low.v, high.v))}
 }
 
-// ShuffleUp is the value of the thread by lanes before; of its own beyond the warp.
+// ShuffleUp returns the value of the thread by lanes before, or the thread's own value beyond the warp.
 func (x F64) ShuffleUp(by U32) F64 {
 	low, high := x.Halves()
 	return JoinF64(low.ShuffleUp(by), high.ShuffleUp(by))
 }
 
-// ShuffleXor is the value of the thread whose lane differs in the bits of by.
+// ShuffleXor returns the value of the thread whose lane differs in the bits of by.
 func (x F64) ShuffleXor(by U32) F64 {
 	low, high := x.Halves()
 	return JoinF64(low.ShuffleXor(by), high.ShuffleXor(by))
 }
 
-// ShuffleFrom is the value of the thread of a lane.
+// ShuffleFrom returns the value of the thread with the given lane.
 func (x F64) ShuffleFrom(lane U32) F64 {
 	low, high := x.Halves()
 	return JoinF64(low.ShuffleFrom(lane), high.ShuffleFrom(lane))
 }
 
-// Any is whether p holds for a thread of the warp.
+// Any reports whether p is true in any thread of the warp.
 func (p Pred) Any() Pred {
 	return Pred{p.v.k.compute(predClass, "vote.sync.any.pred", p.v, "0xffffffff")}
 }
 
-// All is whether p holds for all threads of the warp.
+// All reports whether p is true in all threads of the warp.
 func (p Pred) All() Pred {
 	return Pred{p.v.k.compute(predClass, "vote.sync.all.pred", p.v, "0xffffffff")}
 }
 
-// Ballot holds a bit per lane: whether p holds there.
+// Ballot returns a bit per lane: whether p is true there.
 func (p Pred) Ballot() U32 {
 	return U32{p.v.k.compute(b32Class, "vote.sync.ballot.b32", p.v, "0xffffffff")}
 }

@@ -1,8 +1,9 @@
-// Package ptx writes kernels as text of PTX, the assembly language that NVIDIA's drivers compile for the card at hand.
+// Package ptx generates kernels as text of PTX, the assembly language that NVIDIA's drivers compile for the card in
+// the machine.
 //
-// A Module holds kernels. A Kernel is built by calls in the order of its instructions: values are virtual registers with Go
-// types of their own (F32, U32, Pred, …), whose methods append an instruction and return its result, so that a wrong type
-// is an error of Go's compiler:
+// A Module contains kernels. A Kernel is built by calls in the order of its instructions. Values are virtual
+// registers with Go types of their own (F32, U32, Pred, …). Their methods append an instruction and return its
+// result, so a wrong type is a Go compile error:
 //
 //	m := ptx.NewModule()
 //	k := m.Kernel("scale")
@@ -14,14 +15,16 @@
 //	})
 //	text := m.Text()
 //
-// A value is assigned once, but for those of Kernel.Var…, which Set changes: accumulators, and what loops carry. Control flow
-// is structured (If, For, While), so each kernel reconverges where its blocks end.
+// A value is assigned once. The exceptions are the values of Kernel.Var…, which Set changes: accumulators, and
+// values that loops carry. Control flow is structured (If, For, While), so each kernel reconverges at the end of its
+// blocks.
 //
-// Arithmetic says how it rounds (add.rn.f32, never add.f32): the driver's compiler then joins no product and sum by itself,
-// and answers are those of the program on every card. Numbers too small for the normal range are kept.
+// Every arithmetic instruction states its rounding (add.rn.f32, never add.f32). This stops the driver's compiler
+// from contracting a product and a sum, so answers are the same on every card. Subnormal numbers are kept.
 //
-// The text is for PTX ISA 7.0 and sm_80, which every later card and driver takes. The same calls give the same bytes.
+// The text targets PTX ISA 7.0 and sm_80, which every later card and driver accepts. The same calls give the same
+// bytes.
 //
-// The package imports the standard library alone. A misuse that the types do not exclude (values of two kernels, two
-// parameters of one name) panics: it is a fault of the program, and never follows from a model.
+// The package imports only the standard library. A misuse that the types do not exclude (values of two kernels, two
+// parameters with one name) panics. It is always a bug in the program: a model cannot cause it.
 package ptx

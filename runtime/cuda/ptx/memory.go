@@ -11,52 +11,52 @@ type Addr struct{ v value }
 // Shared is an address in the shared memory of the block.
 type Shared struct{ v value }
 
-// Add is the address bytes further on.
+// Add returns the address bytes further on.
 func (a Addr) Add(bytes U64) Addr { return Addr{a.v.k.compute(b64Class, "add.u64", a.v, bytes.v)} }
 
-// Index is the address of element i of elements of size bytes. i·size may be beyond 32 bits.
+// Index returns the address of element i, for elements of size bytes. i·size may exceed 32 bits.
 func (a Addr) Index(i U32, size int) Addr {
 	return Addr{a.v.k.compute(b64Class, "mad.wide.u32", i.v, size, a.v)}
 }
 
-// IndexS is Index with a sign.
+// IndexS is Index with a signed index.
 func (a Addr) IndexS(i S32, size int) Addr {
 	return Addr{a.v.k.compute(b64Class, "mad.wide.s32", i.v, size, a.v)}
 }
 
-// Index64 is the address of element i of elements of size bytes.
+// Index64 returns the address of element i, for elements of size bytes.
 func (a Addr) Index64(i U64, size int) Addr {
 	return Addr{a.v.k.compute(b64Class, "mad.lo.u64", i.v, size, a.v)}
 }
 
-// VarAddr is an address that Set changes.
+// VarAddr returns an address that Set can change.
 func (k *Kernel) VarAddr(first Addr) Addr { return Addr{k.compute(b64Class, "mov.u64", first.v)} }
 
-// Set changes an address that is of VarAddr.
+// Set changes a, which must come from VarAddr.
 func (a Addr) Set(b Addr) { a.v.k.emit("mov.u64", a.v, b.v) }
 
-// U64 is the address as a number.
+// U64 returns the address as a number.
 func (a Addr) U64() U64 { return U64(a) }
 
-// SelectAddr is a where p holds, and b elsewhere.
+// SelectAddr returns a where p is true, and b elsewhere.
 func (p Pred) SelectAddr(a, b Addr) Addr {
 	return Addr{p.v.k.compute(b64Class, "selp.b64", a.v, b.v, p.v)}
 }
 
-// Add is the address bytes further on.
+// Add returns the address bytes further on.
 func (a Shared) Add(bytes U32) Shared {
 	return Shared{a.v.k.compute(b32Class, "add.u32", a.v, bytes.v)}
 }
 
-// Index is the address of element i of elements of size bytes.
+// Index returns the address of element i, for elements of size bytes.
 func (a Shared) Index(i U32, size int) Shared {
 	return Shared{a.v.k.compute(b32Class, "mad.lo.u32", i.v, size, a.v)}
 }
 
-// U32 is the address as a number.
+// U32 returns the address as a number.
 func (a Shared) U32() U32 { return U32(a) }
 
-// SetBits sets the bits of x in the number of 32 bits offset bytes on, as one step that no other thread comes between.
+// SetBits atomically sets the bits of x in the 32-bit number offset bytes on.
 func (a Addr) SetBits(offset int, x U32) { a.v.k.emit("red.global.or.b32", at(a.v, offset), x.v) }
 
 // at prints the operand of an access at a constant distance.
@@ -67,8 +67,8 @@ func at(a value, offset int) string {
 	return fmt.Sprintf("[%v%+d]", a, offset)
 }
 
-// Count adds 1 to the number there, atomically for all threads of the device, and returns the number before; a number of last or
-// more becomes 0.
+// Count atomically increments the number at the address, for all threads of the device, and returns its old value. A
+// number ≥ last becomes 0.
 func (a Addr) Count(last U32) U32 {
 	return U32{a.v.k.compute(b32Class, "atom.global.inc.u32", at(a.v, 0), last.v)}
 }

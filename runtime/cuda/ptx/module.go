@@ -15,7 +15,7 @@ type Module struct {
 // NewModule returns an empty module.
 func NewModule() *Module { return &Module{names: map[string]bool{}} }
 
-// Kernel adds a kernel. Its name must be an identifier that the module does not hold yet.
+// Kernel adds a kernel. Its name must be an identifier that is new in the module.
 func (m *Module) Kernel(name string) *Kernel {
 	if m.names[name] {
 		panic("ptx: two kernels named " + name)
@@ -39,10 +39,10 @@ func (m *Module) Text() string {
 // Kernel is a function that the host launches.
 type Kernel struct {
 	Name string
-	// Threads is the number of threads of a block where each launch has the same (.reqntid); 0: it may differ.
+	// Threads is the number of threads of a block, if it is the same for all launches (.reqntid); 0 if it may vary.
 	Threads int
-	// MinBlocks asks that this many blocks fit on a multiprocessor at once (.minnctapersm): the compiler then limits the
-	// registers of a thread. 0: it does not matter.
+	// MinBlocks requests that this many blocks fit on a multiprocessor at once (.minnctapersm), so the compiler
+	// limits the registers per thread. 0 requests nothing.
 	MinBlocks int
 
 	params  []Param
@@ -52,15 +52,16 @@ type Kernel struct {
 	regs    [classes]int32
 	code    []instruction
 	labels  int
-	guard   *Pred // of each instruction that is appended; see Guard
+	guard   *Pred // guards each appended instruction; see Guard
 	special map[string]U32
 	depth   int
 }
 
-// Param is a parameter of a kernel. Launches hold the values of all, one after the other, at these offsets.
+// Param is a parameter of a kernel. Launches store the values of all parameters, one after the other, at these
+// offsets.
 type Param struct {
 	Name   string
-	Type   string // of PTX: "u64", "u32", "f32", "f64"
+	Type   string // in PTX: "u64", "u32", "f32", "f64"
 	Offset int    // in bytes
 	Size   int
 }
@@ -130,7 +131,7 @@ func (k *Kernel) register(c class) value {
 	return value{k: k, reg: k.regs[c] - 1, class: c}
 }
 
-// emit appends an instruction: its name, and its operands as they print.
+// emit appends an instruction with its name and operands.
 func (k *Kernel) emit(op string, operands ...any) {
 	var b strings.Builder
 	if k.guard != nil {

@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files that are expected")
 
-// TestText holds the text of a kernel that uses something of each kind.
+// TestText checks the text of a kernel that uses something of each kind.
 func TestText(t *testing.T) {
 	m := ptx.NewModule()
 	k := m.Kernel("sum_rows")

@@ -1,5 +1,5 @@
-// Command embed is what a program is that embeds the runtime and nothing else: it runs the plan that its argument names on
-// zeros, and prints what its output is. A test holds its size.
+// Command embed is a minimal program that embeds the runtime: it runs the plan given as its argument on zeros, and
+// describes the output. A test checks the size of the program.
 package main
 
 import (

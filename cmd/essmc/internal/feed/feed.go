@@ -6,8 +6,10 @@
 package feed
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/internal/files"
+	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -27,12 +30,28 @@ type Inputs struct {
 	files map[string]string // by name
 }
 
+// Options say how files become inputs.
+type Options struct {
+	// Wide is set if the model takes float64 where it declares float32.
+	Wide bool
+	// Rate is the sampling rate of the model's input in Hz, as SamplingRate returns it. A .wav file with another one is
+	// refused. 0: any rate.
+	Rate float64
+	// Image says how images are resized and scaled; nil: stretched to the size of the input, to 0..1.
+	Image *Image
+	// Given holds inputs that do not come from files, by name.
+	Given map[string]tensor.Datum
+	// Note takes one line about each input whose values are not those of its file; nil: nobody is told.
+	Note func(line string)
+}
+
+// Reader is the type of Read and ReadSome.
+type Reader func(ctx context.Context, specs []string, ports []runtime.Port, o Options) (*Inputs, error)
+
 // Read reads the inputs in specs: "NAME=FILE", or "FILE" if only one input is required. In place of FILE there may be a
-// number or a list of numbers. If wide is set, the model takes float64 where it declares float32.
-// rate is the sampling rate of the model's input in Hz, as SamplingRate returns it; a .wav file with another one is
-// refused. 0: any rate.
-func Read(specs []string, ports []runtime.Port, wide bool, rate float64) (*Inputs, error) {
-	in, err := ReadSome(specs, ports, wide, rate)
+// number or a list of numbers.
+func Read(ctx context.Context, specs []string, ports []runtime.Port, o Options) (*Inputs, error) {
+	in, err := ReadSome(ctx, specs, ports, o)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +67,9 @@ func Read(specs []string, ports []runtime.Port, wide bool, rate float64) (*Input
 }
 
 // ReadSome is Read without the check for missing inputs.
-func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*Inputs, error) {
+func ReadSome(ctx context.Context, specs []string, ports []runtime.Port, o Options) (*Inputs, error) {
 	in := &Inputs{Data: map[string]tensor.Datum{}, files: map[string]string{}}
+	maps.Copy(in.Data, o.Given)
 	for _, s := range specs {
 		name, file, err := split(s, ports, "input")
 		if err != nil {
@@ -79,7 +99,7 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*I
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if err := in.value(name, values[name], file, ports, wide); err != nil {
+			if err := in.value(name, values[name], file, ports, o.Wide); err != nil {
 				return nil, err
 			}
 		}
@@ -90,32 +110,82 @@ func ReadSome(specs []string, ports []runtime.Port, wide bool, rate float64) (*I
 		if err != nil {
 			return nil, err
 		}
-		a, err := read(file, port)
+		t, notes, err := tensorOf(ctx, file, port, o)
 		if err != nil {
-			if filepath.Ext(file) == "" { // perhaps meant as a value
-				values := "a number, or a list as in [1,2,3]"
-				if t, ok := ir.AsTensor(port.Type); ok && t.Elem == tensor.String {
-					values = `a text in quotes, or a list as in ["a","b"]`
-				}
-				if port.Keys != "" {
-					values = `or a map as in {"key": 1}`
-				}
-				err = fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav, .json), %s (%v)", clip(file), name, values,
-					port.Type)
-			}
 			return nil, err
 		}
-		if a.Rate > 0 && rate > 0 && !sameRate(float64(a.Rate), rate) {
-			return nil, fmt.Errorf("%s: input %q: expected %.6g Hz, the sampling rate of the model's input, found %d "+
-				"Hz; convert the recording, or compile the model directory with --resample", file, name, rate, a.Rate)
-		}
-		t, err := fit(a.Tensor, port, kindOf(file), wide)
-		if err != nil {
-			return nil, fmt.Errorf("%s: input %q: %w", file, name, err)
+		for _, n := range notes {
+			if o.Note != nil {
+				o.Note(fmt.Sprintf("%s: input %q: %s", file, name, n))
+			}
 		}
 		in.Data[name], in.files[name] = t, file
 	}
 	return in, nil
+}
+
+// tensorOf reads the file of a port, and adapts what is in it. The notes say what has changed.
+func tensorOf(ctx context.Context, file string, port runtime.Port, o Options) (t *tensor.Tensor, notes []string, err error) {
+	where := func(err error) error { return fmt.Errorf("%s: input %q: %w", file, port.Name, err) }
+	if isImage(file) {
+		image := o.Image
+		if image == nil {
+			image = &Image{}
+		}
+		if t, notes, err = readImage(ctx, file, port, image); err != nil {
+			var path *fs.PathError
+			if errors.As(err, &path) {
+				return nil, nil, err
+			}
+			return nil, nil, where(err)
+		}
+	} else {
+		a, err := read(file, port)
+		if err != nil && !isArray(file) && filepath.Ext(file) != "" {
+			return nil, nil, fmt.Errorf("%s: unknown kind of file: expected .npy, .npz, .csv, .wav, .json, or an image (.png, .jpg)",
+				file)
+		}
+		if err != nil {
+			return nil, nil, perhapsValue(err, file, port)
+		}
+		if a.Rate > 0 && o.Rate > 0 && !sameRate(float64(a.Rate), o.Rate) {
+			return nil, nil, where(fmt.Errorf("expected %.6g Hz, the sampling rate of the model's input, found %d Hz; "+
+				"convert the recording, or compile the model directory with --resample", o.Rate, a.Rate))
+		}
+		if t, err = fit(a.Tensor, port, kindOf(file), o.Wide); err != nil {
+			return nil, nil, where(err)
+		}
+	}
+	t, note, err := converted(t, port, o.Wide)
+	if err != nil {
+		return nil, nil, where(err)
+	}
+	if note != "" {
+		notes = append(notes, note)
+	}
+	return t, notes, nil
+}
+
+// isArray reports whether arrays.Read knows the file's extension, that of FILE.npz:KEY included.
+func isArray(file string) bool {
+	name, _, _ := strings.Cut(strings.ToLower(file), ".npz:")
+	return slices.Contains([]string{".npy", ".npz", ".csv", ".wav"}, filepath.Ext(name)) || name != strings.ToLower(file)
+}
+
+// perhapsValue adds to the error of a file without an extension that a value may have been meant.
+func perhapsValue(err error, file string, port runtime.Port) error {
+	if filepath.Ext(file) != "" {
+		return err
+	}
+	values := "a number, or a list as in [1,2,3]"
+	if t, ok := ir.AsTensor(port.Type); ok && t.Elem == tensor.String {
+		values = `a text in quotes, or a list as in ["a","b"]`
+	}
+	if port.Keys != "" {
+		values = `or a map as in {"key": 1}`
+	}
+	return fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav, .png, .jpg, .json), %s (%v)", clip(file), port.Name,
+		values, port.Type)
 }
 
 // nameOr returns the name, or that of the port that needs none.
@@ -128,6 +198,9 @@ func nameOr(name string, ports []runtime.Port, file string) (string, error) {
 
 // free returns the port of an input that has no file yet.
 func (in *Inputs) free(name, file string, ports []runtime.Port) (runtime.Port, error) {
+	if in.Data[name] != nil && in.files[name] == "" {
+		return runtime.Port{}, fmt.Errorf("%s: input %q is filled by --text", file, name)
+	}
 	if former, twice := in.files[name]; twice {
 		return runtime.Port{}, fmt.Errorf("%s: input %q already has a file, %s", file, name, former)
 	}
@@ -161,6 +234,21 @@ func read(file string, p runtime.Port) (*arrays.Array, error) {
 		return &arrays.Array{Tensor: x}, err
 	}
 	return arrays.Read(file)
+}
+
+// Files returns the files of inputs by the inputs' names, without the keys of .npz files. Values from the command line have
+// none.
+func (in *Inputs) Files() map[string]string {
+	out := map[string]string{}
+	for name, file := range in.files {
+		if i := strings.LastIndex(strings.ToLower(file), ".npz:"); i >= 0 {
+			if _, err := files.Stat(file); err != nil {
+				file = file[:i+len(".npz")]
+			}
+		}
+		out[name] = file
+	}
+	return out
 }
 
 // Locate adds to an error of a run the file of the input that it is about.
@@ -199,8 +287,12 @@ func split(spec string, ports []runtime.Port, what string) (name, file string, e
 	if _, err := files.Stat(spec); err == nil || strings.ContainsRune(before, filepath.Separator) {
 		return "", spec, nil
 	}
-	return "", "", fmt.Errorf("%s %q: the model has no such %s; it has %s", what, before, what,
-		strings.Join(names(ports), ", "))
+	meant := ""
+	if near := spell.Close(before, names(ports)); near != "" {
+		meant = fmt.Sprintf("; did you mean %s?", near)
+	}
+	return "", "", fmt.Errorf("%s %q: the model has no such %s; it has %s%s", what, before, what,
+		strings.Join(names(ports), ", "), meant)
 }
 
 func names(ports []runtime.Port) []string {

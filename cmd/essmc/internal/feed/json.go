@@ -64,7 +64,7 @@ func mapRows(text string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 	d := json.NewDecoder(strings.NewReader(p.Keys))
 	d.UseNumber()
 	if err := d.Decode(&keys); err != nil || !ok {
-		return nil, fmt.Errorf("the model has no maps there, but %v", p.Type)
+		return nil, fmt.Errorf("it does not have maps in the model, but %v", p.Type)
 	}
 	v, err := decode(text)
 	if err != nil {

@@ -33,11 +33,11 @@ func TestMaps(t *testing.T) {
 		{`{"10":"c","-1":"a","9":"b"}`, dense, tensor.FromStrings([]string{"a", "b", "c"}, 1, 3)},
 		{"x=[[1,2]]", words, tensor.FromSlice([]float32{1, 2}, 1, 2)},
 	} {
-		in, err := Read([]string{c.spec}, c.ports, false, 0)
+		in, err := Read(t.Context(), []string{c.spec}, c.ports, Options{})
 		if err != nil {
 			t.Errorf("%s: %v", c.spec, err)
 		} else if got := in.Data["x"].(*tensor.Tensor); !tensor.Equal(got, c.want) {
-			t.Errorf("%s: found %v, expected %v", c.spec, got, c.want)
+			t.Errorf("%s: found %s, expected %s", c.spec, got, c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestMaps(t *testing.T) {
 		{`[{"1":"x"},{"1":"x","2":"y"}]`, dense, "map 1 has 2 values, map 0 has 1"},
 		{`{"a":1}`, port(tensor.Float32, two), "expected a number or a list of numbers"},
 	} {
-		if in, err := Read([]string{c.spec}, c.ports, false, 0); err == nil || !strings.Contains(err.Error(), c.want) {
+		if in, err := Read(t.Context(), []string{c.spec}, c.ports, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, %v, expected %q", c.spec, in, err, c.want)
 		}
 	}
@@ -75,15 +75,15 @@ func TestJSONFiles(t *testing.T) {
 	}
 	two := append(port(tensor.Float32, ir.Sym("N"), ir.Const(1)), mapPort(tensor.Float32, `["b","a"]`, ir.Const(2))...)
 	two[1].Name = "m"
-	in, err := Read([]string{file("all.json", "\ufeff"+`{"x": [[1], [2]], "m": [{"a": 3}, {"b": 4}]}`+"\n")}, two, false, 0)
+	in, err := Read(t.Context(), []string{file("all.json", "\ufeff"+`{"x": [[1], [2]], "m": [{"a": 3}, {"b": 4}]}`+"\n")}, two, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if x, m := in.Data["x"].(*tensor.Tensor), in.Data["m"].(*tensor.Tensor); !tensor.Equal(x,
 		tensor.FromSlice([]float32{1, 2}, 2, 1)) || !tensor.Equal(m, tensor.FromSlice([]float32{0, 3, 4, 0}, 2, 2)) {
-		t.Errorf("found %v, %v", x, m)
+		t.Errorf("found %s, %s", x, m)
 	}
-	in, err = Read([]string{"x=7", "m=" + file("m.json", `{"a": 3}`)}, two, false, 0)
+	in, err = Read(t.Context(), []string{"x=7", "m=" + file("m.json", `{"a": 3}`)}, two, Options{})
 	if err != nil || !tensor.Equal(in.Data["m"].(*tensor.Tensor), tensor.FromSlice([]float32{0, 3}, 1, 2)) {
 		t.Errorf("found %v, %v", in, err)
 	}
@@ -94,7 +94,7 @@ func TestJSONFiles(t *testing.T) {
 		`cut.json: input "m": expected {"key"`: {"x=1", "m=" + file("cut.json", `{"a"`)},
 		"nothing.json":                         {"x=1", "m=nothing.json"},
 	} {
-		if in, err := Read(specs, two, false, 0); err == nil || !strings.Contains(err.Error(), want) {
+		if in, err := Read(t.Context(), specs, two, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, expected %q", specs, in, err, want)
 		}
 	}

@@ -60,7 +60,7 @@ func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 	}
 	if t, err = t.Reshape(shape...); err == nil &&
 		!ir.Compatible(ir.Of(t), &ir.TensorType{Elem: t.DType(), Shape: want.Shape}) {
-		err = fmt.Errorf("expected %v, found %v", p.Type, t)
+		err = fmt.Errorf("expected %v, found %s", p.Type, t)
 	}
 	return t, err
 }

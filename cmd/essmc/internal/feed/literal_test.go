@@ -43,13 +43,13 @@ func TestLiterals(t *testing.T) {
 		{`x=["a","b"]`, port(tensor.String, b, ir.Const(1)), false, tensor.FromStrings([]string{"a", "b"}, 2, 1)},
 		{"x=1", port(tensor.String), false, tensor.FromStrings([]string{"1"})},
 	} {
-		in, err := Read([]string{c.spec}, c.ports, c.wide, 0)
+		in, err := Read(t.Context(), []string{c.spec}, c.ports, Options{Wide: c.wide})
 		if err != nil {
 			t.Errorf("%s: %v", c.spec, err)
 			continue
 		}
 		if got := in.Data["x"].(*tensor.Tensor); !tensor.Equal(got, c.want) {
-			t.Errorf("%s: found %v, expected %v", c.spec, got, c.want)
+			t.Errorf("%s: found %s, expected %s", c.spec, got, c.want)
 		}
 	}
 	text := port(tensor.String)
@@ -81,14 +81,14 @@ func TestLiterals(t *testing.T) {
 		{`x=["a"]`, port(tensor.Float32, b), `found "a" in ["a"]`},
 		{"x=1", sequence, "only be read from a file"},
 		{"x=sixteen", port(tensor.Int64),
-			`sixteen: input "x": expected a file (.npy, .npz, .csv, .wav, .json), a number, or a list as in [1,2,3] (int64)`},
+			`sixteen: input "x": expected a file (.npy, .npz, .csv, .wav, .png, .jpg, .json), a number, or a list as in [1,2,3] (int64)`},
 		{"x=some words", port(tensor.String, b, ir.Const(1)),
-			`some words: input "x": expected a file (.npy, .npz, .csv, .wav, .json), a text in quotes, or a list as in ["a","b"] (string[B,1])`},
+			`some words: input "x": expected a file (.npy, .npz, .csv, .wav, .png, .jpg, .json), a text in quotes, or a list as in ["a","b"] (string[B,1])`},
 		{`x=["a","b"]`, port(tensor.String, b, three), "expected string[B,3], found"},
 		{"x=[1,2]", port(tensor.Float32, b, ir.Const(1)), "expected float[B,1], found"},
 		{"x=nothing.npy", port(tensor.Int64), "nothing.npy: "},
 	} {
-		if in, err := Read([]string{c.spec}, c.ports, false, 0); err == nil || !strings.Contains(err.Error(), c.want) {
+		if in, err := Read(t.Context(), []string{c.spec}, c.ports, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, %v, expected %q", c.spec, in, err, c.want)
 		}
 	}

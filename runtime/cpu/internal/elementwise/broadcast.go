@@ -79,7 +79,7 @@ func (b *Broadcast) At(i, row int) int {
 	return off + row*steps[0] // the outermost axis needs no division
 }
 
-// run returns the offset of a row in operand i, and how far the rows that follow it lie apart there, before end.
+// run returns the offset of a row in operand i, and the stride of the rows that follow it there, before end.
 func (b *Broadcast) run(i, row int) (at, step, end int) {
 	if len(b.dims) == 0 {
 		return 0, 0, b.Rows

@@ -50,7 +50,8 @@ func Make(s *lowering.Step) *record.Elementwise {
 	return e
 }
 
-// maxCached bounds the cache. Expressions contain constants, of which models may have any number.
+// maxCached is the maximum size of the cache. It is needed because expressions contain constants, and models may
+// have any number of these.
 const maxCached = 1024
 
 // cached holds the kernels of expressions; nil for those that cannot be compiled.

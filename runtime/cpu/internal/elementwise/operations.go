@@ -15,16 +15,16 @@ type operation struct {
 	// record.NoStep if there is none.
 	step, exchanged kernel.FusedOp
 	of1             func(k []float64) func(y, x []float32) // of one operand, and parameters
-	// parameters returns the parameters of of1 and step from the constants behind the operand; nil if they are these.
+	// parameters returns the parameters of of1 and step from the constants after the operand; nil if they are these.
 	parameters func(k []float64) []float64
 	of2        *record.Arithmetic
 	of3        func(y, a, b, c []float32)
 	bound
 }
 
-// bound is the accuracy of results: they differ from those in float64 by at most ulps units in the last place, or by
-// loss·max(1, |x|). If ulps is not 0, results may also differ by 1.2e-38·max(1, |x|), which is about the least normal
-// number, and be infinity above 3.39e38.
+// bound is the accuracy of results: they differ from the float64 results by at most ulps units in the last place, or
+// by loss·max(1, |x|). If ulps is not 0, results may also differ by 1.2e-38·max(1, |x|), about the smallest normal
+// number, and be infinite above 3.39e38.
 type bound struct{ ulps, loss float64 }
 
 // operations holds the entries of all tables below.

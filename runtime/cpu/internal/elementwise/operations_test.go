@@ -113,7 +113,7 @@ func sweep(t *testing.T, op scalar.Op, k []float64, stride uint64) {
 			}
 			u := o.excess(float64(x[i]), w, y[i])
 			worst = max(worst, u)
-			if wrong++; u <= o.ulps+0.001 { // what is rounded twice
+			if wrong++; u <= o.ulps+0.001 { // results that are rounded twice
 				wrong--
 			} else if wrong <= 3 {
 				t.Errorf("%v%v of %v: expected %v, found %v: %.2f units in the last place, of %v", op, k, x[i], w, y[i],

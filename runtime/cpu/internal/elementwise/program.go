@@ -17,8 +17,8 @@ const (
 	maxConstants = 8 // blocks of one number each
 )
 
-// program is a compiled expression: calls of functions on blocks. An instruction reads registers, operands, which are
-// numbered behind registers, and constants, which are numbered behind operands. The last instruction computes the
+// program is a compiled expression: calls of functions on blocks. An instruction reads registers, operands, which
+// are numbered after registers, and constants, which are numbered after operands. The last instruction computes the
 // result.
 type program struct {
 	code      []instruction
@@ -144,7 +144,7 @@ func (c *compiler) instruction(from *scalar.Instr) (in instruction, ok bool) {
 	in.to = from.Slot
 	args := from.Args[:from.Arity()]
 	constant := func(i int) bool { return c.l.Code[args[i]].Op == scalar.OpConst }
-	var k []float64 // constants behind the first operand
+	var k []float64 // constants after the first operand
 	for i := 1; i < len(args) && constant(i); i++ {
 		k = append(k, c.l.Code[args[i]].Value)
 	}

@@ -159,8 +159,8 @@ func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMake
 	}
 }
 
-// eachPart calls do for parts of rows of so many numbers: all rows at once, or parts of a long row. A part begins in row
-// row, at number lo, and has rows of width numbers.
+// eachPart calls do for parts of rows: all rows at once, or parts of a long row. A part starts in row row, at number
+// lo, and has rows of width numbers.
 func eachPart(c *ir.EvalCtx, rows, width int, do func(row, lo, rows, width int)) {
 	if rows*width <= record.RowBlock {
 		do(0, 0, rows, width)

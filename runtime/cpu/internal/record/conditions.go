@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// made returns the implementation of one kind for a step; the zero M if the operator does not have the kind, or if one
-// of the inputs listed in constant is no constant. Optional inputs of the operator may be absent.
+// made returns the implementation of one kind for a step, or the zero M if the operator does not have the kind, or
+// if one of the inputs listed in constant is not a constant. Optional inputs of the operator may be absent.
 func made[M any](s *lowering.Step, constant []int, make func(s *lowering.Step) M) (m M) {
 	if make == nil {
 		return m

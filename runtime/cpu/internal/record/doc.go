@@ -1,7 +1,8 @@
-// Package record holds what the CPU backend knows of operators: one record each, and the kinds of implementation that
-// records name. Packages beside it implement the kinds and register records; regions and the executor look them up.
+// Package record describes to the CPU backend how it can run each operator: one record per operator, and the kinds
+// of implementation that records refer to. The packages beside it implement the kinds and register records; regions
+// and the executor look them up.
 //
-// The package imports ir, ops, runtime, runtime/lowering and runtime/cpu/kernel. Its invariants: records are registered
-// when packages are initialised, one per operator, and never change afterwards; kernels see a run through Execution,
-// Call and Workspace alone, and know neither regions nor the executor.
+// The package imports ir, ops, runtime, runtime/lowering and runtime/cpu/kernel. Its invariants: records are
+// registered when packages are initialised, one per operator, and never change afterwards; kernels see a run only
+// through Execution, Call and Workspace, and depend on neither regions nor the executor.
 package record

@@ -19,8 +19,8 @@ type Elementwise struct {
 }
 
 // Chain is a step as a function of one of its inputs. It decides whether the step can be fused. Links are the
-// operations that are applied to the input one after the other; nil if the step has no such form. An epilogue can apply
-// all links, a fused kernel those with a Step. Function is set if the step reads no other input.
+// operations applied to the input in order; nil if the step has no such form. An epilogue can apply all links, a
+// fused kernel those with a Step. Function is set if the step reads no other input.
 type Chain struct {
 	Input    int
 	Links    []Link
@@ -71,7 +71,7 @@ type Arithmetic struct {
 	Left  func(y, b []float32, s float32)
 }
 
-// FusedMaker returns the part of a step with a row kernel of its own in a fused kernel that applies it to its input at,
-// on rows of width numbers; false if it cannot be fused. X of the part is the index of the other operand among the
-// inputs of s, if that is no constant.
+// FusedMaker returns the part of a step with a row kernel of its own in a fused kernel that applies it to its input
+// at, on rows of width numbers, or false if it cannot be fused. X of the part is the index of the other operand
+// among the inputs of s, if that is not a constant.
 type FusedMaker func(d *lowering.Binding, s *lowering.Step, at, rows, width int) (kernel.FusedStep, bool)

@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Kinds are the implementations that a step may have, as far as its operator's record, constants, attributes and
-// declared types tell. The backend chooses one of them when shapes are bound.
+// Kinds are the implementations that a step may have, judging by its operator's record, constants, attributes and
+// declared types. The backend chooses one of them when shapes are bound.
 type Kinds struct {
 	Record  *Record
 	Element *Elementwise // nil if the step is not elementwise on float32 numbers

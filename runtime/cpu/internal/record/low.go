@@ -19,8 +19,8 @@ type LowPrecision struct {
 	Pack  func(w []float32, m, k, rs, cs int) LowWeights // packs a matrix of m × k; element (i, j) is at i*rs+j*cs
 }
 
-// LowWeights is a packed matrix. Multiply multiplies rows of rounded numbers, which lie ldx float32 apart, and writes
-// rows that lie ldy apart.
+// LowWeights is a packed matrix. Multiply multiplies rows of rounded numbers, with stride ldx in float32, and writes
+// rows with stride ldy.
 type LowWeights interface {
 	Multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32)
 }

@@ -6,11 +6,12 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Record is all that this backend knows of one operator, in its newest version: the kinds of implementation that it
-// has, their conditions, and its cost. The file of the operator's kernel registers it; of several kernels, that of the
-// tensor kernel. The kernels of elementwise operators come from their expressions instead: see Elementwise.
+// Record describes how this backend runs one operator, in its newest version: the kinds of implementation that it
+// has, their conditions, and its cost. The file of the operator's kernel registers it; if there are several kernels,
+// the tensor kernel's file. The kernels of elementwise operators come from their expressions instead: see
+// Elementwise.
 //
-// An operator does not have the kinds whose Make is nil. Package cpu states the order in which it prefers kinds.
+// An operator does not have the kinds whose Make is nil. Package cpu defines the order in which it prefers kinds.
 type Record struct {
 	Op string // full name of the operator: "Conv", "essm.Scan"
 
@@ -20,7 +21,7 @@ type Record struct {
 	Streaming  StreamingKind
 	Tensor     TensorKind
 	Program    programKind
-	// Shapes says that the result follows from shapes, and is known before the run.
+	// Shapes: the result follows from shapes, and is known before the run.
 	Shapes bool
 
 	// Fused returns the operator's step in a fused elementwise kernel, for row operators that are elementwise with some
@@ -32,7 +33,7 @@ type Record struct {
 	// Strict operators are never replaced by their bodies, which accept inputs that the operators refuse, or gain
 	// nothing. Nodes that no kernel fits are evaluated as package ops defines them.
 	Strict bool
-	// Keeps says that outputs after the first are states that a step graph keeps.
+	// Keeps: outputs after the first are states that a step graph keeps.
 	Keeps bool
 	// OrZero is the index of the optional input without which the output is zeros; 0: there is none.
 	OrZero int

@@ -12,11 +12,11 @@ type Recurrence interface {
 	Info() *RecurrenceInfo
 	// Tiled returns the kernel of a form that goes tile by tile, with tiles of at most rows steps.
 	Tiled(form string, rows int) TileKernel
-	// Sequence returns the kernel of one of the other forms. history says that inputs before the first step are given.
+	// Sequence returns the kernel of one of the other forms. history: inputs before the first step are given.
 	Sequence(form string, length int, history bool) SequenceKernel
 }
 
-// RecurrenceInfo describes a recurrence. Indices are those of the step's inputs and outputs; -1 where absent.
+// RecurrenceInfo describes a recurrence. Its indices are of the step's inputs and outputs; -1 if absent.
 type RecurrenceInfo struct {
 	N, Window          int
 	States             int // states per feature, if B and C are part of the recurrence; 0 if each feature is a state
@@ -30,7 +30,7 @@ type RecurrenceInfo struct {
 	Unstable           bool // powers of eigenvalues grow without bound, so only the form scan is safe
 	Stateless          bool // a convolution with a given kernel of Taps numbers, without states
 	Taps               int
-	Beside             bool // the form fft transforms several features beside each other
+	Beside             bool // the form fft transforms several adjacent features
 }
 
 // TileInput is the input of a tile: one row of N numbers per step. OldRe and OldIm are the input one window earlier
@@ -98,7 +98,7 @@ func Index(present bool, i int) int {
 	return -1
 }
 
-// Column copies feature j of all steps to dst, behind that of the inputs in Past. n is the number of features.
+// Column copies feature j of all steps to dst, after the feature's inputs in Past. n is the number of features.
 func (s *Sequence) Column(dst []float32, n, j int, imag bool) {
 	v, part := s.V, 0
 	if imag {

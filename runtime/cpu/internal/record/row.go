@@ -8,15 +8,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// RowFunc computes rows of an output from the same rows of its operands. x has an entry per input of the step; nil for
-// constant and absent ones. What takes long ends at c (ops.Each and the like).
+// RowFunc computes rows of an output from the same rows of its operands. x has an entry per input of the step, which
+// is nil for constant and absent ones. Long work ends at c (ops.Each and the like).
 type RowFunc func(c *ir.EvalCtx, y []float32, x [][]float32, rows int)
 
 // RowOp is a step of a region, for one set of shapes. Exactly one of Run, Windowed, Sums and Transpose is set.
 type RowOp struct {
 	Run       RowFunc
 	Operands  []int            // indices of the inputs that are read row by row
-	Over      []int            // those of Operands whose rows the output may be written over
+	Over      []int            // the Operands whose rows the output may overwrite
 	Parts     []RowFunc        // Run, divided so that a run can be cancelled between them; nil if it is short
 	Windowed  *WindowedOp      // reads rows before and after
 	Sums      *Sums            // adds the rows before
@@ -42,7 +42,7 @@ func Narrow(v []float64) []float32 {
 	return w
 }
 
-// First is RowOp.Operands of a step that reads its first input alone.
+// First is RowOp.Operands for a step that reads only its first input.
 var First = []int{0}
 
 // RowByElement returns the row kernel of an elementwise function f of one operand.
@@ -58,7 +58,7 @@ func RowByElement(f func(y, x []float32)) RowMaker {
 	}
 }
 
-// ByElement applies an elementwise function to as many elements of x as y has.
+// ByElement applies an elementwise function to the first len(y) elements of x.
 func ByElement(c *ir.EvalCtx, f func(y, x []float32), y, x []float32) {
 	for lo, hi := range ops.Blocks(c, len(y), RowBlock) {
 		f(y[lo:hi], x[lo:hi])

@@ -13,7 +13,7 @@ type StreamingKernel interface {
 // Formed is a streaming kernel that has several forms.
 type Formed interface {
 	StreamingKernel
-	// Forms returns the forms, with what the estimate of their time follows from.
+	// Forms returns the forms, with the figures from which their time is estimated.
 	Forms() []FormWork
 	// Form returns the form that was chosen, and Choose chooses one, before Bytes and Attach.
 	Form() string

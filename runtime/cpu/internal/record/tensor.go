@@ -13,48 +13,48 @@ type TensorKernel struct {
 	// worker needs.
 	Temp, Scratch int
 	Tables        int64 // bytes of constants that the first run makes
-	Joins         []int // per input: the byte of the result where it begins. Inputs that lie there already are left.
-	Renames       bool  // The result has the elements of input 0, in their order, and may lie where that lies.
+	Joins         []int // per input: its offset in the result, in bytes. Inputs that are there already are not copied.
+	Renames       bool  // The result has the elements of input 0, in order, and may share its memory.
 	Fuses         bool  // run computes tensorCall.result, and applies tensorCall.epilogue
 }
 
 // tensorMaker makes the kernel for a binding, or gives nil where its shapes or element types do not fit.
 type TensorMaker func(d *lowering.Binding) *TensorKernel
 
-// tensorCall is what a kernel has of the place in the program where it runs.
+// tensorCall is a kernel's data for one step of the program.
 type Call struct {
 	Temp     []float32
 	Result   lowering.Slot[float32] // of a kernel that fuses: its result, after the epilogue if there is one
-	Epilogue *Epilogue              // what is done to each number of it; nil: nothing
+	Epilogue *Epilogue              // applied to each number of the result; nil for none
 }
 
-// Execution is what a kernel sees of the run that it is part of.
+// Execution is a kernel's view of the run.
 type Execution interface {
-	// Frame returns the values of the run. Their elements lie in the slots that the kernel asked for when it was made.
+	// Frame returns the values of the run. Their elements are in the slots that the kernel requested when it was
+	// made.
 	Frame() *lowering.Frame
 	// At finds a step of a sample in the buffer of a sequence that has length steps per sample.
 	At(v *lowering.Value, sample, step, length int) int
 	// Parallel hands out the work items of a task to the workers, and waits.
 	Parallel(t Task, items int) error
-	// Halted says that the run has ended early, for what takes long outside of a task; Failed is the reason.
+	// Halted reports that the run has ended early, for long work outside a task; Failed is the reason.
 	Halted() kernel.Stop
 	Failed() error
 	// Steps ends such work when the run has ended (ops.Each and the like).
 	Steps() *ir.EvalCtx
-	// Fallback does the step as ops defines it: for kernels that find out what is wrong with their inputs when they
-	// run.
+	// Fallback evaluates the step as ops defines it, for kernels that find invalid inputs during the run.
 	Fallback(s *lowering.Step) error
 }
 
 // task is work that can be done in pieces, in any order. Each worker is handed neighbouring ones.
 type Task interface{ Do(w *Workspace, k int) }
 
-// workspace is what a kernel has of the worker that it runs on.
+// workspace is a kernel's data on one worker.
 type Workspace struct {
 	Scratch []float32
 	made    int         // what Fresh was asked for last, and 1; 0: nothing since the task began
-	Node    *ir.Node    // what is computed, for messages
-	Halted  kernel.Stop // whether the run has failed or was cancelled, so that what is left need not be computed
+	Node    *ir.Node    // the node being computed, for messages
+	Halted  kernel.Stop // whether the run has failed or was cancelled, so that remaining work can be skipped
 	Steps   *ir.EvalCtx // ends a work item that takes long when the run has failed or was cancelled (ops.Each and the like)
 }
 
@@ -89,7 +89,7 @@ func FirstOf(a, b TensorMaker) TensorMaker {
 	}
 }
 
-// either makes kernels of two sorts, of which the first that fits runs.
+// either makes kernels of two sorts; the first that fits runs.
 func Either(a, b func(s *lowering.Step) TensorMaker) func(s *lowering.Step) TensorMaker {
 	return func(s *lowering.Step) TensorMaker { return FirstOf(a(s), b(s)) }
 }
@@ -97,7 +97,7 @@ func Either(a, b func(s *lowering.Step) TensorMaker) func(s *lowering.Step) Tens
 // shapedMaker makes the kernel for shapes (in: nil where absent), or gives nil where they do not fit.
 type ShapedMaker func(d *lowering.Binding, in [][]int, out []int) *TensorKernel
 
-// shaped are kernels that depend on the shapes of float32 tensors alone.
+// shaped are kernels that depend only on the shapes of float32 tensors.
 func Shaped(of func(s *lowering.Step) ShapedMaker) func(s *lowering.Step) TensorMaker {
 	return func(s *lowering.Step) TensorMaker {
 		mk := of(s)

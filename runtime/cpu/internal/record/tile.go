@@ -13,7 +13,7 @@ const (
 	tilesWanted  = 16
 )
 
-// TileSize returns the number of steps of a tile. It depends on shapes alone.
+// TileSize returns the number of steps of a tile. It depends only on shapes.
 func TileSize(flopsPerRow float64, length int) int {
 	t := LargestTile
 	for t > SmallestTile && (float64(t)*flopsPerRow > TileFlops || t*tilesWanted > length) {
@@ -22,11 +22,11 @@ func TileSize(flopsPerRow float64, length int) int {
 	return max(1, min(t, length))
 }
 
-// RowsTile returns the number of rows of a tile for a region whose rows have nothing to do with each other, such that the
-// threads end together as early as can be. Each tile reads all weights, which takes about the time of some more rows.
+// RowsTile returns the number of rows of a tile for a region with independent rows, chosen so that the threads
+// finish as early as possible. Each tile reads all weights, which takes about the time of some more rows.
 func RowsTile(rows, threads int) int {
 	const weights = 3 // rows
-	best, least := min(LargestTile, max(1, rows)), math.MaxInt
+	best, least := LargestTile, math.MaxInt
 	for t := LargestTile; t >= SmallestTile; t -= SmallestTile {
 		whole, rest := rows/t, rows%t
 		most := whole / threads * (t + weights) // of the thread that ends last
@@ -37,8 +37,8 @@ func RowsTile(rows, threads int) int {
 			most += rest + weights
 		}
 		if most < least {
-			best, least = min(t, max(1, rows)), most
+			best, least = t, most
 		}
 	}
-	return best
+	return max(1, min(best, rows))
 }

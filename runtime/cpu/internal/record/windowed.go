@@ -12,7 +12,7 @@ import (
 // the node. Its region keeps the earlier rows of the input that it reads.
 type WindowedOp struct {
 	Offs    []int   // ascending
-	Edge    float32 // the value of the input before the first step and behind the last
+	Edge    float32 // the value of the input before the first step and after the last
 	Weights int     // constant numbers that a tile reads
 	Flops   float64 // per step
 	Scratch int     // size of tmp per row, in float32

@@ -20,7 +20,7 @@ func init() {
 type convolution struct {
 	record.RecurrenceInfo
 	weights []float32 // per feature
-	form    string    // the form that the graph asks for
+	form    string    // the form that the graph requests
 }
 
 func convolutionRecurrence(s *lowering.Step) record.Recurrence {
@@ -66,7 +66,7 @@ func spread(taps [2][]float32, k []float32, direction string) {
 	copy(taps[1], k)
 }
 
-// free returns false: there are no states.
+// free returns false, because there are no states.
 func (c *convolution) free(int, *record.Sequence, []float32, []float64) bool { return false }
 
 // convolutionSequence convolves whole sequences directly, a few features at a time.
@@ -75,7 +75,7 @@ type convolutionSequence struct {
 	c *convolution
 }
 
-// featuresPerPiece is the number of neighbouring features that are transposed together: those of a vector.
+// featuresPerPiece is the number of neighbouring features that are transposed together: one vector.
 const featuresPerPiece = 8
 
 func (k *convolutionSequence) Pieces() int {

@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// convolver holds the lengths and the transform of a convolution over whole sequences: that of a sequence, or one of
-// several features beside each other.
+// convolver has the lengths and the transform of a convolution over whole sequences, for one sequence or for several
+// adjacent features.
 type convolver struct {
 	info   *record.RecurrenceInfo
 	length int // steps of the sequence
@@ -34,7 +34,7 @@ func (v *convolver) setup(info *record.RecurrenceInfo, length int, history, fft 
 	}
 }
 
-// setupBeside is setup, for a transform of several features if fft says so.
+// setupBeside is setup, for a transform of several features if fft is set.
 func (v *convolver) setupBeside(info *record.RecurrenceInfo, length int, history, fft bool) {
 	v.setup(info, length, history, false)
 	if fft {

@@ -232,9 +232,9 @@ func (k *diagonalChunk) Backward(x, xi []float32, in *record.TileInput, rows int
 	k.DiagonalScan.Backward(nil, nil, in, rows, z, nil, false)
 }
 
-// tile computes the outputs of a tile: the response to the state at its edge plus that to its own inputs. With a
-// window, the inputs in the state leave the window one by one. Rows behind the last of them leave the state out, since
-// the difference of state and inputs would consist of float32 rounding errors.
+// tile computes the outputs of a tile: the response to the state at its edge plus the response to its own inputs.
+// With a window, the inputs in the state leave the window one by one. Rows after the last of them ignore the state,
+// since the difference of state and inputs would consist of float32 rounding errors.
 func (k *diagonalChunk) tile(x, xi []float32, in *record.TileInput, rows int, z []float64, tmp []float32,
 	forward, add bool) {
 	n, r := k.n, k.rows

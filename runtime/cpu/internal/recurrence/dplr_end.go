@@ -5,13 +5,14 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// dplrEnd computes the state after the last step in strides of many steps: a stride takes the state by one matrix, and its
-// inputs by another, which serve all strides of a feature. The first steps, fewer than a stride, run one after the other.
+// dplrEnd computes the state after the last step in strides of many steps. A stride multiplies the state by one
+// matrix, and its inputs by another; all strides of a feature share them. The first steps, fewer than a stride, run
+// singly.
 type dplrEnd struct {
 	c      *dplr
 	length int
 	across []float64 // by feature: the matrix of a state over a stride, on real parts before imaginary ones
-	give   []float32 // by feature and number of the state: what the inputs of a stride, oldest first, give to it
+	give   []float32 // by feature and number of the state: the contribution of a stride's inputs, oldest first
 }
 
 // dplrStride is the number of steps of a stride.

@@ -25,11 +25,11 @@ type Siso struct {
 	out    kernel.Gains // C
 	direct []float32    // D; nil for none
 	heads  *kernel.SISO
-	scaled *kernel.Diagonal // in place of heads, if these have one state each
+	scaled *kernel.Diagonal // instead of heads, if these have one state each
 }
 
-// SisoLeast is the least number of states of a head in Siso: a vector. Heads of one state are an exception, and so are
-// heads for which another form than scan is asked.
+// SisoLeast is the minimum number of states of a head in Siso: a vector. Heads of one state are an exception, and so
+// are heads for which a form other than scan is requested.
 const SisoLeast = 8
 
 // sisoKey identifies packed coefficients, which the programs of a model share.

@@ -75,5 +75,5 @@ func (c *softmaxConv) kernels(i int, taps [2][]float32, w *record.Workspace) {
 	}
 }
 
-// free returns false: there are no states.
+// free returns false, because there are no states.
 func (c *softmaxConv) free(int, *record.Sequence, []float32, []float64) bool { return false }

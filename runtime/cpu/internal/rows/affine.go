@@ -46,7 +46,7 @@ func rowBatchNorm(s *lowering.Step) record.RowMaker {
 	return affine(batchNormAffine(s))
 }
 
-// batchNormAffine returns the scale and the shift of a batch norm; nil if its statistics are no constants.
+// batchNormAffine returns the scale and the shift of a batch norm, or nil if its statistics are not constant.
 func batchNormAffine(s *lowering.Step) (scale, shift []float32) {
 	w, b, m, v := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
 	if w == nil || b == nil || m == nil || v == nil {

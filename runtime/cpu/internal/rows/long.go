@@ -9,9 +9,9 @@ import (
 // partFlops is the approximate work of a part of a long product: some tenths of a millisecond.
 const partFlops = record.TileFlops / 2
 
-// longProduct divides a block-diagonal product into parts, if even the smallest tile would take too long, and returns
-// nil otherwise. Block i of y is blocks[i] times block i%shared of x. The rows of y and x lie ldy and ldx numbers
-// apart.
+// longProduct divides a block-diagonal product into parts, if even the smallest tile would take too long, and
+// returns nil otherwise. Block i of y is blocks[i] times block i%shared of x. The rows of y and x have strides ldy
+// and ldx.
 func longProduct(blocks []*kernel.Packed, ldy, ldx, shared int, bias []float32) []record.RowFunc {
 	m, k := blocks[0].M, blocks[0].K
 	perRow := 2 * record.SmallestTile * k

@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// longRow is the length of the longest rows that are normalized at once, and the size of the parts of longer ones,
-// between which a run can end. Sums over longer rows are those of the sums of their parts, in float64.
+// longRow is the maximum length of rows that are normalized at once, and the size of the parts of longer ones,
+// between which a run can end. Sums over longer rows are sums of the parts' sums, in float64.
 const longRow = 1 << 18
 
 // longMoments returns the mean and the biased variance of a long row.

@@ -10,7 +10,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// lowLeast is the least number of rows and of columns of a matrix in low precision. For smaller ones, rounding the
+// lowLeast is the minimum number of rows and of columns of a matrix in low precision. For smaller ones, rounding the
 // input takes longer than the product gains. Besides, the first and the last products of a model, which are the most
 // sensitive ones, are small.
 const lowLeast = 32
@@ -68,9 +68,9 @@ type lowKey struct {
 	p *record.LowPrecision
 }
 
-// lowProduct returns a row kernel for n products in low precision; nil for products that stay in float32. w returns n
-// matrices, one after the other, with element (i, j) of each at i*rs+j*cs: the numbers of constant input 1, times
-// alpha. Where w is nil they are the constant's own.
+// lowProduct returns a row kernel for n products in low precision, or nil for products that stay in float32. w
+// returns n matrices, one after the other, with element (i, j) of each at i*rs+j*cs: the numbers of constant input
+// 1, times alpha. If w is nil they are the constant's own.
 func lowProduct(s *lowering.Step, w func() []float32, alpha float64, n, m, k, rs, cs, parts int,
 	bias []float32) record.RowMaker {
 	if !lowProductOf(s, n, m, k, parts) {

@@ -34,7 +34,7 @@ func packedInput(s *lowering.Step, i int, w func() []float32, alpha float64, m, 
 	}).(*kernel.Packed)
 }
 
-// packed packs constant input i. A lazy one is read in parts, so that there is no other copy of it.
+// packed packs constant input i. A lazy one is read in parts, so that there is no second copy of it.
 func packed(s *lowering.Step, i, m, k, rs, cs int) *kernel.Packed {
 	t := s.In[i].Const
 	whole := t.Len() == m*k && (rs == k && cs == 1 || rs == 1 && cs == m)

@@ -66,7 +66,7 @@ func longSoftmax(c *ir.EvalCtx, y, x []float32) {
 // longLogSoftmax is kernel.LogSoftmax in parts.
 func longLogSoftmax(c *ir.EvalCtx, y, x []float32) {
 	top, sum := greatest(c, x), 0.0
-	var part [256]float32 // sums are those of so many numbers
+	var part [256]float32 // sums are computed over parts of this size
 	for lo, hi := range ops.Blocks(c, len(x), record.RowBlock) {
 		kernel.SubS(y[lo:hi], x[lo:hi], top)
 		for rest := y[lo:hi]; len(rest) > 0; {

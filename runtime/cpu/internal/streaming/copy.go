@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// copying is the kernel of operators that change the shape alone, but not the axis of time.
+// copying is the kernel of operators that change only the shape, but not the axis of time.
 type copying struct {
 	record.StreamingGrid
 	s     *lowering.Step

@@ -20,7 +20,7 @@ type embedding struct {
 	table []float32
 	vocab int
 	width int
-	shape []int // of the tokens, which lie in one of two types
+	shape []int // of the tokens, which have one of two types
 	wide  lowering.Slot[int64]
 	short lowering.Slot[int32]
 	y     lowering.Slot[float32]

@@ -15,7 +15,7 @@ func init() {
 	record.Register(record.Record{Op: "essm.Pick", Streaming: record.StreamingKind{Make: streamingPick}})
 }
 
-// pick sums a sequence up, in float64. It sums each tile by itself, and then the sums of tiles in order, so that the
+// pick sums up a sequence in float64. It sums each tile separately, and then the sums of tiles in order, so that the
 // answer depends on neither time chunks nor threads.
 type pick struct {
 	record.StreamingGrid

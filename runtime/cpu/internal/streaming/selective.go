@@ -30,8 +30,8 @@ type selective struct {
 	tiles           []tile    // per work item
 }
 
-// tile is the memory of a work item: b and c of a tile in float64, and the step sizes of its features, where heads have
-// several. In chunks, it has those of a chunk, too, and odd says that states are too large for them.
+// tile is the memory of a work item: b and c of a tile in float64, and the step sizes of its features, if heads have
+// several. In chunks, it also has those of a chunk, and odd means that states are too large for them.
 type tile struct {
 	b, c   []float64
 	delta  []float32
@@ -156,7 +156,7 @@ func (k *selective) Attach(e record.Execution) {
 	}
 }
 
-// states returns the states of a block of a sample, and where they are among those of the operator.
+// states returns the states of a block of a sample, and their index among the operator's states.
 func (k *selective) states(sample, block int) (z []float64, first int) {
 	size := k.scan.States()
 	from, _ := k.scan.Block(block)

@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// Heads of a work item in chunks, few or many: a work item computes the products of b and c for its heads, so many of them
-// are less work, but with few there are enough work items.
+// Maximum numbers of heads per work item in chunks. A work item computes the products of b and c for its heads, so
+// many heads mean less work, but few give enough work items.
 const (
 	chunkHeads     = 4
 	chunkHeadsMost = 8
@@ -22,7 +22,7 @@ func (k *selective) Forms() []record.FormWork {
 	scan := record.FormWork{Form: essm.FormScan, Scanned: rows * float64(k.features) * n}
 	chunked := record.FormWork{Form: essm.FormChunked}
 	if !k.scan.Chunkable(per) {
-		chunked.Why = "heads have several rates, or features that are no multiple of a vector"
+		chunked.Why = "heads have several rates, or features that are not a multiple of a vector"
 		return []record.FormWork{scan, chunked}
 	}
 	for _, rate := range k.s.Constant(2) {
@@ -78,8 +78,8 @@ func (k *selective) large(sample, first, last int) bool {
 	return false
 }
 
-// chunk computes steps of some heads by products; false if a number does not fit into them, as no step size below zero
-// does: such chunks go step by step, so that steps after a NaN alone are NaN.
+// chunk computes steps of some heads by products. It returns false if a number does not fit, such as a negative step
+// size. Such chunks go step by step, so that only steps after a NaN are NaN.
 func (k *selective) chunk(w *record.Workspace, item, sample, first, last, from, steps int) bool {
 	t := &k.tiles[item]
 	if t.odd {

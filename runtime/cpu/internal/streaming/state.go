@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// stateSlot is where a state lies: in one of two types, or nowhere.
+// stateSlot is the slot of a state in one of two types, or absent.
 type stateSlot struct {
 	wide  lowering.Slot[float64]
 	short lowering.Slot[float32]
@@ -15,7 +15,7 @@ type stateSlot struct {
 
 // stateOf returns the slot of a state; false if its shape or type do not fit.
 func stateOf(d *lowering.Binding, v *lowering.Value, shape []int) (s stateSlot, ok bool) {
-	if v == nil || d.Missing(v) || !d.Leaves(v) && len(d.Readers(v)) == 0 { // what nobody reads has no place
+	if v == nil || d.Missing(v) || !d.Leaves(v) && len(d.Readers(v)) == 0 { // values without readers have no slot
 		return s, true
 	}
 	if !slices.Equal(d.Shape(v), shape) {

@@ -13,7 +13,7 @@ func init() {
 	record.Register(record.Record{Op: "AffineGrid", Strict: true, Tensor: record.TensorKind{Make: affineGridKernel}})
 }
 
-// affineGrid maps the positions of an image by matrices, a row of the last axis per work item.
+// affineGrid maps the positions of an image by matrices, one row of the last axis per work item.
 type affineGrid[T float32 | float64] struct {
 	sizes    []int       // of the image, first axis first
 	at       [][]float64 // coordinates along each axis
@@ -83,7 +83,7 @@ func (p *affineGrid[T]) Do(w *record.Workspace, row int) {
 	}
 	y := p.y[row*len(last)*k : (row+1)*len(last)*k]
 	for r := range k {
-		// Sums are of the same terms, in the same order, as where the operator is evaluated.
+		// Sums have the same terms, in the same order, as in the operator's evaluation.
 		t := p.theta[(b*k+r)*(k+1) : (b*k+r+1)*(k+1)]
 		shift, x, step := float64(t[k]), float64(t[0]), float64(t[1])*second
 		w.Steps.Step(2 * len(last))

@@ -7,14 +7,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// alongAxis is a tensor as rows of n numbers along an axis, which lie inner apart: columns of matrices, or rows if inner is 1.
+// alongAxis is a tensor as rows of n numbers along an axis, with stride inner: columns of matrices, or rows if inner
+// is 1.
 type alongAxis struct{ outer, n, inner int }
 
 // axisWidth is the number of columns that are computed together.
 const axisWidth = 256
 
-// alongAxisOf returns the axis that the attribute of a step names, in a tensor of type T that becomes one of the same type
-// and shape; false if there is none or a tensor without numbers.
+// alongAxisOf returns the axis in the step's attribute, for a tensor of type T whose result has the same type and
+// shape. It returns false otherwise, and for a tensor without numbers.
 func alongAxisOf(d *lowering.Binding, s *lowering.Step, dtype tensor.DType) (a alongAxis, ok bool) {
 	shape := d.ShapeOf(s, 0)
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape))
@@ -26,7 +27,7 @@ func alongAxisOf(d *lowering.Binding, s *lowering.Step, dtype tensor.DType) (a a
 	return a, true
 }
 
-// per is the number of rows of a work item, where inner is 1.
+// per returns the number of rows per work item if inner is 1.
 func (a alongAxis) per() int { return max(1, reduceItem/a.n) }
 
 // items returns the number of work items.
@@ -37,10 +38,10 @@ func (a alongAxis) items() int {
 	return a.outer * ((a.inner + axisWidth - 1) / axisWidth)
 }
 
-// rows returns the rows of item k, from lo to hi-1, where inner is 1.
+// rows returns the rows of item k, from lo to hi-1, if inner is 1.
 func (a alongAxis) rows(k int) (lo, hi int) { return k * a.per(), min(a.outer, (k+1)*a.per()) }
 
-// columns returns the place of the first number of item k, and the number of columns.
+// columns returns the offset of the first number of item k, and the number of columns.
 func (a alongAxis) columns(k int) (at, width int) {
 	blocks := (a.inner + axisWidth - 1) / axisWidth
 	from := k % blocks * axisWidth

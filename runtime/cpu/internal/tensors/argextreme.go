@@ -14,11 +14,11 @@ func init() {
 	)
 }
 
-// argPass finds the index of the greatest or the least element along the middle one of three axes: the first of equal
-// ones, or the last, and the first NaN if there is one.
+// argPass finds the index of the greatest or the smallest element along the middle one of three axes: the first of
+// equal elements, or the last, but always the first NaN.
 type argPass[T reduced] struct {
 	n, inner    int
-	outer, per  int // rows of the outer axis; of a work item
+	outer, per  int // rows of the outer axis; per work item
 	least, last bool
 	x           []T
 	y           []int64
@@ -54,7 +54,7 @@ func newArgExtreme[T reduced](d *lowering.Binding, s *lowering.Step, least bool)
 	shape := d.ShapeOf(s, 0)
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(shape))
 	if shape == nil || err != nil || shape[axis] == 0 || !d.Gives(s, 0, tensor.Int64) {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	outer, inner := lowering.Runs(shape, axis)
 	p := &argPass[T]{n: shape[axis], inner: inner, outer: outer, per: max(1, reduceItem/max(1, shape[axis]*inner)),
@@ -78,10 +78,10 @@ func (p *argPass[T]) Do(w *record.Workspace, k int) {
 	}
 }
 
-// argShort is the largest row of short.
+// argShort is the maximum length of a row for short.
 const argShort = 64
 
-// short finds the first of the extremes of a row.
+// short finds the first of a row's extremes.
 func (p *argPass[T]) short(x []T) int {
 	best, at := x[0], 0
 	if best != best {
@@ -145,7 +145,7 @@ func (p *argPass[T]) part(w *record.Workspace, k int) {
 	}
 }
 
-// better reports whether x replaces what is before it.
+// better reports whether x replaces best.
 func (p *argPass[T]) better(x, best T) bool {
 	return x > best && !p.least || x < best && p.least || p.last && x == best || x != x && best == best
 }

@@ -15,10 +15,10 @@ func init() {
 	record.Register(record.Record{Op: "Attention", Tensor: record.TensorKind{Make: attentionKernel}})
 }
 
-// headed is how a tensor (B,H,S,E), or (B,S,H·E), lies in memory.
+// headed is the layout of a tensor (B,H,S,E) or (B,S,H·E).
 type headed struct {
 	b, h, s, e          int
-	sample, head, place int // how far apart they lie
+	sample, head, place int // strides
 }
 
 func newHeaded(shape []int, heads int) (t headed, ok bool) {
@@ -35,21 +35,21 @@ func newHeaded(shape []int, heads int) (t headed, ok bool) {
 
 func (t *headed) at(b, h, s int) int { return b*t.sample + h*t.head + s*t.place }
 
-// attentionPass is Attention for one shape. Keys are turned round, and values laid out in panels, once per run; then
-// blocks of queries meet the keys that causality and windows leave to them.
+// attentionPass is Attention for one shape. Once per run, keys are transposed, and values laid out in panels. Then
+// blocks of queries are multiplied with the keys that causality and windows allow.
 type attentionPass struct {
 	q, k, v, y           headed
-	past, keys           int // steps that come before k, and all
+	past, keys           int // steps before k, and all steps
 	scale, softcap       float32
 	causal               bool
 	left, right          int
 	mask                 [4]int // strides
 	maskKeys             int
-	rows, blocks         int // queries of a work item, work items per head
-	padded, keyed, width int // keys in whole panels; numbers of the panels of a head's keys, and of both
+	rows, blocks         int // queries per work item, work items per head
+	padded, keyed, width int // keys in whole panels; numbers in the panels of a head's keys, and of both
 
 	in attentionSlots
-	// While it runs:
+	// Set during a run:
 	qs, ks, vs, pastK, pastV, ys []float32
 	presentK, presentV           []float32
 	floats                       []float32 // of the mask
@@ -59,7 +59,7 @@ type attentionPass struct {
 	odd                          atomic.Bool // a value is not finite
 }
 
-// attentionSlots is where the operands and results lie; absent ones nowhere.
+// attentionSlots has the slots of the operands and results; absent ones are zero.
 type attentionSlots struct {
 	q, k, v, pastK, pastV, y, presentK, presentV, floats lowering.Slot[float32]
 	bools                                                lowering.Slot[bool]
@@ -157,7 +157,7 @@ func attentionKernel(s *lowering.Step) record.TensorMaker {
 				if err := e.Parallel((*attentionPack)(p), k.b*k.h); err != nil {
 					return err
 				}
-				if p.odd.Load() { // what has no weight must not touch the answer
+				if p.odd.Load() { // what has no weight must not affect the answer
 					return e.Fallback(s)
 				}
 				return e.Parallel(p, q.b*q.h*p.blocks)
@@ -165,7 +165,7 @@ func attentionKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// masked reads how a mask of a shape broadcasts; the last axis may be short.
+// masked finds how a mask of a shape broadcasts; the last axis may be short.
 func (p *attentionPass) masked(shape []int) bool {
 	rank := len(shape)
 	if rank < 1 || rank > 4 || shape[rank-1] > p.keys {
@@ -205,7 +205,7 @@ func (p *attentionPack) Do(_ *record.Workspace, t int) {
 		if from+kernel.PanelWidth > p.keys {
 			clear(panel)
 		}
-		for j := from; j < min(from+kernel.PanelWidth, p.keys); { // steps of one source
+		for j := from; j < min(from+kernel.PanelWidth, p.keys); { // steps from one source
 			src, n, ld := p.source(&p.k, p.pastK, p.ks, b, h, j)
 			n = min(n, from+kernel.PanelWidth-j)
 			kernel.Transpose(panel[j-from:], kernel.PanelWidth, src, ld, n, p.k.e)
@@ -232,7 +232,8 @@ func (p *attentionPack) Do(_ *record.Workspace, t int) {
 	p.join(p.presentV, &p.v, p.pastV, p.vs, b, h)
 }
 
-// source gives step j of those before and after the past, how many there are from it on, and how far apart they lie.
+// source returns step j of the past and current steps, the number of steps in its source from it on, and their
+// stride.
 func (p *attentionPack) source(t *headed, past, now []float32, b, h, j int) (src []float32, n, ld int) {
 	if j < p.past {
 		return past[((b*t.h+h)*p.past+j)*t.e:], p.past - j, t.e
@@ -240,7 +241,7 @@ func (p *attentionPack) source(t *headed, past, now []float32, b, h, j int) (src
 	return now[t.at(b, h, j-p.past):], p.keys - j, t.place
 }
 
-// join writes a head of the present, where that is wanted.
+// join writes a head of the present output, if that is wanted.
 func (p *attentionPack) join(present []float32, t *headed, past, now []float32, b, h int) {
 	if present == nil {
 		return
@@ -252,13 +253,13 @@ func (p *attentionPack) join(present []float32, t *headed, past, now []float32, 
 	}
 }
 
-// span gives the keys that query i of a sample may see: from, to.
+// span returns the range of keys that query i of a sample may see.
 func (p *attentionPass) span(b, i int) (from, to int) {
 	at, to := p.past+i, p.keys
 	if p.lens != nil {
 		n := p.lens[b]
 		to = int(min(max(n, 0), int64(p.keys)))
-		if p.pastK == nil { // the keys are all there are, valid or not
+		if p.pastK == nil { // all existing keys, valid or not
 			at = int(min(max(n, -1<<30), 1<<30)) - p.q.s + i
 		}
 	}
@@ -311,7 +312,7 @@ func (p *attentionPass) Do(w *record.Workspace, t int) {
 	}
 }
 
-// weights makes weights of a query's products, between from and to; what it may not see has none.
+// weights turns a query's products between from and to into weights. Hidden keys get weight 0.
 func (p *attentionPass) weights(row []float32, b, h, i, from, to int) {
 	lo, hi := p.span(b, i)
 	s := row[lo:hi]
@@ -342,7 +343,7 @@ func (p *attentionPass) weights(row []float32, b, h, i, from, to int) {
 			kernel.Add(s, s, mask)
 			break
 		}
-		for j, x := range mask { // -Inf leaves a key out, whatever the product is
+		for j, x := range mask { // -Inf excludes a key, whatever the product
 			if s[j] += x; x == out {
 				s[j] = x
 			}

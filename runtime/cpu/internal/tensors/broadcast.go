@@ -9,14 +9,14 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// elementPass computes a result from up to three operands that broadcast to it, some rows per work item. Rows read the
-// elements in the types that were found when the kernel was made (operand, result).
+// elementPass computes a result from up to three operands that broadcast to it, some rows per work item. Rows read
+// the elements in the types that were found when the kernel was made (operand, result).
 type elementPass struct {
 	b   *elementwise.Broadcast
 	per int
 	run elementRow
 
-	// While it runs:
+	// Set during a run:
 	x [3][]byte
 	y []byte
 }
@@ -27,7 +27,7 @@ type elementRow func(p *elementPass, row rowPart)
 // rowPart is the elements from lo to hi-1 of a row.
 type rowPart struct{ row, lo, hi int }
 
-// elementPart is the largest part.
+// elementPart is the maximum size of a part.
 const elementPart = 1 << 14
 
 func (p *elementPass) Do(w *record.Workspace, k int) {
@@ -38,7 +38,7 @@ func (p *elementPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// operand returns the elements of operand i from a part of a row on.
+// operand returns the elements of operand i from the start of a part of a row.
 func operand[T any](p *elementPass, i int, row rowPart) []T {
 	at := p.b.At(i, row.row)
 	if p.b.Unit[i] {
@@ -52,7 +52,7 @@ func result[T any](p *elementPass, row rowPart) []T {
 	return reinterpret[T](p.y)[row.row*p.b.Inner+row.lo : row.row*p.b.Inner+row.hi]
 }
 
-// steps is how far apart the elements of a row lie in each operand: 0 where there is one for all.
+// steps returns the strides of the elements of a row in each operand: 0 if one element is used for all.
 func (p *elementPass) steps() (step [3]int) {
 	for i, u := range p.b.Unit {
 		if u {
@@ -62,7 +62,7 @@ func (p *elementPass) steps() (step [3]int) {
 	return step
 }
 
-// elementKernel runs rows whose operands are the inputs of the step.
+// elementKernel returns a kernel whose operands are the inputs of the step.
 func elementKernel(d *lowering.Binding, s *lowering.Step, run elementRow) *record.TensorKernel {
 	out := d.Shape(s.Out[0])
 	var shapes [][]int
@@ -71,7 +71,7 @@ func elementKernel(d *lowering.Binding, s *lowering.Step, run elementRow) *recor
 		shapes, x = append(shapes, d.Shape(v)), append(x, lowering.BytesOf(d, v))
 	}
 	if shape, err := ops.Broadcast(shapes...); err != nil || !slices.Equal(shape, out) {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	p, n, y := &elementPass{b: elementwise.NewBroadcast(out, shapes...), run: run}, 0, lowering.BytesOf(d, s.Out[0])
 	p.per, n = p.b.Items()

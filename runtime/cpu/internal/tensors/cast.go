@@ -13,8 +13,8 @@ import (
 
 func init() { record.Register(record.Record{Op: "Cast", Tensor: record.TensorKind{Make: castKernel}}) }
 
-// castKernel casts numbers of up to 64 bits and bools to each other, as far as models do. Other casts are rare, or have
-// rounding rules that differ from the machine's.
+// castKernel casts between bools and numbers of up to 64 bits, in the combinations that models use. Other casts are
+// rare, or have rounding rules that differ from the machine's.
 func castKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil

@@ -12,7 +12,7 @@ type castInt interface {
 
 type castFloat interface{ float32 | float64 }
 
-// castNumbers casts between integers and floats of 32 and 64 bits; nil for other types.
+// castNumbers casts between integers and floats of 32 and 64 bits. It returns nil for other types.
 func castNumbers(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	switch d.DType(s.In[0]) {
 	case tensor.Bool:
@@ -39,7 +39,7 @@ func castNumbers(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	return nil
 }
 
-// castInts casts integers, of which smaller types keep the low bits.
+// castInts casts integers. Smaller types keep the low bits.
 func castInts[X interface {
 	castInt
 	tensor.Elem
@@ -75,7 +75,7 @@ func castIntTo[X castInt, Y castInt | castFloat](y []Y, x []X) {
 	}
 }
 
-// castFloats casts floats, to integers by truncation.
+// castFloats casts floats. Conversions to integers truncate.
 func castFloats[X interface {
 	castFloat
 	tensor.Elem
@@ -111,7 +111,7 @@ func castFloatTo[X, Y castFloat](y []Y, x []X) {
 	}
 }
 
-// truncate casts as package tensor does: numbers that int64 does not hold by way of uint64.
+// truncate casts as package tensor does: numbers beyond int64 are converted to uint64.
 func truncate[X castFloat, Y castInt](y []Y, x []X) {
 	y = y[:len(x)]
 	for i, v := range x {

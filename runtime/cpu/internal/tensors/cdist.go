@@ -12,8 +12,8 @@ func init() {
 		Tensor: record.TensorKind{Make: record.Shaped(cdistKernel), Float32: true}})
 }
 
-// distances sums squares of differences of the rows of two matrices: each row of one against all rows of the other, whose
-// columns lie side by side.
+// distances sums squared differences of the rows of two matrices: each row of one against all rows of the other,
+// which is transposed so that its rows are adjacent columns.
 type distances struct {
 	n, k    int
 	root    bool
@@ -27,7 +27,7 @@ func cdistKernel(s *lowering.Step) record.ShapedMaker {
 	root := ops.Str(s.Node, "metric") == "euclidean"
 	return func(d *lowering.Binding, in [][]int, _ []int) *record.TensorKernel {
 		if len(in[0]) != 2 || len(in[1]) != 2 || in[0][1] != in[1][1] {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		p := &distances{n: in[1][0], k: in[0][1], root: root}
 		a, b, y := lowering.Input[float32](d, s, 0), lowering.Input[float32](d, s, 1), lowering.Output[float32](d, s, 0)

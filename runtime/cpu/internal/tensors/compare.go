@@ -18,7 +18,7 @@ func init() {
 	)
 }
 
-// A comparison is a set of these bits: it holds if the order of the operands is in the set.
+// A comparison is a set of these bits. It is true if the order of the operands is in the set.
 const (
 	below = 1 << iota
 	equal
@@ -40,7 +40,7 @@ func newComparison(d *lowering.Binding, s *lowering.Step, want int) *record.Tens
 		return nil
 	}
 	switch dtype {
-	case tensor.Bool: // of which there is Equal alone
+	case tensor.Bool: // has only Equal
 		return elementKernel(d, s, compareRow[uint8](want))
 	case tensor.Int8:
 		return elementKernel(d, s, compareRow[int8](want))
@@ -64,7 +64,7 @@ func newComparison(d *lowering.Binding, s *lowering.Step, want int) *record.Tens
 	return nil
 }
 
-// compareRow compares; NaN is in no order.
+// compareRow compares. NaN has no order.
 func compareRow[T cmp.Ordered](want int) elementRow {
 	lt, eq, gt := want&below != 0, want&equal != 0, want&above != 0
 	return func(p *elementPass, row rowPart) {

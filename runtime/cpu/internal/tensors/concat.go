@@ -11,7 +11,7 @@ func init() {
 	record.Register(record.Record{Op: "Concat", Tensor: record.TensorKind{Make: concatKernel}})
 }
 
-// concatKernel concatenates tensors along an axis, of any type whose elements are whole bytes.
+// concatKernel concatenates tensors of any type of whole bytes along an axis.
 func concatKernel(s *lowering.Step) record.TensorMaker {
 	at := s.Node.Attrs.Int("axis", 0)
 	return func(d *lowering.Binding) *record.TensorKernel {
@@ -31,7 +31,7 @@ func concatKernel(s *lowering.Step) record.TensorMaker {
 			shapes = append(shapes, d.ShapeOf(s, i))
 		}
 		if !joins(shapes, out, axis) {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		outer, inner := lowering.Runs(out, axis)
 		size := inner * dtype.Bits() / 8
@@ -66,15 +66,15 @@ func concatKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// concatItem is the bytes of the output of a work item.
+// concatItem is the size of a work item's output in bytes.
 const concatItem = 4 * itemNumbers
 
 // concatPass copies parts of rows one after the other.
 type concatPass struct {
 	row  int   // bytes of a row of the output
-	ends []int // of the parts in it
+	ends []int // ends of the parts in it
 
-	// While it runs:
+	// Set during a run:
 	parts [][]byte
 	y     []byte
 }
@@ -98,8 +98,8 @@ func (p *concatPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// joins reports whether tensors of the shapes in make one of the shape out, one after the other along an axis. Types
-// with open dimensions do not tell.
+// joins reports whether tensors of the shapes in, concatenated along an axis, have the shape out. Types with open
+// dimensions do not show this.
 func joins(in [][]int, out []int, axis int) bool {
 	total := 0
 	for _, shape := range in {

@@ -28,7 +28,7 @@ type filters struct {
 	onceRows, onceP sync.Once
 	onceF, onceT    sync.Once
 	onceW           sync.Once
-	w               []float32        // the weights as they are, see asGiven
+	w               []float32        // the unpacked weights, see asGiven
 	rows            []float32        // (M, K) or, with a bias, (M, K+1)
 	tiles           []float32        // the same, packed per group
 	packed          []*kernel.Packed // per group
@@ -38,7 +38,7 @@ type filters struct {
 // k returns the number of weights of a filter.
 func (f *filters) k() int { return f.cg * f.kh * f.kw }
 
-// width returns the width of rows: k, and one more with a bias, which is multiplied by 1.
+// width returns the width of rows: k, plus one with a bias, which is multiplied by 1.
 func (f *filters) width() int {
 	if f.bias != nil {
 		return f.k() + 1
@@ -46,10 +46,10 @@ func (f *filters) width() int {
 	return f.k()
 }
 
-// weights returns the weights, for use while they are packed; packed forms release them.
+// weights returns the weights for packing; packed forms release them.
 func (f *filters) weights() []float32 { return f.s.Constant(1) }
 
-// asGiven keeps the weights as they are.
+// asGiven keeps the weights unpacked.
 func (f *filters) asGiven() { f.onceW.Do(func() { f.w = f.weights() }) }
 
 func (f *filters) asRows() {
@@ -68,7 +68,7 @@ func (f *filters) asRows() {
 	})
 }
 
-// asTiles packs the rows of each group, a tile at a time, so that there is no second copy of all.
+// asTiles packs the rows of each group one tile at a time, so that there is never a second copy of all.
 func (f *filters) asTiles() {
 	f.onceT.Do(func() {
 		k, width, mg := f.k(), f.width(), f.m/f.group
@@ -109,7 +109,7 @@ type conv2d struct {
 	places int // positions of the output per work item
 	parts  int // work items per sample and group
 
-	// While it runs:
+	// Set during a run:
 	e            record.Execution
 	x, y, padded []float32
 	after        *record.Epilogue
@@ -182,7 +182,7 @@ func pad(dst, src []float32, h, w, wp, top, left int) {
 		clear(dst)
 		return
 	}
-	// The gap between two rows is small, and a call takes longer than a loop.
+	// The gap between two rows is small, so a loop is faster than a call.
 	at := top*wp + left
 	clear(dst[:at])
 	for r := range h {
@@ -205,20 +205,20 @@ func (c *conv2d) padBytes() int {
 	return c.N * c.C * c.Hp * c.Wp
 }
 
-// itemFlops is the approximate work of a work item: microseconds, so that threads share work evenly.
+// itemFlops is the approximate work of a work item. It takes microseconds, so threads share work evenly.
 const itemFlops = 1 << 19
 
-// convItemFlops is that of work items with much to prepare.
+// convItemFlops is the same for work items with much preparation.
 const convItemFlops = 1 << 21
 
-// framed reports whether the form frames is faster: if there are few positions, or if the inputs of a position are
-// contiguous.
+// framed reports whether the form frames is faster. It is if there are few positions, or if the inputs of a position
+// are contiguous.
 func (c *conv2d) framed() bool {
 	places, mg := c.Oh*c.Ow, c.m/c.group
 	if c.cg == 1 && c.kh == 1 && c.Dw == 1 && c.kw >= 32 {
 		return true
 	}
-	// Estimates in units of a row of the kernel for one panel, with the time of gathering: a panel by quarters or by
+	// Estimates in units of the kernel's time for one row and panel, including gathering: a panel in quarters or by
 	// numbers, a frame by numbers.
 	const row, latency, quarters, gather, frame = 6, 4, 3, 16, 4
 	panel := (mg+row-1)/row*row + gather
@@ -234,16 +234,16 @@ func (c *conv2d) framed() bool {
 	return places <= fewPlaces && byFrames < byPanels
 }
 
-// fewPlaces is the largest number of positions that are few.
+// fewPlaces is the maximum number of positions that count as few.
 const fewPlaces = 96
 
 // contiguousFrames reports whether the inputs of a position are contiguous.
 func (c *conv2d) contiguousFrames() bool { return c.cg == 1 && c.kh == 1 && c.Dw == 1 && c.Oh == 1 }
 
-// maxFrames is the largest number of positions of a work item.
+// maxFrames is the maximum number of positions of a work item.
 const maxFrames = 48
 
-// frames is the form for few positions: each is a row of K numbers, times the packed filters.
+// frames returns the form for few positions: each is a row of K numbers, multiplied by the packed filters.
 func (c conv2d) frames() *record.TensorKernel {
 	size := c.Oh * c.Ow
 	if size <= fewPlaces && !c.contiguousFrames() {
@@ -301,7 +301,7 @@ func (p *framePass) Do(w *record.Workspace, k int) {
 	p.after.Apply(p.e, p.y, &record.Block{At: (n*p.m+g*mg)*size + from, Channel: g * mg, Rows: mg, N: count, Stride: size})
 }
 
-// frame copies the inputs of one position, of some channels.
+// frame copies the inputs of one position, for some channels.
 func (p *conv2d) frame(dst, src []float32, channels int) {
 	kw, dw, plane, line := p.kw, p.Dw, p.Hp*p.Wp, p.Dh*p.Wp
 	for ch := range channels {
@@ -316,7 +316,7 @@ func (p *conv2d) frame(dst, src []float32, channels int) {
 				}
 			case kw == 3:
 				*(*[3]float32)(to) = [3]float32(row)
-			case len(to) < 8: // a call takes longer
+			case len(to) < 8: // faster than a call
 				for j, v := range row[:len(to)] {
 					to[j] = v
 				}

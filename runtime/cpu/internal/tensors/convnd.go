@@ -12,18 +12,18 @@ type convND struct {
 	*filters
 	sliding
 	n, c          int
-	plane         int // size of a channel with its pads
+	plane         int // size of a padded channel
 	padding       bool
-	lines         []int   // offsets of a channel's lines, with its pads
+	lines         []int   // offsets of a padded channel's lines
 	starts        []int32 // per position of the output: the offset of its window in a channel
 	offsets       kernel.Offsets
-	places, parts int // of a work item, work items per sample and group
+	places, parts int // per work item; work items per sample and group
 
-	// While it runs:
+	// Set during a run:
 	x, y, padded []float32
 }
 
-// newConvND makes the kernel of a convolution; nil if shapes do not fit.
+// newConvND returns the kernel of a convolution, or nil if shapes do not fit.
 func newConvND(d *lowering.Binding, s *lowering.Step, f *filters, taps []int) *record.TensorKernel {
 	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	if len(in) != len(taps)+2 || in[0] == 0 || in[1] != f.cg*f.group || len(out) != len(in) || out[1] != f.m {
@@ -120,7 +120,7 @@ func (c *convND) Do(w *record.Workspace, t int) {
 	}
 }
 
-// consecutive reports whether the windows of a panel's positions begin at consecutive offsets.
+// consecutive reports whether the windows of a panel's positions start at consecutive offsets.
 func (c *convND) consecutive(from int) bool {
 	for j, o := range c.starts[from : from+kernel.PanelWidth] {
 		if o != c.starts[from]+int32(j) {

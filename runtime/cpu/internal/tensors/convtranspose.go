@@ -16,8 +16,8 @@ func init() {
 		Tensor: record.TensorKind{Make: convTransposeKernel, Constant: []int{1, 2}}})
 }
 
-// spreading is a transposed convolution. A product computes, for each output channel and tap, the contributions of the
-// input's positions, which are then added to the output.
+// spreading is a transposed convolution. A product computes, for each output channel and tap, the contributions of
+// the input's positions, which are then added to the output.
 type spreading struct {
 	c, m, group, kh, kw int            // kh: taps of all axes but the last
 	s                   *lowering.Step // weights are its input 1
@@ -54,21 +54,21 @@ func (f *spreading) turn() {
 	})
 }
 
-// tileUnit is a number of rows that whole tiles have on every machine.
+// tileUnit is a number of rows that is a whole number of tiles on every machine.
 const tileUnit = 12
 
-// spreadPass computes some output channels per work item, of all rows of the input or, if their taps meet no common
-// row of the output, of some.
+// spreadPass computes some output channels per work item: for all rows of the input or, if their taps share no row
+// of the output, for some.
 type spreadPass struct {
 	*spreading
 	n, h, wd, oh, ow int
 	sh, sw, dh, dw   int
 	top, left        int
 	offsets          kernel.Offsets
-	channels, items  int  // output channels of a group per work item; so many of these parts
-	band, bands      int  // rows of the input per work item; so many of these bands
-	covers           bool // pairs of taps give each output once
-	width            int  // of panels
+	channels, items  int  // output channels of a group per work item; number of these parts
+	band, bands      int  // rows of the input per work item; number of these bands
+	covers           bool // pairs of taps write each output exactly once
+	width            int  // width of panels
 	x, y             []float32
 }
 
@@ -86,7 +86,7 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 	}
 	windows, err := ops.Windows(s.Node, rank)
 	if err != nil || slices.ContainsFunc(windows, func(w ops.Window) bool { return w.Same != 0 }) {
-		return nil // pads that follow from the output's size
+		return nil // pads depend on the output's size
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		if !d.Typed(s, 0, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) {
@@ -126,19 +126,20 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// Products of a work item have so many rows at most and, if there are so many, at least, and so many weights at most.
+// Limits for the products of a work item: a maximum number of rows and of weights, and a minimum number of rows if
+// there are enough.
 const (
 	spreadRows      = 512
 	fewSpreadRows   = 2 * tileUnit
 	spreadWeights   = 1 << 16
-	spreadPositions = 64 // of a band, at least
+	spreadPositions = 64 // minimum positions of a band
 )
 
-// share divides the work. Parts of channels begin with a tile.
+// share divides the work. Parts of channels start with a tile.
 func (p *spreadPass) share() {
 	cg, mg, taps := p.c/p.group, p.m/p.group, p.kh*p.kw
 	p.width = kernel.PanelsWidth()
-	apart := p.kh == 1 || p.kh <= p.sh && p.dh == 1 // rows of the input meet no common row of the output
+	apart := p.kh == 1 || p.kh <= p.sh && p.dh == 1 // rows of the input share no row of the output
 	p.covers = apart && p.kh == p.sh && p.kw == 2 && p.sw == 2 && p.dw == 1 && p.top == 0 && p.left == 0 &&
 		p.oh == p.h*p.sh && p.ow == p.wd*p.sw
 	most, wanted := min(spreadRows, spreadWeights/cg), 0
@@ -160,7 +161,7 @@ func (p *spreadPass) share() {
 	}
 }
 
-// panelSize is the size of a panel and of what is written behind it.
+// panelSize returns the size of a panel, including the numbers after it that RunPanel may write.
 func (p *spreadPass) panelSize() int { return p.c/p.group*p.width + kernel.PanelWidth }
 
 func (p *spreadPass) Do(w *record.Workspace, k int) {
@@ -238,14 +239,14 @@ func (p *spreadPass) weave(y, sums []float32, bias float32, at, width int) {
 	}
 }
 
-// first is the place in a row where its columns begin whose remainder by the stride is phase, while it is computed: they
-// are consecutive.
+// first returns the index in a row at which the columns with remainder phase by the stride start while the row is
+// computed: they are consecutive.
 func (p *spreadPass) first(phase int) int { return phase*(p.ow/p.sw) + min(phase, p.ow%p.sw) }
 
-// order puts the columns of a row in order. The line is for a copy.
+// order moves the columns of a row to their final order. line is scratch for a copy.
 func (p *spreadPass) order(row, line []float32) {
 	copy(line, row)
-	n := p.ow / p.sw // of each phase, and one more of some
+	n := p.ow / p.sw // columns per phase; some phases have one more
 	switch {
 	case p.sw == 2:
 		kernel.Weave(row[:2*n], line[:n], line[p.first(1):][:n])

@@ -7,10 +7,10 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// spreadND is a transposed convolution over three or more axes for one shape. It computes as spreadPass does.
+// spreadND is a transposed convolution over three or more axes for one shape. It computes like spreadPass.
 type spreadND struct {
 	*spreading
-	sliding             // out and in as the operator has them
+	sliding             // out and in as in the operator
 	n, size, places int // samples; positions of the input and of the output
 	offsets         kernel.Offsets
 	channels, items int   // output channels of a group per work item; work items per sample and group
@@ -18,10 +18,10 @@ type spreadND struct {
 	x, y            []float32
 }
 
-// mostSpreadAxes bounds the axes of a transposed convolution.
+// mostSpreadAxes is the maximum number of axes of a transposed convolution.
 const mostSpreadAxes = 8
 
-// newSpreadND makes the kernel of a transposed convolution; nil if shapes do not fit.
+// newSpreadND returns the kernel of a transposed convolution, or nil if shapes do not fit.
 func newSpreadND(d *lowering.Binding, s *lowering.Step, f *spreading, taps []int) *record.TensorKernel {
 	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	if len(in) != len(taps)+2 || len(out) != len(in) || in[1] != f.c || out[1] != f.m || len(taps) > mostSpreadAxes {
@@ -118,7 +118,7 @@ func (p *spreadND) add(y, sums []float32, at, width int) {
 	}
 }
 
-// spread adds x to every stride-th number of y, from index at on, as far as the indices are in y.
+// spread adds x to every stride-th number of y, starting at index at, as far as the indices are in y.
 func spread(y, x []float32, at, stride int) {
 	from := 0
 	if at < 0 {

@@ -11,7 +11,7 @@ func init() {
 	record.Register(record.Record{Op: "CumSum", Tensor: record.TensorKind{Make: cumSumKernel}})
 }
 
-// cumSumPass computes running sums along the middle one of three axes, as elements of type A: of floats in float64.
+// cumSumPass computes running sums along the middle one of three axes, in type A, which is float64 for floats.
 type cumSumPass[T, A reduced] struct {
 	n, inner           int
 	exclusive, reverse bool

@@ -8,12 +8,13 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// channelConv convolves one channel with one filter. Where there is no kernel of whole channels, an output channel is a sum
-// of shifted copies of its input, which is separated into the phases of the strides, so that the inputs of a weight are
-// contiguous. Rows are contiguous, too, so that short ones form a long one; the outputs between rows are dropped.
+// channelConv convolves one channel with one filter. If there is no kernel for whole channels, an output channel is
+// a sum of shifted copies of its input. The input is separated into the phases of the strides, so that the inputs of
+// a weight are contiguous. Rows are contiguous too, so short ones form a long one; the outputs between rows are
+// dropped.
 type channelConv struct {
 	windowed.PlanarWindow
-	whole         *kernel.Depth // nil: by phases
+	whole         *kernel.Depth // nil if it is computed by phases
 	offsets       kernel.Offsets
 	pw, ph, plane int // width, height and size of one phase
 	phases        int // size of all phases
@@ -41,15 +42,15 @@ func newChannelConv(c windowed.PlanarWindow, kh, kw int) channelConv {
 	d.offsets = kernel.NewOffsets(off)
 	const vector = 8
 	d.span = ((c.Oh-1)*d.pw + c.Ow + vector - 1) / vector * vector
-	d.phases = c.Sh*c.Sw*d.plane + 2*vector + d.pw // slack: numbers that are read beyond the last position
+	d.phases = c.Sh*c.Sw*d.plane + 2*vector + d.pw // slack: numbers that are read past the last position
 	d.phases = max(d.phases, int(slices.Max(off))+d.span)
 	return d
 }
 
-// scratch is the number of words that prepare and convolve need.
+// scratch returns the number of words that prepare and convolve need.
 func (d *channelConv) scratch() int { return d.phases + d.span }
 
-// prepare returns an input channel as convolve takes it.
+// prepare returns an input channel in the layout for convolve.
 func (d *channelConv) prepare(scratch, x []float32) []float32 {
 	if d.whole != nil {
 		return x
@@ -92,7 +93,7 @@ func (d *channelConv) split(dst, src []float32) {
 			continue
 		}
 		for phase := range d.Sw {
-			// The first column of this phase, with the pad.
+			// The first column of this phase, including the pad.
 			first := ((phase-d.Left)%d.Sw + d.Sw) % d.Sw
 			to := dst[((y%d.Sh)*d.Sw+phase)*d.plane+y/d.Sh*d.pw+(first+d.Left)/d.Sw:]
 			for i, j := 0, first; j < len(row); i, j = i+1, j+d.Sw {
@@ -102,14 +103,14 @@ func (d *channelConv) split(dst, src []float32) {
 	}
 }
 
-// channelsOf returns the number of output channels of a work item, of m channels with k weights each.
+// channelsOf returns the number of output channels of a work item, for m channels with k weights each.
 func (d *channelConv) channelsOf(m, k int) int {
-	const most, least, items = 1 << 18, 1 << 15, 8 // products of an item, and items
+	const most, least, items = 1 << 18, 1 << 15, 8 // maximum and minimum products per item, number of items
 	per := max(1, max(d.span, d.Oh*d.Ow)*k)
 	return max(1, min(m, most/per, max((m+items-1)/items, least/per)))
 }
 
-// depthwise is the form for groups of one input channel.
+// depthwise returns the form for groups of one input channel.
 func (c conv2d) depthwise() *record.TensorKernel {
 	p := &depthPass{conv2d: c, channel: newChannelConv(c.PlanarWindow, c.kh, c.kw)}
 	p.places = p.channel.channelsOf(c.m, c.k())
@@ -123,8 +124,8 @@ func (c conv2d) depthwise() *record.TensorKernel {
 		}}
 }
 
-// depthBlock is the number of outputs, of whole channels, after which the operators behind the convolution are applied: they are
-// still in the nearest cache.
+// depthBlock is the number of outputs, in whole channels, after which the epilogue is applied. They are then still
+// in the first-level cache.
 const depthBlock = 1 << 12
 
 // depthPass computes some channels of the output.

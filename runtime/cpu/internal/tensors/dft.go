@@ -26,24 +26,25 @@ type transforms struct {
 	src, dst    []float32
 	plan        *kernel.DFT
 	inverse     bool
-	count       int // lines
-	inner       int // lines that lie side by side
+	count       int // number of lines
+	inner       int // number of adjacent lines
 	have, terms int // numbers of a line in the source and in the result
-	in, out     int // float32 numbers in each of them
+	in, out     int // float32 values per number
 	frames      framing
-	per         int // lines in a work item
+	per         int // lines per work item
 }
 
-// framing says that lines are frames of a signal, step numbers apart, times a window; each signal has count frames.
+// framing means that lines are frames of a signal, step numbers apart, multiplied by a window. Each signal has count
+// frames.
 type framing struct {
 	count, step, length int
 	window              []float32
 }
 
-// maxTransform bounds lines that are transformed here: a worker's scratch is several times as large.
+// maxTransform is the maximum length of lines here, because a worker's scratch is several times as large.
 const maxTransform = 1 << 24
 
-// newTransforms plans for lines of n numbers; nil where they are too long or too short.
+// newTransforms plans for lines of n numbers. It returns nil if they are too long or too short.
 func newTransforms(n int, real bool, t transforms) *transforms {
 	if n < 1 || n > maxTransform {
 		return nil
@@ -57,7 +58,7 @@ func newTransforms(n int, real bool, t transforms) *transforms {
 	return &t
 }
 
-// kernel is the transforms of input 0 as what runs; window is what frames are multiplied with, where it is not absent.
+// kernel returns a kernel for the transforms of input 0. Frames are multiplied by window, unless it is absent.
 func (t *transforms) kernel(d *lowering.Binding, s *lowering.Step, window lowering.Slot[float32]) *record.TensorKernel {
 	slots := unaryOf(d, s)
 	return &record.TensorKernel{
@@ -74,7 +75,7 @@ func (t *transforms) kernel(d *lowering.Binding, s *lowering.Step, window loweri
 	}
 }
 
-// gathered is the numbers of a work item's lines, where those do not lie as the plan wants them.
+// gathered returns the numbers of a work item's lines if they must be copied to the plan's layout, or 0.
 func (t *transforms) gathered() int {
 	switch {
 	case t.frames.count > 0:
@@ -147,7 +148,7 @@ func (t *transforms) frame(dst []float32, i int) {
 	}
 }
 
-// scalar gives a constant input of one integer.
+// scalarInput returns a constant input of one integer.
 func scalarInput(s *lowering.Step, i int) (int, bool) {
 	if v := s.Constant64(i); len(v) == 1 && v[0] == float64(int(v[0])) {
 		return int(v[0]), true
@@ -176,7 +177,7 @@ func dftKernel(s *lowering.Step) record.ShapedMaker {
 		last := len(in[0]) - 1
 		axis, err := ops.Axis(int64(at), last+1)
 		if err != nil || axis == last || in[0][last] != 1 && in[0][last] != 2 {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		t := transforms{node: s.Source, inverse: inverse, have: in[0][axis], in: in[0][last], out: 2}
 		if inverse && t.in == 1 {
@@ -203,7 +204,7 @@ func dftKernel(s *lowering.Step) record.ShapedMaker {
 	}
 }
 
-// transform makes a kernel of transforms of input 0.
+// transformOf returns a kernel that transforms input 0.
 func transformOf(d *lowering.Binding, s *lowering.Step, n int, real bool, t transforms) *record.TensorKernel {
 	p := newTransforms(n, real, t)
 	if p == nil {
@@ -225,7 +226,7 @@ func rfftKernel(s *lowering.Step) record.ShapedMaker {
 	}
 }
 
-// irfftKernel undoes it.
+// irfftKernel is the inverse of rfftKernel.
 func irfftKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) || s.Node.Attrs.Int("signal_ndim", 0) != 1 {
 		return nil
@@ -259,7 +260,7 @@ func stftKernel(s *lowering.Step) record.ShapedMaker {
 	return func(d *lowering.Binding, in [][]int, out []int) *record.TensorKernel {
 		x := in[0]
 		if len(x) != 3 || x[2] != 1 && x[2] != 2 {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		n := x[1]
 		if !s.Absent(3) {

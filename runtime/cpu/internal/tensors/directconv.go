@@ -5,26 +5,26 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// directConv is a panelConv without panels: filters times parts of the rows of the copied input, for filters that are too
-// few to make up for panels.
+// directConv is a panelConv without panels: filters times parts of the rows of the copied input, for too few filters
+// to pay for panels.
 type directConv struct {
 	panelConv
-	lines int // rows of the output of a work item
+	lines int // rows of the output per work item
 	cols  int // and columns
-	bands int // work items that a column of them makes
+	bands int // work items in a column of them
 }
 
-// direct returns the form; nil where panels take less time, and where the input is not copied anyhow: products read behind
-// its rows.
+// direct returns the form. It returns nil if panels take less time, or if the input is not copied anyway, because
+// products read past the end of its rows.
 func (p *panelConv) direct() *record.TensorKernel {
 	mg, span := p.m/p.group, kernel.PanelsSpan(p.Ow)
-	// Panels take the time of about panelFilters filters, and rows that are not a multiple of panels that of more columns.
+	// Panels take about the time of panelFilters filters. Rows that are not a multiple of panels cost extra columns.
 	const panelFilters = 8
 	if !p.copies() || span*mg > p.Ow*(mg+panelFilters) {
 		return nil
 	}
 	c := &directConv{panelConv: *p}
-	// The parts of the input's rows that an item reads stay in the second-level cache, and those of the filters as well.
+	// The parts of the input's rows that an item reads stay in the second-level cache, and so do the filters.
 	const inputs = 1 << 15
 	c.cols = c.Ow
 	if most := max(1, inputs/(c.cg*c.kh)/kernel.PanelsWidth()) * kernel.PanelsWidth(); most < c.Ow {
@@ -55,7 +55,7 @@ func (p *directConv) Do(w *record.Workspace, k int) {
 	for from := 0; from < mg && !w.Stopped(); from += p.chunk {
 		rows, m := min(p.chunk, mg-from), g*mg+from
 		at := (n*p.m+m)*size + row*p.Ow + col
-		for i := range lines { // of few channels, so that the output is written in order
+		for i := range lines { // a few channels at a time, so that the output is written in order
 			kernel.ShiftedProduct(p.y[at+i*p.Ow:], size, p.tiles[m*width:], rows, p.bias != nil, src[(row+i)*p.Sh*p.pitch+col:],
 				p.offsets, count)
 			if count < p.Ow {

@@ -55,7 +55,7 @@ func dynamicQuantizeKernel(s *lowering.Step) record.TensorMaker {
 			}
 			p.scale = (hi - lo) / 255
 			if !(p.scale > 0) || math.IsInf(float64(p.scale), 0) {
-				return e.Fallback(s) // all is 0, or a number is not finite
+				return e.Fallback(s) // all are 0, or a number is not finite
 			}
 			p.zero = int(math.RoundToEven(float64(min(max(0-lo/p.scale, 0), 255))))
 			scale.In(f)[0], zero.In(f)[0] = p.scale, uint8(p.zero)

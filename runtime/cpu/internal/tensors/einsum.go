@@ -16,9 +16,9 @@ func init() {
 	record.Register(record.Record{Op: "Einsum", Tensor: record.TensorKind{Make: einsumKernel}})
 }
 
-// einsumPass computes a sum of products over one or two tensors as products of matrices. Letters of both and of the
-// output count the products, those of the first alone their rows, and those of the second alone their columns; all
-// others are summed over. The positions of letters matter for the tables of offsets alone.
+// einsumPass computes a sum of products over one or two tensors as matrix products. Letters in both tensors and in
+// the output count the products; letters only in the first and the output are rows, those only in the second and the
+// output are columns; all others are summed over. The positions of letters matter only for the tables of offsets.
 type einsumPass struct {
 	m, k, n           int
 	at                [3][]int // per product: its offsets in a, b and y
@@ -29,8 +29,8 @@ type einsumPass struct {
 	offsets           kernel.Offsets // bSum
 	lda               int            // stride of contiguous rows of a; 0 if rows are copied
 	ldy               int            // stride of contiguous rows of y; 0 if rows are scattered
-	rows, columns     int            // of a work item
-	down, across      int            // work items of a product
+	rows, columns     int            // per work item
+	down, across      int            // work items per product
 	scalar            bool           // products are too small for kernels
 	alone             bool           // there is no second tensor
 	a, b, y, gathered []float32
@@ -96,19 +96,19 @@ func einsumKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// mostOffsets bounds the size of each table of offsets.
+// mostOffsets is the maximum size of each table of offsets.
 const mostOffsets = 1 << 22
 
 // letter is an axis of the sum, with its strides in the two tensors and in the output.
 type letter struct {
 	size    int
-	place   int // in the output
+	place   int // position in the output
 	strides [3]int
 	in      [3]bool
 }
 
-// newEinsum plans the sum; nil if shapes do not fit. The tensors are exchanged if the last axis of the output is of the
-// first alone, so that columns are contiguous.
+// newEinsum plans the sum, or returns nil if shapes do not fit. If the last axis of the output is only in the first
+// tensor, the tensors are exchanged, so that columns are contiguous.
 func newEinsum(d *lowering.Binding, in [][]rune, out []rune, shapes [][]int,
 	result []int) (p *einsumPass, second bool) {
 	all, order := map[rune]*letter{}, []rune{}
@@ -187,7 +187,7 @@ func newEinsum(d *lowering.Binding, in [][]rune, out []rune, shapes [][]int,
 	return p, second
 }
 
-// offsetsOf returns the offsets of all indices of some letters in a tensor, those of the last letter in succession.
+// offsetsOf returns the offsets of all indices of some letters in a tensor. The last letter varies fastest.
 func offsetsOf(d *lowering.Binding, letters []*letter, tensor int) []int {
 	all := []int{0}
 	for _, l := range letters {
@@ -202,7 +202,7 @@ func offsetsOf(d *lowering.Binding, letters []*letter, tensor int) []int {
 	return all
 }
 
-// even returns the distance between successive offsets; 0 if it is not the same for all.
+// even returns the distance between successive offsets, or 0 if it varies.
 func even(c *ir.EvalCtx, offsets []int) int {
 	if len(offsets) == 1 {
 		return 1
@@ -293,7 +293,7 @@ func (p *einsumPass) Do(w *record.Workspace, t int) {
 	}
 }
 
-// each computes each element by itself, also for a single tensor.
+// each computes elements one by one. It also handles a single tensor.
 func (p *einsumPass) each(w *record.Workspace, y, a, b []float32) {
 	for i, r := range p.aRow {
 		for j, c := range p.bColumn {

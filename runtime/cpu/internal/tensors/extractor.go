@@ -14,7 +14,7 @@ func init() {
 		Tensor: record.TensorKind{Make: extractorKernel}})
 }
 
-// extractorKernel picks features of samples, of any type that is held in whole bytes.
+// extractorKernel picks features of samples, for any type of whole bytes.
 func extractorKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) {
 		return nil
@@ -32,7 +32,7 @@ func extractorKernel(s *lowering.Step) record.TensorMaker {
 		}
 		rows := product(out[:len(out)-1])
 		if cols == 0 || !slices.Equal(d.Shape(s.Out[0]), out) {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		at := lowering.Make[int](d, n)
 		from, to := lowering.BytesOf(d, s.In[0]), lowering.BytesOf(d, s.Out[0])
@@ -41,7 +41,7 @@ func extractorKernel(s *lowering.Step) record.TensorMaker {
 			wide, _ := index.in(f)
 			for i, k := range ops.All(e.Steps(), wide) {
 				if k < 0 || k >= int64(cols) {
-					return e.Fallback(s) // says what is wrong
+					return e.Fallback(s) // the evaluation reports the error
 				}
 				at[i] = int(k)
 			}
@@ -51,7 +51,7 @@ func extractorKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// extract gathers the elements at places of each row.
+// extract gathers the elements at the given columns of each row.
 func extract(c *ir.EvalCtx, dst, src []byte, at []int, rows, cols, size int) {
 	n := len(at) * size
 	for r := range rows {

@@ -11,7 +11,7 @@ func init() {
 	record.Register(record.Record{Op: "EyeLike", Tensor: record.TensorKind{Make: eyeKernel}})
 }
 
-// eyeKernel writes ones on a diagonal, and zeros elsewhere, of any type of whole bytes.
+// eyeKernel writes ones on a diagonal, and zeros elsewhere, for any type of whole bytes.
 func eyeKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil

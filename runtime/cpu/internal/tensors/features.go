@@ -19,7 +19,8 @@ type numbers interface {
 	float32 | float64 | int32 | int64
 }
 
-// featureRows is the shape of a tensor as rows of features, the elements of the last axis, some rows per work item.
+// featureRows is the shape of a tensor as rows of features, which are the elements of the last axis. A work item has
+// some rows.
 type featureRows struct{ rows, cols, per int }
 
 func newFeatureRows(shape []int) (f featureRows, ok bool) {
@@ -37,7 +38,8 @@ func (f *featureRows) items() int { return (f.rows + f.per - 1) / f.per }
 // of returns the rows of a work item.
 func (f *featureRows) of(item int) (lo, hi int) { return item * f.per, min(f.rows, (item+1)*f.per) }
 
-// perFeature returns a value for each feature from one for all, or one each; nil where there are neither.
+// perFeature returns a value per feature, given one for all or one per feature, or nil for any other number of
+// values.
 func perFeature(d *lowering.Binding, v []float64, cols int) []float64 {
 	if len(v) != 1 && len(v) != cols {
 		return nil
@@ -52,7 +54,7 @@ func perFeature(d *lowering.Binding, v []float64, cols int) []float64 {
 // scalerPass computes (x-offset)·scale in float64.
 type scalerPass[T numbers] struct {
 	featureRows
-	offset, scale []float64 // of each feature
+	offset, scale []float64 // per feature
 	x             []T
 	y             []float32
 }
@@ -86,7 +88,7 @@ func newScaler[T numbers](d *lowering.Binding, s *lowering.Step) *record.TensorK
 	p := &scalerPass[T]{featureRows: rows, offset: perFeature(d, a.Floats("offset", []float64{0}), rows.cols),
 		scale: perFeature(d, a.Floats("scale", []float64{1}), rows.cols)}
 	if p.offset == nil || p.scale == nil {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	x, y := lowering.Input[T](d, s, 0), lowering.Output[float32](d, s, 0)
 	return &record.TensorKernel{Run: func(e record.Execution, _ record.Call) error {
@@ -109,12 +111,12 @@ func (p *scalerPass[T]) Do(w *record.Workspace, item int) {
 	}
 }
 
-// imputerPass replaces elements that are equal to old, or NaN.
+// imputerPass replaces elements that equal old, or are NaN.
 type imputerPass[T numbers] struct {
 	featureRows
 	nan  bool // old is NaN
 	old  T
-	fill []T // of each feature
+	fill []T // per feature
 	x, y []T
 }
 
@@ -146,7 +148,7 @@ func imputerKernel(s *lowering.Step) record.TensorMaker {
 func newImputer[T, A numbers](d *lowering.Binding, s *lowering.Step, fill []A, old T) *record.TensorKernel {
 	rows, ok := newFeatureRows(d.ShapeOf(s, 0))
 	if !ok || len(fill) != 1 && len(fill) != rows.cols {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	p := &imputerPass[T]{featureRows: rows, nan: old != old, old: old, fill: lowering.Make[T](d, rows.cols)}
 	for i := range ops.Each(d.Steps(), rows.cols) {

@@ -17,7 +17,7 @@ func init() {
 // featureColumns copies the features of an input to their columns, as float32.
 type featureColumns func(c *ir.EvalCtx, f *lowering.Frame, y []float32, rows, cols int)
 
-// featureVectorizerKernel puts the features of inputs beside each other, cut off or with zeros behind them.
+// featureVectorizerKernel concatenates the features of inputs, each truncated or padded with zeros.
 func featureVectorizerKernel(s *lowering.Step) record.TensorMaker {
 	dims := s.Node.Attrs.Ints("inputdimensions", nil)
 	if len(s.In) == 0 || dims != nil && len(dims) != len(s.In) {
@@ -40,7 +40,7 @@ func featureVectorizerKernel(s *lowering.Step) record.TensorMaker {
 				width = int(dims[i])
 			}
 			if rows >= 0 && r != rows || width < 0 {
-				return nil // refused when it is evaluated
+				return nil // the evaluation reports the error
 			}
 			part := columnsOf(d, s, i, k, width, cols)
 			if part == nil {

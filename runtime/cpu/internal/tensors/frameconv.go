@@ -5,14 +5,14 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// frameConv is the form of a convolution for few positions: first the inputs of each become a frame, and then frames are
-// multiplied by some packed filters at a time, so that each weight is read once.
+// frameConv is the form of a convolution for few positions. First the inputs of each position become a frame. Then
+// frames are multiplied by some packed filters at a time, so that each weight is read once.
 type frameConv struct {
 	conv2d
-	channels, blocks int              // of the input that a work item copies, and work items per sample and group
-	rows             int              // filters of a work item
+	channels, blocks int              // input channels that a work item copies, and work items per sample and group
+	rows             int              // filters per work item
 	cut              []*kernel.Packed // per group and work item
-	frames           []float32        // while it runs: for each sample and group, positions of K numbers
+	frames           []float32        // set during a run: for each sample and group, positions of K numbers
 }
 
 // fewFrames returns the form.
@@ -21,9 +21,9 @@ func (c conv2d) fewFrames() *record.TensorKernel {
 	size, mg := c.Oh*c.Ow, c.m/c.group
 	p.channels = min(c.cg, max(8, (1<<14)/(size*c.kh*c.kw)))
 	p.blocks = (c.cg + p.channels - 1) / p.channels
-	panels := 32 // a multiple of those of all variants
+	panels := 32 // a multiple of the panel widths of all variants
 	if size == 1 {
-		panels = 128 // as many as are multiplied at once
+		panels = 128 // the number multiplied at once
 	}
 	p.rows = min((mg+panels-1)/panels*panels, max(1, itemFlops/(2*c.k()*size*panels))*panels)
 	p.parts = (mg + p.rows - 1) / p.rows
@@ -56,7 +56,7 @@ func (p *frameCopy) Do(_ *record.Workspace, i int) {
 	plane := p.Hp * p.Wp
 	src := p.padded[(group*p.cg+from)*plane : (group*p.cg+from+count)*plane]
 	dst := p.frames[group*size*width+from*taps:]
-	if taps == 1 && plane == size { // one stride for all positions
+	if taps == 1 && plane == size { // all positions have one stride
 		kernel.Transpose(dst, width, src, plane, count, size)
 		return
 	}

@@ -12,8 +12,8 @@ func init() {
 	record.Register(record.Record{Op: "Gather", Tensor: record.TensorKind{Make: gatherKernel}})
 }
 
-// gatherKernel picks slices. Where the indices are known when shapes are bound that is a movement; else, as in loops, they
-// are read when it runs.
+// gatherKernel gathers slices. If the indices are known when shapes are bound, it is a movement. Otherwise, as in
+// loops, they are read during the run.
 func gatherKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) {
 		return nil
@@ -39,14 +39,14 @@ func gatherKernel(s *lowering.Step) record.TensorMaker {
 			f := e.Frame()
 			wide, short := indices.in(f)
 			if !gather(e.Steps(), g, dst.In(f), src.In(f), wide) || !gather(e.Steps(), g, dst.In(f), src.In(f), short) {
-				return e.Fallback(s) // says what is wrong
+				return e.Fallback(s) // the evaluation reports the error
 			}
 			return nil
 		}}
 	}
 }
 
-// gatherKnown is the movement of a Gather whose indices are known; nil if they are not.
+// gatherKnown returns the movement of a Gather with known indices, or nil if they are not known.
 func gatherKnown(d *lowering.Binding, s *lowering.Step, at int64) *record.TensorKernel {
 	shape, y := d.Shape(s.In[0]), s.Out[0]
 	axis, err := ops.Axis(at, len(shape))
@@ -68,7 +68,7 @@ func gatherKnown(d *lowering.Binding, s *lowering.Step, at int64) *record.Tensor
 		inside = slicesAt(d.Steps(), along, tensor.Data[int64](indices), shape[axis], inner)
 	}
 	if !inside {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	m.from = [][]int{before, along, nil}
 	if inner == 1 {
@@ -79,7 +79,7 @@ func gatherKnown(d *lowering.Binding, s *lowering.Step, at int64) *record.Tensor
 	return mover(d, s, m, nil)
 }
 
-// slicesAt computes where slices of a size begin, and reports whether all of them are among length.
+// slicesAt computes where slices of a size start, and reports whether all indices are below length.
 func slicesAt[T int32 | int64](c *ir.EvalCtx, at []int, index []T, length, size int) bool {
 	for i, v := range ops.All(c, index) {
 		k := int(v)
@@ -97,7 +97,7 @@ func slicesAt[T int32 | int64](c *ir.EvalCtx, at []int, index []T, length, size 
 // gathering is a Gather of count slices of size bytes each, in each of outer runs of length slices.
 type gathering struct{ outer, length, count, size int }
 
-// gather copies slices, as far as there are indices; it reports whether all of these are inside.
+// gather copies slices up to the first index out of range, and reports whether all are in range.
 func gather[T int32 | int64](c *ir.EvalCtx, g gathering, to, from []byte, index []T) bool {
 	for i, v := range ops.All(c, index) {
 		k := int(v)

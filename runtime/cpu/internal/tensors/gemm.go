@@ -19,14 +19,14 @@ func init() {
 // gemmPass computes alpha A B + beta C, where A and B may be transposed. It packs panels of columns of B.
 type gemmPass struct {
 	m, k, n     int
-	turned      bool // A is transposed: to the kernel's memory, before the product
+	turned      bool // A is transposed: it is turned into the kernel's memory before the product
 	stride      int  // between columns of B
 	columns     int  // per work item
 	rows        int  // between two checks of the run's context
 	alpha, beta float32
 	c           [2]int // strides of C
 	offsets     kernel.Offsets
-	at, a, b    []float32 // at: A transposed
+	at, a, b    []float32 // at is A transposed
 	plus, y     []float32
 }
 
@@ -56,7 +56,7 @@ func gemmKernel(s *lowering.Step) record.TensorMaker {
 		}
 		out := []int{p.m, p.n}
 		if inner != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k*p.n > 1<<30 || !slices.Equal(d.Shape(s.Out[0]), out) {
-			return nil // refused when it is evaluated, or empty
+			return nil // refused by the evaluation, or empty
 		}
 		var plus lowering.Slot[float32]
 		if !s.Absent(2) {
@@ -102,7 +102,7 @@ func gemmKernel(s *lowering.Step) record.TensorMaker {
 // turning transposes A.
 type turning struct{ p *gemmPass }
 
-// turnRows is the rows of the transposed matrix that a work item makes.
+// turnRows is the number of rows of the transposed matrix that a work item makes.
 const turnRows = 16
 
 func (t turning) Do(w *record.Workspace, item int) {

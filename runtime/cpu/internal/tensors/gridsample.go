@@ -14,8 +14,8 @@ func init() {
 	record.Register(record.Record{Op: "GridSample", Tensor: record.TensorKind{Make: gridSampleKernel}})
 }
 
-// gridPass samples some positions of all channels of a sample per work item, in float64. The interpolated elements of a
-// position are found once for all channels.
+// gridPass samples, in float64, some positions of all channels of a sample per work item. The interpolated elements
+// of a position are found once for all channels.
 type gridPass struct {
 	channels, size, places int
 	axes                   int
@@ -27,7 +27,7 @@ type gridPass struct {
 // gridPlaces is the number of positions of a work item.
 const gridPlaces = 1 << 10
 
-// mostGridAxes bounds the coordinates of a position.
+// mostGridAxes is the maximum number of coordinates of a position.
 const mostGridAxes = 8
 
 func gridSampleKernel(s *lowering.Step) record.TensorMaker {
@@ -40,7 +40,7 @@ func gridSampleKernel(s *lowering.Step) record.TensorMaker {
 		if k < 1 || k > mostGridAxes || len(grid) != k+2 || grid[0] != x[0] || grid[k+1] != k ||
 			!d.Gives(s, 0, tensor.Float32) ||
 			!slices.Equal(d.Shape(s.Out[0]), append(slices.Clone(x[:2]), grid[1:k+1]...)) {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		p := &gridPass{channels: x[1], size: product(x[2:]), places: product(grid[1 : k+1]), axes: k}
 		if p.size == 0 || p.places == 0 || p.channels == 0 {

@@ -10,11 +10,11 @@ func init() {
 	record.Register(record.Record{Op: "GRU", Tensor: record.TensorKind{Make: gruKernel, Constant: []int{1, 2, 3}}})
 }
 
-// gru is the cell of a GRU. Gates are in order z, r, h. The state's weights for h are separate: they multiply the state
-// after r is applied to it, unless r is applied to the product.
+// gru is the cell of a GRU. Gates are in the order z, r, h. The state's weights for h are separate, because r is
+// applied to the state before they multiply it, unless r is applied to the product.
 type gru struct {
 	n     int
-	zr, h []*kernel.Packed // per direction: of the state
+	zr, h []*kernel.Packed // per direction: weights of the state
 	after bool             // r is applied to the product with the state
 	bias  [][]float32      // of that product; nil for none
 }

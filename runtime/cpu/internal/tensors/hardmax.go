@@ -9,7 +9,8 @@ func init() {
 		Tensor: record.TensorKind{Make: axisKernel(hardmax[float32], hardmax[float64])}})
 }
 
-// hardmax sets the first of the largest numbers along an axis to 1, and all others to 0. No number is larger than NaN.
+// hardmax sets the first of the greatest numbers along an axis to 1, and all others to 0. NaN is greater than all
+// numbers.
 func hardmax[T float32 | float64](a alongAxis, w *record.Workspace, y, x []T, k int) {
 	if a.inner == 1 {
 		lo, hi := a.rows(k)

@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Products of matrices of bytes: MatMulInteger, MatMulIntegerToFloat, QLinearMatMul and QGemm. Sums are exact, and what follows them is rounded as the
-// operators' bodies round it, so the answers are theirs, bit by bit.
+// Products of matrices of bytes: MatMulInteger, MatMulIntegerToFloat, QLinearMatMul and QGemm. Sums are exact, and
+// the operations after them round like the operators' bodies, so the answers are bitwise equal.
 func init() {
 	record.Register(
 		record.Record{Op: "MatMulInteger", Tensor: record.TensorKind{Make: matMulIntegerKernel}},
@@ -22,36 +22,36 @@ func init() {
 	)
 }
 
-// integerProduct multiplies rows of a, less their zero point, with columns of b: panels that are packed once where b is
-// constant, and as they are needed where it is not.
+// integerProduct multiplies rows of a, minus their zero point, by columns of b. Panels of columns are packed once if
+// b is constant, and otherwise as they are needed.
 type integerProduct struct {
 	m, k, n        int
-	at             [2][]int // per product: where the matrices begin
-	rows, columns  int      // of a work item
-	down, across   int      // work items of a product
+	at             [2][]int // per product: offsets of the matrices
+	rows, columns  int      // per work item
+	down, across   int      // work items per product
 	w              *kernel.Int16
 	quads          bool               // four bytes are multiplied at once
-	wQuads         *kernel.QuadMatrix // then, instead of w
-	bZeros         int                // then, the zero point of wQuads
-	offsets        kernel.Offsets     // of the rows of b, a number of them that is even, or with quads a multiple of four
+	wQuads         *kernel.QuadMatrix // if so, used instead of w
+	bZeros         int                // if so, the zero point of wQuads
+	offsets        kernel.Offsets     // of the rows of b: an even number of them, or with quads a multiple of four
 	requantize     *requantization
-	add            []int32            // then, per column: its bias
-	scale          kernel.ColumnScale // and how they become bytes
+	add            []int32            // if so, per column: its bias
+	scale          kernel.ColumnScale // and the scale that turns them into bytes
 	aIn, bIn       *lowering.Value
-	aZero, bZero   *lowering.Value // nil: 0
+	aZero, bZero   *lowering.Value // nil means 0
 	a, b           kernel.Bytes
 	zeroA, zeroB   int
 	scaled         bool         // sums become float32 numbers times the scales of a and b
-	factor         []float32    // then, the products of the scales: one, or one per column
-	sums           []int32      // of the result, or nil
-	y              kernel.Bytes // of the result, where it is quantized
+	factor         []float32    // if so, the products of the scales: one, or one per column
+	sums           []int32      // the result, or nil
+	y              kernel.Bytes // the result, if it is quantized
 	blockA, blockB int          // words of scratch
 	signed         []int8       // with quads: a as signed numbers, rows of quads
-	ofRows         []int32      // then, the sums of its rows
+	ofRows         []int32      // with quads: the sums of its rows
 }
 
-// requantization turns sums into bytes: with a bias, as float32 numbers times scales, one or one per column, divided by
-// the unit, rounded.
+// requantization turns sums into bytes: sum with bias, as float32, times one scale or one per column, divided by the
+// unit, rounded.
 type requantization struct {
 	bias  []int32 // per column, or nil
 	scale []float32
@@ -63,7 +63,7 @@ func matMulIntegerKernel(s *lowering.Step) record.TensorMaker {
 	return integerProductOf(s, 0, 1, 2, 3, false, nil)
 }
 
-// matMulIntegerToFloatKernel serves products without a bias, and with one scale of a.
+// matMulIntegerToFloatKernel supports products without a bias, and with one scale of a.
 func matMulIntegerToFloatKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Absent(6) || !s.Float32Input(2) || !s.Float32Input(3) || !record.SingleInput(s, 2) || record.RankOf(s, 2) > 2 ||
 		record.RankOf(s, 3) > 1 {
@@ -88,7 +88,7 @@ func qlinearMatMulKernel(s *lowering.Step) record.TensorMaker {
 	return integerProductOf(s, 0, 3, 2, 5, false, r)
 }
 
-// qgemmKernel serves the form that passes make: no transposes, no factor, and a quantized result.
+// qgemmKernel supports the form that passes make: no transposes, no factor, and a quantized result.
 func qgemmKernel(s *lowering.Step) record.TensorMaker {
 	if len(s.In) != 9 || s.Absent(8) || ops.Int(s.Node, "transA") != 0 || ops.Int(s.Node, "transB") != 0 ||
 		ops.Float(s.Node, "alpha") != 1 {
@@ -114,11 +114,11 @@ func qgemmKernel(s *lowering.Step) record.TensorMaker {
 	return integerProductOf(s, 0, 3, 2, 5, false, r)
 }
 
-// int16Key names packed matrices of bytes, which the programs of one model share.
+// int16Key identifies packed matrices of bytes, which the programs of one model share.
 type int16Key struct{ t, zero *tensor.Tensor }
 
-// integerProduct is the kernel for a product of inputs a and b with zero points of the inputs that are named, which may
-// be absent.
+// integerProductOf returns the kernel for the product of inputs a and b. aZero and bZero are the inputs with their
+// zero points, which may be absent.
 func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, scaled bool, r *requantization) record.TensorMaker {
 	if !record.ByteTyped(s, a) || !record.ByteTyped(s, b) || record.RankOf(s, a) < 2 || record.RankOf(s, b) < 2 ||
 		!s.Absent(aZero) && !record.SingleInput(s, aZero) {
@@ -165,8 +165,8 @@ func integerProductOf(s *lowering.Step, a, b, aZero, bZero int, scaled bool, r *
 	}
 }
 
-// What a work item of an integer product holds at most: bytes of a block of a, numbers of the result, and, of quads, bytes of
-// a and of b.
+// Maximum sizes for a work item of an integer product: bytes of a block of a, numbers of the result, and, with
+// quads, bytes of a and b.
 const (
 	integerBlock = 1 << 16
 	integerTile  = 1 << 15
@@ -174,8 +174,9 @@ const (
 	quadBytes    = 1 << 18
 )
 
-// Rows of quads that are multiplied at once. With a constant matrix, threads share blocks of such rows: rowItems at most,
-// of rowItem operations at least, which take microseconds. Blocks of columns would make short rows of the result.
+// Rows of quads that are multiplied at once. With a constant matrix, threads share blocks of such rows: at most
+// rowItems blocks, each with at least rowItem operations, which take microseconds. Blocks of columns would make the
+// result's rows short.
 const (
 	quadRows = 12
 	rowItem  = 1 << 21
@@ -191,10 +192,10 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 	if err != nil || b[len(b)-2] != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k > kernel.MostInt16 || p.k*p.n > 1<<30 ||
 		p.requantize != nil && len(p.requantize.scale) != 1 && len(p.requantize.scale) != p.n ||
 		!slices.Equal(d.Shape(s.Out[0]), append(slices.Clone(batch), p.m, p.n)) {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	constant := p.w != nil || p.wQuads != nil
-	if constant { // the rows of all products follow each other
+	if constant { // the rows of all products are consecutive
 		for _, k := range batch {
 			p.m *= k
 		}
@@ -234,7 +235,7 @@ func (p *integerProduct) bind(d *lowering.Binding, s *lowering.Step, a, b []int)
 		per = min(16*convItemFlops/(2*p.rows*p.k*kernel.PanelWidth), quadBytes/(4*quads*kernel.PanelWidth))
 		per = max(quadPanels, min(per, integerTile/(p.rows*kernel.PanelWidth))/quadPanels*quadPanels)
 		blocks := max(1, len(p.at[0])*p.down)
-		if wanted := min(quadItems, 2*p.m*p.k*p.n/quadItem) / blocks; wanted > 1 { // for each block of rows
+		if wanted := min(quadItems, 2*p.m*p.k*p.n/quadItem) / blocks; wanted > 1 { // per block of rows
 			per = min(per, (panels/wanted+quadPanels-1)/quadPanels*quadPanels)
 			per = max(per, quadPanels)
 		}
@@ -345,14 +346,14 @@ func (p *integerProduct) Do(w *record.Workspace, t int) {
 	}
 }
 
-// quantize makes bytes of sums of a row from column left on, and of what is added to them, per column and to all. The sums
-// are overwritten.
+// quantize turns sums of a row from column left on, plus add per column and more, into bytes. It overwrites the
+// sums.
 func (p *integerProduct) quantize(sums []int32, product, row, left int, add []int32, more int32) {
 	at := (product*p.m+row)*p.n + left
 	p.scale.Bytes(kernel.Bytes{Data: p.y.Data[at : at+len(sums)], Signed: p.y.Signed}, sums, add, more, left)
 }
 
-// scale32 makes float32 numbers of sums of a row from column left on, in their place.
+// scale32 turns sums of a row from column left on into float32 numbers in place.
 func (p *integerProduct) scale32(sums []int32, left int) {
 	y := reinterpret[float32](sums)
 	kernel.FloatsOfInts(y, sums)
@@ -366,7 +367,7 @@ func (p *integerProduct) scale32(sums []int32, left int) {
 // gather packs n columns of b.
 func (p *integerProduct) gather(panel []int16, b []byte, from, n int) {
 	last := (p.k-1)*p.n + from
-	if n == kernel.PanelWidth || last+kernel.PanelWidth <= len(b) { // what is read beside the columns does not count
+	if n == kernel.PanelWidth || last+kernel.PanelWidth <= len(b) { // data next to the columns is read and ignored
 		kernel.PanelInt16(panel, kernel.Bytes{Data: b, Signed: p.b.Signed}, p.zeroB, p.offsets, from)
 		return
 	}
@@ -379,7 +380,7 @@ func (p *integerProduct) gather(panel []int16, b []byte, from, n int) {
 	}
 }
 
-// byteSlot is where a tensor of type int8 or uint8 lies. The zero byteSlot is that of an absent one.
+// byteSlot is the slot of a tensor of type int8 or uint8. The zero byteSlot means that it is absent.
 type byteSlot struct {
 	slot          lowering.Bytes
 	given, signed bool
@@ -392,12 +393,12 @@ func byteSlotOf(d *lowering.Binding, v *lowering.Value) byteSlot {
 	return byteSlot{lowering.BytesOf(d, v), true, d.DType(v) == tensor.Int8}
 }
 
-// in returns the bytes as kernels take them.
+// in returns the bytes in the form that kernels take.
 func (b byteSlot) in(f *lowering.Frame) byteTensor {
 	return byteTensor{kernel.Bytes{Data: b.slot.In(f), Signed: b.signed}}
 }
 
-// first is the zero point that the slot holds: 0 where it is absent.
+// first returns the zero point in the slot, or 0 if it is absent.
 func (b byteSlot) first(f *lowering.Frame) int {
 	if !b.given {
 		return 0
@@ -405,7 +406,7 @@ func (b byteSlot) first(f *lowering.Frame) int {
 	return b.in(f).at(0)
 }
 
-// sumSlot is where the sums of a product of bytes go, or the bytes or numbers that are made of them.
+// sumSlot is the slot for the sums of a product of bytes, or for the bytes or numbers made of them.
 type sumSlot struct {
 	sums   lowering.Slot[int32]
 	floats lowering.Slot[float32]
@@ -435,7 +436,7 @@ func (y *sumSlot) in(f *lowering.Frame) (sums []int32, bytes kernel.Bytes) {
 // byteTensor is the elements of a tensor of type int8 or uint8.
 type byteTensor struct{ kernel.Bytes }
 
-// bytesOf gives a constant of type int8 or uint8 as kernels take it.
+// bytesOf returns a constant of type int8 or uint8 in the form that kernels take.
 func bytesOf(t *tensor.Tensor) byteTensor {
 	return byteTensor{kernel.Bytes{Data: t.Bytes(), Signed: t.DType() == tensor.Int8}}
 }
@@ -455,7 +456,7 @@ func (b byteTensor) ints() []int {
 	return all
 }
 
-// reinterpret gives the memory of v as elements of another type, of which one of v holds n or is a part of n.
+// reinterpret returns the memory of v as elements of another type, whose size is a multiple or a fraction of v's.
 func reinterpret[T, E any](v []E) []T {
 	var t T
 	var e E

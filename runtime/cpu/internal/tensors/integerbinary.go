@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Arithmetic of integers, which wraps around, and of float64. Of float32 these operators are elementwise.
+// Arithmetic of integers, which wraps around, and of float64. For float32 these operators are elementwise.
 func init() {
 	record.Register(
 		record.Record{Op: "Add", Tensor: record.TensorKind{Make: arithmeticKernel(adds)}},
@@ -98,8 +98,8 @@ func modKernel(s *lowering.Step) record.TensorMaker {
 	return arithmeticKernel(remainsAs)(s)
 }
 
-// inRuns applies a function of operands as long as the result to a row. An operand that has one element for all is
-// repeated in the result, which then stands for it.
+// inRuns applies a function of operands as long as the result to a row. An operand with one element for all is first
+// copied to the whole result, which then serves as the operand.
 func inRuns[T any](f func(y, a, b []T)) elementRow {
 	return func(p *elementPass, row rowPart) {
 		y, a, b, unit := result[T](p, row), operand[T](p, 0, row), operand[T](p, 1, row), p.b.Unit
@@ -171,7 +171,7 @@ func joinInts[T integers](how arithmetic, y, a, b []T) {
 			y[i] = a[i] * b[i]
 		}
 	case least:
-		if unsafe.Sizeof(T(0)) < 4 { // in registers of 64 bits, without a jump that would be mispredicted
+		if unsafe.Sizeof(T(0)) < 4 { // in 64-bit registers, without a branch that would be mispredicted
 			for i := range y {
 				y[i] = T(min(int64(a[i]), int64(b[i])))
 			}
@@ -181,7 +181,7 @@ func joinInts[T integers](how arithmetic, y, a, b []T) {
 			y[i] = min(a[i], b[i])
 		}
 	case greatest:
-		if unsafe.Sizeof(T(0)) < 4 { // in registers of 64 bits, without a jump that would be mispredicted
+		if unsafe.Sizeof(T(0)) < 4 { // in 64-bit registers, without a branch that would be mispredicted
 			for i := range y {
 				y[i] = T(max(int64(a[i]), int64(b[i])))
 			}

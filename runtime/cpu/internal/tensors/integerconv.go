@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and later operations round
-// as the operators' bodies do, so the answers are theirs, bit by bit.
+// Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and later operations
+// round like the operators' bodies, so the answers are bitwise equal.
 func init() {
 	record.Register(
 		record.Record{Op: "ConvInteger", Tensor: record.TensorKind{Make: convIntegerKernel}},
@@ -20,38 +20,39 @@ func init() {
 	)
 }
 
-// integerConv is a convolution for one shape. Its input is copied with its pads, into planes of which the inputs of a weight
-// are contiguous, in rows: a plane for each phase of the strides, where the outputs between rows are dropped, or one for each
-// column of the weights, where there are none. An input that has this form is read where it is.
+// integerConv is a convolution for one shape. Its input is padded and copied into planes in which the inputs of a
+// weight are contiguous, row by row. There is one plane for each phase of the strides, where the outputs between
+// rows are dropped, or one for each column of the weights, without such outputs. An input that already has this form
+// is read in place.
 type integerConv struct {
 	windowed.PlanarWindow
 	kh, kw, cg, m, group int
-	weights              []int16 // per filter: its weights, an even number; nil where quads are used
+	weights              []int16 // per filter: its weights, padded to an even number; nil if quads are used
 	requantize           *filterScales
 	quads                *quadWeights    // for machines that multiply four bytes at once, or nil
 	zeroIn               *lowering.Value // zero point of the input; nil for 0
 
 	planes
-	whole         bool           // the input is read where it is
+	whole         bool           // the input is read in place
 	span          int            // positions of an output channel, with gaps
-	pairs         int            // of the weights of a filter
+	pairs         int            // of a filter's weights
 	offsets       kernel.Offsets // of their inputs in a group
 	last          lastPanel
-	chunk, chunks int // positions of a work item, work items per sample and group
-	parts         int // of the filters of a group
+	chunk, chunks int // positions per work item, work items per sample and group
+	parts         int // parts of a group's filters
 	panelWords    int // scratch for panels
 	tileWords     int // and for sums
 
-	// While it runs:
+	// Set during a run:
 	in     kernel.Bytes
 	zero   int
 	padded []byte
 	sums   []int32
 	out    kernel.Bytes
-	bias   []float64 // what is added to the sums of each filter
+	bias   []float64 // added to the sums of each filter
 	add    []int32   // the same, if quads are used
 	narrow bool      // the sums of quads become bytes at once
-	ready  bool      // add and bias are those for zero
+	ready  bool      // add and bias are valid for zero
 }
 
 // filterScales turn sums into bytes, per filter.
@@ -96,8 +97,8 @@ func qlinearConvKernel(s *lowering.Step) record.TensorMaker {
 	return integerConvOf(s, 0, 3, 2, 5, r)
 }
 
-// integerConvOf makes the kernel for input x and constant filters w. xZero and wZero are the indices of their zero
-// points, which may be absent.
+// integerConvOf returns the kernel for input x and constant filters w. xZero and wZero are the inputs with their
+// zero points, which may be absent.
 func integerConvOf(s *lowering.Step, x, w, xZero, wZero int, r *filterScales) record.TensorMaker {
 	if !record.ByteTyped(s, x) || !record.ByteTyped(s, w) || s.In[w].Const == nil ||
 		!s.Absent(xZero) && !record.SingleInput(s, xZero) || !s.Absent(wZero) && s.In[wZero].Const == nil {
@@ -234,7 +235,7 @@ func (c *integerConv) bind(d *lowering.Binding, s *lowering.Step, x *lowering.Va
 		}}
 }
 
-// setInput sets the input and its zero point, and what depends on this one.
+// setInput sets the input and its zero point, and everything that depends on the latter.
 func (c *integerConv) setInput(in kernel.Bytes, zero int) {
 	if c.quads != nil && (!c.ready || c.zero != zero) {
 		c.setQuads(zero + in.Unsigned())
@@ -243,16 +244,16 @@ func (c *integerConv) setInput(in kernel.Bytes, zero int) {
 	c.in, c.zero = in, zero
 }
 
-// lastPanel is the panel of a whole input whose numbers may end behind it: those are copied before.
+// lastPanel is the panel of an unpadded input whose numbers may extend past its end. Those are copied first.
 type lastPanel struct {
 	at         int // its first position
 	head, tail kernel.Offsets
 	rows       int // of head
-	from       int // where the numbers of tail begin
-	size       int // their number; 0 if all lie in the input
+	from       int // start of the numbers of tail
+	size       int // their number; 0 if the input contains all
 }
 
-// mostTail is the largest number of bytes that are copied.
+// mostTail is the maximum number of bytes that are copied.
 const mostTail = 1 << 10
 
 // tailOf copies the numbers of tail.
@@ -261,7 +262,8 @@ func (p *lastPanel) tailOf(tail *[mostTail]byte, src kernel.Bytes) kernel.Bytes 
 	return kernel.Bytes{Data: tail[:], Signed: src.Signed}
 }
 
-// newLastPanel separates offsets, a multiple of even, of an input of a size. ok is false if too many numbers lie behind it.
+// newLastPanel separates offsets, a multiple of even, for an input of a given size. ok is false if too many numbers
+// are past its end.
 func newLastPanel(off []int32, even, at, size int) (p lastPanel, ok bool) {
 	n := len(off)
 	for n > 0 && int(slices.Max(off[n-even:n]))+at+kernel.PanelWidth > size {
@@ -297,7 +299,7 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 			rows += q.M
 		}
 	}
-	at := (n*c.m + first) * size // of the outputs
+	at := (n*c.m + first) * size // offset of the outputs
 	if c.requantize == nil {
 		c.sumsOf(int32s(tile), panels, fresh, src, quads, first, rows, from, count)
 		for i := range rows {
@@ -316,7 +318,7 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 		c.quadProducts(nil, to, ldy, panels, fresh, src, quads, first, from, count)
 	} else {
 		c.sumsOf(int32s(tile), panels, fresh, src, quads, first, rows, from, count)
-		for i := range rows { // bytes may lie where sums of rows before were
+		for i := range rows { // bytes may overwrite sums of earlier rows
 			f := first + i
 			scale := kernel.RowScale{Bias: c.bias[f : f+1], Scale: c.requantize.scale[f : f+1], Zero: c.requantize.zero}
 			scale.Ints(kernel.Bytes{Data: to.Data[i*ldy:], Signed: to.Signed}, ldy, int32s(tile)[i*c.chunk:], c.chunk, 1, count)
@@ -325,7 +327,7 @@ func (c *integerConv) Do(w *record.Workspace, k int) {
 	if c.pw == c.Ow {
 		return
 	}
-	for p := 0; p < count; { // a row of the output of all filters
+	for p := 0; p < count; { // one row of the output, all filters
 		row, col := (from+p)/c.pw, (from+p)%c.pw
 		if n := min(c.Ow-col, count-p); n > 0 {
 			kernel.CopyByteRows(y.Data[row*c.Ow+col:], size, n, to.Data, p, ldy, 1, rows, 0, n, 0)

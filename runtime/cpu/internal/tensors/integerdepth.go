@@ -8,24 +8,24 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// mostDepth is the largest number of weights of a filter whose sums are integers that float32 holds: products of two
-// numbers within ±255.
+// mostDepth is the maximum number of weights per filter for which sums of products of two numbers within ±255 are
+// exact in float32.
 const mostDepth = 1 << 24 / (255 * 255)
 
-// integerDepth is a convolution of bytes whose groups have one input channel. It is computed in float32, a channel at a time,
-// which stays in the nearest cache; products and sums are exact there.
+// integerDepth is a convolution of bytes whose groups have one input channel. It is computed in float32, one channel
+// at a time, so that it stays in the first-level cache. Products and sums are exact there.
 type integerDepth struct {
 	integerConv
 	filters       []float32
 	channel       channelConv
 	scale         kernel.RowScale // without biases and scales
-	places, parts int             // channels of the output per work item, work items per sample
+	places, parts int             // output channels per work item, work items per sample
 }
 
 // depthKey identifies filters as numbers, which the programs of a model share.
 type depthKey struct{ filterKey }
 
-// asDepth returns the filters for integerDepth, or nil if that is not the form for them.
+// asDepth returns the filters for integerDepth, or nil if that form does not fit.
 func (c *integerConv) asDepth(s *lowering.Step, key filterKey, zeros []int) []float32 {
 	k := c.kh * c.kw
 	if c.cg != 1 || c.group == 1 || k > mostDepth {
@@ -69,7 +69,8 @@ func (c integerConv) depthwise(d *lowering.Binding, s *lowering.Step, x *lowerin
 func (p *integerDepth) Do(w *record.Workspace, k int) {
 	n, from := k/p.parts, k%p.parts*p.places
 	taps, mg, size, plane := p.kh*p.kw, p.m/p.group, p.Oh*p.Ow, p.H*p.Wd
-	// The numbers lie between others: kernels mask what they read beside them, which is slow where no memory is.
+	// The numbers have memory on both sides: kernels mask what they read next to them, which is slow at unmapped
+	// addresses.
 	y, numbers := w.Scratch[:size], w.Scratch[size:size+plane]
 	rest := w.Scratch[plane+size:]
 	var in []float32

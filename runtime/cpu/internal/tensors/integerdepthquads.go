@@ -8,17 +8,17 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// quadDepth is a convolution of bytes whose groups have one input channel and one filter, of machines that multiply four bytes
-// at once.
+// quadDepth is a convolution of bytes whose groups have one input channel and one filter, for machines that multiply
+// four bytes at once.
 type quadDepth struct {
 	integerConv
 	shape         kernel.DepthBytes
 	words         []int32 // four weights each
-	row, padded   int     // bytes of a row and of a channel with its pads
-	places, parts int     // channels of a work item, work items per sample
+	row, padded   int     // bytes of a row and of a padded channel
+	places, parts int     // channels per work item, work items per sample
 }
 
-// quadDepthBytes is the number of bytes of channels with their pads of a work item.
+// quadDepthBytes is the size of a work item's padded channels in bytes.
 const quadDepthBytes = 3 << 13
 
 // quadDepthKey identifies filters as words, which the programs of a model share.
@@ -33,7 +33,7 @@ type quadDepthWeights struct {
 // tapsOf returns the number of taps in a row of a filter.
 func tapsOf(kw int) int { return (kw + 3) / 4 }
 
-// asQuadDepth returns the filters for quadDepth, or nil if that is not the form for them.
+// asQuadDepth returns the filters for quadDepth, or nil if that form does not fit.
 func (c *integerConv) asQuadDepth(s *lowering.Step, key filterKey, zeros []int) *quadDepthWeights {
 	if c.cg != 1 || c.group == 1 || c.m != c.group || c.requantize == nil || !kernel.Quads() || c.zeroIn != nil && c.zeroIn.Const == nil {
 		return nil
@@ -59,7 +59,7 @@ func (c *integerConv) asQuadDepth(s *lowering.Step, key filterKey, zeros []int) 
 	}).(*quadDepthWeights)
 }
 
-// quadDepthwise returns the kernel for one shape, or nil if integerDepth is to take it.
+// quadDepthwise returns the kernel for one shape, or nil if integerDepth should be used.
 func (c integerConv) quadDepthwise(d *lowering.Binding, s *lowering.Step, x *lowering.Value, w *quadDepthWeights) *record.TensorKernel {
 	p := &quadDepth{integerConv: c, words: w.words}
 	p.row, p.quads = (c.Ow-1)*c.Sw+(c.kw-1)*c.Dw+1, &w.quadWeights

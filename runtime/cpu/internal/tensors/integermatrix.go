@@ -6,13 +6,13 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// quadMatrixKey names packed matrices of bytes for products of quads, which the programs of one model share.
+// quadMatrixKey identifies packed matrices of bytes for products of quads, which the programs of one model share.
 type quadMatrixKey struct{ t *tensor.Tensor }
 
 // quadPanels is the number of panels that are multiplied at once.
 const quadPanels = 2
 
-// signedRows makes signed numbers of rows of a, of quads, and their sums.
+// signedRows computes signed numbers of the rows of a, in quads, and their sums.
 type signedRows integerProduct
 
 // signedItem is the number of rows of a work item.
@@ -30,12 +30,13 @@ func (p *signedRows) Do(_ *record.Workspace, k int) {
 	}
 }
 
-// quadProduct computes a work item with products of four bytes at once: of signed numbers of a, less than its own by d,
-// and unsigned ones of b, greater than its own by c, which have the zero points in them. Since
+// quadProduct computes a work item with products of four bytes at once. The numbers a' of a are signed, and smaller
+// by d than a itself minus its zero point; the numbers b' of b are unsigned, and greater by c than b minus its zero
+// point. Since
 //
 //	Σ a·b = Σ (a' + d)·(b' - c) = Σ a'·b' - c·Σ a' + d·Σ (b' - c),
 //
-// sums of rows and columns make up for them. All sums wrap around; the last one fits 32 bits.
+// sums of rows and columns correct for this. All sums wrap around; the final one fits in 32 bits.
 func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, rows, columns int) {
 	quads := kernel.QuadsOf(p.k)
 	size, first := 4*quads, p.at[0][product]/p.k+from
@@ -94,10 +95,10 @@ func (p *integerProduct) quadProduct(w *record.Workspace, product, from, left, r
 	}
 }
 
-// gatherQuads packs n columns of b as unsigned numbers, with zeros behind the last row.
+// gatherQuads packs n columns of b as unsigned numbers, with zeros after the last row.
 func (p *integerProduct) gatherQuads(panel []byte, b kernel.Bytes, from, n int) {
 	last := (p.k-1)*p.n + from
-	if last+kernel.PanelWidth <= len(b.Data) { // what is read beside the columns does not count
+	if last+kernel.PanelWidth <= len(b.Data) { // data next to the columns is read and ignored
 		kernel.PanelBytes(panel, b, p.offsets, from)
 	} else {
 		clear(panel)

@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// QLinearAdd and QLinearMul, a block at a time: its numbers stay in the nearest cache. Each operation rounds as those of
-// the operators' bodies, so the answers are theirs, bit by bit.
+// QLinearAdd and QLinearMul, one block at a time, so that its numbers stay in the first-level cache. Each operation
+// rounds like the operators' bodies, so the answers are bitwise equal.
 func init() {
 	record.Register(
 		record.Record{Op: "com.microsoft.QLinearAdd", Tensor: record.TensorKind{Make: integerPair(false)}},
@@ -30,10 +30,11 @@ type pairPass struct {
 	a, b, y kernel.Bytes
 }
 
-// repeats is how the elements of an operand are those of the result: element i is i/run modulo n.
+// repeats describes how an operand's elements repeat in the result: element i of the result uses element i/run
+// modulo n.
 type repeats struct{ run, n int }
 
-// repeatsOf returns how the elements of a shape repeat in another one. It returns false if axes of size 1 lie between
+// repeatsOf returns how the elements of one shape repeat in another. It returns false if axes of size 1 are between
 // others.
 func repeatsOf(shape, of []int) (r repeats, ok bool) {
 	if r = (repeats{1, product(shape)}); r.n == 1 {
@@ -46,7 +47,8 @@ func repeatsOf(shape, of []int) (r repeats, ok bool) {
 	return r, endOf(shape, of)
 }
 
-// integerPair is the kernel for operands of one scale each, of the same shape, or whose axes of size 1 come first or last.
+// integerPair returns the kernel for operands of one scale each, with the same shape, or whose axes of size 1 come
+// first or last.
 func integerPair(multiply bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) < 7 || !record.ByteTyped(s, 0) || !record.ByteTyped(s, 3) {
@@ -98,7 +100,7 @@ func integerPair(multiply bool) func(s *lowering.Step) record.TensorMaker {
 // pairItem is the number of elements of a work item.
 const pairItem = 16 * pairBlock
 
-// endOf reports whether a shape is the end of another, apart from axes of size 1 before it.
+// endOf reports whether a shape is a suffix of another, ignoring leading axes of size 1.
 func endOf(shape, of []int) bool {
 	for len(shape) > 0 && shape[0] == 1 {
 		shape = shape[1:]
@@ -132,7 +134,7 @@ func (p *pairPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// bytes returns the elements of x from one of the result on, which has size; they are copied to a line if they repeat.
+// bytes returns size elements of x, for the result's elements from from on. Elements that repeat are copied to line.
 func (r repeats) bytes(line []byte, x kernel.Bytes, from, size int) []byte {
 	if r.run == 1 && r.n == size {
 		return x.Data[from : from+len(line)]
@@ -151,7 +153,7 @@ func (r repeats) bytes(line []byte, x kernel.Bytes, from, size int) []byte {
 	return line
 }
 
-// dequantize makes numbers of the elements of x from one of the result on.
+// dequantize converts the elements of x for the result's elements from from on.
 func (r repeats) dequantize(y []float32, x kernel.Bytes, from int, scale float32, zero int) {
 	if r.run > 1 {
 		for len(y) > 0 {
@@ -167,7 +169,7 @@ func (r repeats) dequantize(y []float32, x kernel.Bytes, from int, scale float32
 	}
 	from %= r.n
 	done := 0
-	for done < min(r.n, len(y)) { // from the middle to the end, then from the beginning
+	for done < min(r.n, len(y)) { // from the middle to the end, then from the start
 		k := min(r.n-done, len(y)-done, r.n-from)
 		kernel.DequantizeBytes(y[done:done+k], kernel.Bytes{Data: x.Data[from : from+k], Signed: x.Signed}, scale, zero)
 		done, from = done+k, 0

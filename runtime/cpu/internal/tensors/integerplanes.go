@@ -8,26 +8,28 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// planes is how a channel of an input is copied for a convolution: for each phase of the rows' stride, and for each of some
-// columns, a plane whose number at row y and column x is that of the padded input at row phase + y·stride and column
-// column + x·stride. In a plane, the inputs of a weight at all positions are in rows of pw.
+// planes is how a channel of an input is copied for a convolution. There is a plane for each phase of the rows'
+// stride and each of some columns. Its number at row y and column x is the padded input at row phase + y·stride and
+// column column + x·stride. In a plane, the inputs of a weight at all positions form rows of width pw.
 type planes struct {
 	phases, columns []int
-	perWeight       bool // columns are those of the weights, and rows have no more than the outputs; else they are phases
-	ph, pw          int  // rows and columns of a plane
-	plane, channel  int  // sizes
+	// columns are the weights' columns, and rows are as long as the outputs; otherwise columns are phases
+	perWeight      bool
+	ph, pw         int // rows and columns of a plane
+	plane, channel int // sizes
 }
 
-// Work of machines with products of four bytes, per cycle: for the choice among forms of planes.
+// Throughput of machines with products of four bytes, per cycle, for the choice between forms of planes.
 const (
 	bytesMultiplied = 115
 	bytesCopied     = 16
 )
 
-// mostPlanes is the largest size of all planes, with one for each column of the weights: offsets are 32 bits wide.
+// mostPlanes is the maximum total size of planes with one for each column of the weights, because offsets are 32
+// bits wide.
 const mostPlanes = 1 << 30
 
-// planesOf chooses the form with the least work for filters per group.
+// planesOf chooses the form with the least work for the given number of filters per group.
 func planesOf(w *windowed.PlanarWindow, kh, kw, filters int) planes {
 	phased := phasesOf(w, kh, kw)
 	tight := planes{ph: phased.ph, pw: w.Ow, phases: phased.phases, perWeight: true}
@@ -72,7 +74,7 @@ func (p *planes) setSizes() {
 	p.channel = p.plane * len(p.phases) * len(p.columns)
 }
 
-// at returns the distance of the weight in row i and column j from the first input of a channel.
+// at returns the offset of the input of weight (i, j), relative to a channel's first input.
 func (p *planes) at(w *windowed.PlanarWindow, i, j int) int {
 	column, shift := j, 0
 	if !p.perWeight {
@@ -96,7 +98,7 @@ func (c *bytePlanes) Do(_ *record.Workspace, k int) {
 
 // copy copies a channel to its planes, with pads.
 func (p *planes) copy(dst, src []byte, w *windowed.PlanarWindow, pad byte) {
-	within := func(start, step, n, size int) (from, to int) { // which of n numbers lie in an input of a size
+	within := func(start, step, n, size int) (from, to int) { // which of n numbers are in an input of a given size
 		from = min(max(0, (step-1-start)/step), n)
 		return from, max(from, min(n, (size-start+step-1)/step))
 	}

@@ -8,48 +8,50 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// quadWeights are the filters of a convolution as signed bytes. They are multiplied by unsigned ones: inputs before
-// their zero point is subtracted. The sum of each filter's weights, times this zero point, is subtracted from its sums.
+// quadWeights are the filters of a convolution as signed bytes. They are multiplied by unsigned bytes: the inputs
+// before subtraction of their zero point. To correct this, the sum of each filter's weights times the zero point is
+// subtracted from its sums.
 type quadWeights struct {
-	parts      []*kernel.QuadFilters // of quadFilters filters at most, as many per group
-	first      []int                 // the first filter of each
-	more, less []int                 // per filter: the sum of the weights above 0, and of the others without their sign
+	parts      []*kernel.QuadFilters // at most quadFilters filters each, the same number per group
+	first      []int                 // first filter of each
+	more, less []int                 // per filter: the sum of the positive weights, and of the others' absolute values
 }
 
-// quadFilters is the largest number of filters that are packed together.
+// quadFilters is the maximum number of filters that are packed together.
 const quadFilters = 128
 
-// part returns one of n parts of the filters, and the first filter.
+// part returns the i-th of n parts of the filters, and its first filter.
 func (q *quadWeights) part(i, n int) (first int, filters []*kernel.QuadFilters) {
 	from, to := i*len(q.parts)/n, (i+1)*len(q.parts)/n
 	return q.first[from], q.parts[from:to]
 }
 
-// quadKey identifies them, which the programs of a model share.
+// quadKey identifies them. The programs of a model share them.
 type quadKey struct{ filterKey }
 
-// Bytes of panels of a work item at most, its usual operations, and the panels that it should have at least: filters are read
-// anew for each.
+// Maximum bytes of panels per work item, the usual number of operations, and the minimum number of panels: filters
+// are read again for each.
 const (
 	quadBlock      = 3 << 17
 	quadOperations = 1 << 25
 	fewQuadPanels  = 8
 )
 
-// quadItem is the least operations of a work item, if there are fewer than quadItems: microseconds, so that threads share work.
+// quadItem is the minimum number of operations of a work item, if there are fewer than quadItems: it takes
+// microseconds, so threads share work.
 const quadItem, quadItems = 1 << 22, 4
 
-// quadParts returns the panels of a work item, and the number of parts of the filters of a group, of which there are mg with size
-// weights, of so many groups.
+// quadParts returns the number of panels per work item, and the number of parts of a group's filters. There are mg
+// filters per group with size weights each.
 func quadParts(panels, mg, size, groups int) (per, parts int) {
-	each := 2 * mg * size * kernel.PanelWidth // operations
+	each := 2 * mg * size * kernel.PanelWidth // operations per panel
 	per = max(fewQuadPanels, quadOperations/each)
 	per = min(per, panels, max(2, quadBlock/(size*kernel.PanelWidth)))
 	chunks := (panels + per - 1) / per
 	per = (panels + chunks - 1) / chunks
 	most := (mg + quadFilters - 1) / quadFilters
 	parts = min(max(1, per*each/quadOperations), most)
-	// Those who multiply the same panels make them once, each for itself.
+	// Workers that multiply the same panels each make them once.
 	wanted := min(quadItems, panels*each/quadItem*groups)
 	if chunks *= groups; chunks > 0 && chunks*parts < wanted {
 		parts = min((wanted+chunks-1)/chunks, most)
@@ -60,8 +62,8 @@ func quadParts(panels, mg, size, groups int) (per, parts int) {
 	return per, parts
 }
 
-// quadWeights packs the filters, or returns nil if the machine has no such products or if a weight minus its zero point
-// has more than 8 bits.
+// quadWeights packs the filters. It returns nil if the machine has no such products, or if a weight minus its zero
+// point has more than 8 bits.
 func (c *integerConv) quadWeights(s *lowering.Step, key filterKey, zeros []int) *quadWeights {
 	if !kernel.Quads() {
 		return nil
@@ -89,8 +91,8 @@ func (c *integerConv) quadWeights(s *lowering.Step, key filterKey, zeros []int) 
 	}).(*quadWeights)
 }
 
-// differences writes bytes from one on minus a zero point. It returns the sum of those above 0, and of the others without
-// their sign, and whether all have 8 bits.
+// differences writes bytes, starting at from, minus a zero point. It returns the sum of the positive differences,
+// the sum of the others' absolute values, and whether all fit in 8 bits.
 func (b byteTensor) differences(row []int8, from, zero int) (more, less int, ok bool) {
 	var flip byte
 	if b.Signed {
@@ -121,8 +123,8 @@ func (c *integerConv) setQuads(zero int) {
 	}
 }
 
-// quadProducts computes the sums of count positions from one on, for filters from the first on, or their bytes in rows that lie
-// ldy apart. The panels are in scratch, unless fresh.
+// quadProducts computes the sums of count positions from one on, for filters from the first on, or their bytes in
+// rows of stride ldy. The panels are already in scratch, unless fresh.
 func (c *integerConv) quadProducts(tile []int32, y kernel.Bytes, ldy int, scratch []float32, fresh bool, src kernel.Bytes,
 	quads []*kernel.QuadFilters, first, from, count int) {
 	panels := uint8s(scratch)

@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Functions of one byte, with constants besides: their 256 values are evaluated when shapes are bound, so the answers are
-// the operators' own, bit by bit.
+// Functions of one byte and constants. Their 256 values are evaluated when shapes are bound, so the answers are
+// bitwise the operators' own.
 func init() {
 	record.Register(
 		record.Record{Op: "com.microsoft.QLinearSigmoid", Tensor: record.TensorKind{Make: byteTableKernel}},
@@ -18,7 +18,7 @@ func init() {
 	)
 }
 
-// byteTable are the values of a function for each byte.
+// byteTable has the values of a function for each byte.
 type byteTable struct {
 	values [256]byte
 	x, y   []byte
@@ -70,7 +70,7 @@ func byteTableKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// givenTableKernel serves ByteTable with a constant table.
+// givenTableKernel supports ByteTable with a constant table.
 func givenTableKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) || s.In[1].Const == nil || s.In[1].Const.Len() != 256 {
 		return nil

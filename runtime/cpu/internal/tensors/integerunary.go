@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Functions of integers, element by element. Results that do not fit wrap around. Of floats these operators are
+// Functions of integers, element by element. Results that do not fit wrap around. For floats these operators are
 // elementwise.
 func init() {
 	record.Register(
@@ -67,7 +67,7 @@ func integerKernel(how integerFunction) func(s *lowering.Step) record.TensorMake
 	}
 }
 
-// integerPass computes a function of each element; or, where it clips, the nearest of those from lo to hi.
+// integerPass computes a function of each element, or clips it to the range from lo to hi.
 type integerPass[T integers] struct {
 	how    integerFunction
 	clips  bool
@@ -93,7 +93,7 @@ func (p *integerPass[T]) Do(w *record.Workspace, k int) {
 	w.Steps.Step(end - k*integerPer)
 	y := p.y[k*integerPer : end]
 	x := p.x[k*integerPer : end][:len(y)]
-	// In 64 bits, in which there are conditional moves.
+	// In 64 bits, for which there are conditional moves.
 	if p.clips {
 		lo, hi := int64(p.lo), int64(p.hi)
 		for i, v := range x {
@@ -126,7 +126,7 @@ func (p *integerPass[T]) Do(w *record.Workspace, k int) {
 	}
 }
 
-// clipKernel reads bounds, which may be absent, when it runs.
+// clipKernel reads the bounds, which may be absent, during the run.
 func clipKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Float32Input(0) {
 		return nil
@@ -184,7 +184,8 @@ func newClip[T integers](d *lowering.Binding, s *lowering.Step, least, most T) *
 	}}
 }
 
-// divisionKernel is the quotient or the remainder of integers. A divisor of 0 is refused by the evaluation.
+// divisionKernel computes the quotient or the remainder of integers. A zero divisor is left to the evaluation, which
+// refuses it.
 func divisionKernel(d *lowering.Binding, s *lowering.Step, how arithmetic) *record.TensorKernel {
 	switch d.DType(s.In[0]) {
 	case tensor.Int8:
@@ -246,7 +247,7 @@ func divideInts[T integers](how arithmetic, y, a, b []T) {
 	}
 }
 
-// quotient is a/b, in 32 bits where these are enough: that is much faster.
+// quotient returns a/b. It uses 32 bits if these suffice, which is much faster.
 func quotient[T integers](a, b T) T {
 	if bits.Len64(uint64(a)|uint64(b)) <= 32 {
 		return T(uint32(a) / uint32(b))

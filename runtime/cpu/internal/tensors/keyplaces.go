@@ -8,14 +8,14 @@ import (
 // keyPlaces finds the index of a number among keys.
 type keyPlaces struct {
 	from   int64
-	dense  []int64         // by number, from from on; -1 for none
-	sparse map[int64]int64 // nil if there is dense
+	dense  []int64         // indexed by number, starting at from; -1 for none
+	sparse map[int64]int64 // nil if dense is set
 }
 
-// keySize is about what a key takes in a map, in bytes.
+// keySize is the approximate size of a key in a map, in bytes.
 const keySize = 48
 
-// newKeyPlaces makes the table of keys: of equal ones the last one counts, or the first.
+// newKeyPlaces makes the table of keys. Of equal keys it takes the last, or the first.
 func newKeyPlaces(d *lowering.Binding, keys []int64, last bool) *keyPlaces {
 	p := &keyPlaces{}
 	if len(keys) == 0 {
@@ -41,7 +41,7 @@ func newKeyPlaces(d *lowering.Binding, keys []int64, last bool) *keyPlaces {
 	return p
 }
 
-// placesOf returns the index of each key: of equal ones the last, or the first.
+// placesOf returns the index of each key. Of equal keys it takes the last, or the first.
 func placesOf[K comparable](d *lowering.Binding, keys []K, last bool) map[K]int64 {
 	d.Charge(int64(len(keys)) * keySize)
 	places := map[K]int64{}

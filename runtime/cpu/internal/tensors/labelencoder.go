@@ -16,7 +16,7 @@ func init() {
 	record.Register(record.Record{Op: ml.LabelEncoder.FullName(), Tensor: record.TensorKind{Make: labelEncoderKernel}})
 }
 
-// labelEncoderKernel finds keys of strings, int64 and float32, and gives values of these types.
+// labelEncoderKernel maps keys of type string, int64 and float32 to values of these types.
 func labelEncoderKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil
@@ -24,7 +24,7 @@ func labelEncoderKernel(s *lowering.Step) record.TensorMaker {
 	return func(d *lowering.Binding) *record.TensorKernel {
 		keys, values, def := ml.EncoderOf(s.Node)
 		if keys == nil || d.DType(s.In[0]) != keys.DType() || d.ShapeOf(s, 0) == nil {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		switch keys.DType() {
 		case tensor.String:
@@ -47,14 +47,14 @@ func labelEncoderKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// floatPlaces returns the function that finds the index of a number among keys, or -1. NaN equals NaN.
+// floatPlaces returns a function that finds the index of a number among keys, or -1. NaN equals NaN.
 func floatPlaces(d *lowering.Binding, keys []float32) func(v float32) int64 {
 	nan, whole := int64(-1), true
 	list := ops.Make[int64](d.Steps(), len(keys))
 	for i, k := range ops.All(d.Steps(), keys) {
 		switch {
 		case k != k:
-			nan, list[i] = int64(i), math.MinInt64 // which no other key has
+			nan, list[i] = int64(i), math.MinInt64 // a value that no other key has
 		case k == float32(int64(k)) && math.Abs(float64(k)) < 1<<24:
 			list[i] = int64(k)
 		default:
@@ -85,7 +85,7 @@ func floatPlaces(d *lowering.Binding, keys []float32) func(v float32) int64 {
 	}
 }
 
-// encodeTo gives the values of elements, whose places among the keys are known; -1 for none.
+// encodeTo returns the values of elements, given their indices among the keys, or -1.
 func encodeTo[T any](d *lowering.Binding, s *lowering.Step, values, def *tensor.Tensor,
 	elements func(f *lowering.Frame) ([]T, bool), place func(v T) int64) *record.TensorKernel {
 	switch {

@@ -11,7 +11,7 @@ func init() {
 		Tensor: record.TensorKind{Make: linearKernel}, Flops: rows.ProductFlops})
 }
 
-// linearKernel is for float64; of float32 the operator computes rows.
+// linearKernel is for float64. For float32 the operator is a row kernel.
 func linearKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) {
 		return nil

@@ -21,15 +21,15 @@ func init() {
 // linearModelPass computes blocks of samples: their products with panels of coefficients, then their labels and scores.
 type linearModelPass struct {
 	*ml.LinearModel
-	rows, most int       // most: samples of a block
-	panels     []float32 // of coefficients, beside each other
+	rows, most int       // most: maximum number of samples of a block
+	panels     []float32 // panels of coefficients, one after the other
 	intercepts []float32
 	x, y       []float32
 	labels     []int64
-	classes    []int64 // in place of labels, of which the text is looked up at last
+	classes    []int64 // instead of labels, whose text is looked up at the end
 }
 
-// linearItem is about the number of products of a work item.
+// linearItem is the approximate number of products of a work item.
 const linearItem = 1 << 16
 
 func linearModelKernel(s *lowering.Step) record.TensorMaker {
@@ -43,7 +43,7 @@ func linearModelKernel(s *lowering.Step) record.TensorMaker {
 		}
 		m := ml.LinearOf(s.Node, shape[len(shape)-1])
 		if m == nil || m.Targets > maxTargets {
-			return nil // refused when it is evaluated, or rare
+			return nil // refused by the evaluation, or rare
 		}
 		return newLinearModel(d, s, m, product(shape)/m.Features)
 	}
@@ -173,7 +173,7 @@ func (p *linearModelPass) Do(w *record.Workspace, block int) {
 	}
 }
 
-// class is the class of a sample: the first of the largest functions.
+// class returns the class of a sample: the index of its greatest function value, or the first of several.
 func (p *linearModelPass) class(s []float32) int {
 	if len(s) == 1 {
 		return p.Binary(s[0] > 0)
@@ -187,7 +187,7 @@ func (p *linearModelPass) class(s []float32) int {
 	return at
 }
 
-// widened puts numbers in float64 in front of dst.
+// widened converts numbers to float64 at the start of dst.
 func widened(c *ir.EvalCtx, dst []float64, x []float32) []float64 {
 	dst = dst[:len(x)]
 	for i, v := range ops.All(c, x) {

@@ -9,7 +9,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Operators that give bools of bools, or of numbers, element by element.
+// Operators that compute bools from bools or numbers, element by element.
 func init() {
 	and := inRuns(func(y, a, b []bool) { joinTruths(ands, y, a, b) })
 	or := inRuns(func(y, a, b []bool) { joinTruths(ors, y, a, b) })
@@ -49,7 +49,7 @@ func isInfKernel(s *lowering.Step) record.TensorMaker {
 		logicKernel(1, tensor.Float64, rangeRow(lo64, hi64)))(s)
 }
 
-// logicKernel reads one or two inputs of an element type under broadcasting.
+// logicKernel supports one or two inputs of an element type, with broadcasting.
 func logicKernel(inputs int, dtype tensor.DType, run elementRow) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) != inputs || s.Absent(0) || s.Absent(inputs-1) {
@@ -64,7 +64,7 @@ func logicKernel(inputs int, dtype tensor.DType, run elementRow) func(s *lowerin
 	}
 }
 
-// joinTruths joins bools, whose bytes are 0 or 1, eight at a time.
+// joinTruths combines bools, whose bytes are 0 or 1, eight at a time.
 func joinTruths(how arithmetic, y, a, b []bool) {
 	n := len(y) &^ 7
 	to, x, z := reinterpret[uint8](y), reinterpret[uint8](a[:len(y)]), reinterpret[uint8](b[:len(y)])
@@ -94,7 +94,7 @@ func notAll(y, x []bool) {
 	}
 }
 
-// rangeRow asks of each element whether it is not among those from least to most.
+// rangeRow computes whether each element is outside the range from least to most.
 func rangeRow[T float32 | float64](least, most T) elementRow {
 	return func(p *elementPass, row rowPart) {
 		y, x := result[bool](p, row), operand[T](p, 0, row)
@@ -110,7 +110,7 @@ func rangeRow[T float32 | float64](least, most T) elementRow {
 	}
 }
 
-// nanRow asks of each element whether it is NaN.
+// nanRow computes whether each element is NaN.
 func nanRow[T float32 | float64](p *elementPass, row rowPart) {
 	y, x := result[bool](p, row), operand[T](p, 0, row)
 	if !p.b.Unit[0] {

@@ -20,10 +20,10 @@ func lpNormalizationKernel(s *lowering.Step) record.TensorMaker {
 	case 2:
 		return axisKernel(lpNormalize32(true), lpNormalize(true))(s)
 	}
-	return nil // refused when it is evaluated
+	return nil // the evaluation reports the error
 }
 
-// lpNormalize32 is lpNormalize of float32. Sums of rows are those of float64.
+// lpNormalize32 is lpNormalize for float32, with float64 sums.
 func lpNormalize32(squares bool) axisTask[float32] {
 	return func(a alongAxis, w *record.Workspace, y, x []float32, k int) {
 		if a.inner == 1 {
@@ -74,8 +74,8 @@ func lpNormalizeRow32(w *record.Workspace, y, x []float32, squares bool) {
 	}
 }
 
-// lpNormalize divides by the sum of absolute values along an axis, or by the root of that of squares, of float64. Where
-// that is 0, the numbers stay.
+// lpNormalize divides float64 numbers by the sum of absolute values along an axis, or by the root of the sum of
+// squares. Where that is 0, the numbers do not change.
 func lpNormalize(squares bool) axisTask[float64] {
 	return func(a alongAxis, w *record.Workspace, y, x []float64, k int) {
 		if a.inner == 1 {
@@ -116,7 +116,7 @@ func lpNormalizeRow(w *record.Workspace, y, x []float64, squares bool) {
 	for lo, hi := range ops.Blocks(w.Steps, len(x), itemNumbers) {
 		x := x[lo:hi]
 		if squares {
-			a, b := 0.0, 0.0 // sums that do not wait for each other
+			a, b := 0.0, 0.0 // independent sums, for parallel execution
 			for len(x) >= 2 {
 				a += x[0] * x[0]
 				b += float64(x[1]) * float64(x[1])
@@ -141,7 +141,7 @@ func lpNormalizeRow(w *record.Workspace, y, x []float64, squares bool) {
 	}
 }
 
-// divisor is the norm of a sum; 1 for 0.
+// divisor returns the norm for a sum, or 1 for 0.
 func divisor(sum float64, squares bool) float64 {
 	if squares {
 		sum = math.Sqrt(sum)

@@ -14,24 +14,24 @@ func init() {
 	record.Register(record.Record{Op: "LRN", Tensor: record.TensorKind{Make: lrnKernel}})
 }
 
-// lrnPass divides numbers by powers of sums of squares of neighbouring channels: of one channel, and up to lrnWidth
-// places, per work item.
+// lrnPass divides numbers by powers of sums of squares of neighbouring channels. A work item is one channel, with up
+// to lrnWidth positions.
 type lrnPass[T float32 | float64] struct {
 	channels, inner   int
 	below, above      int
 	alpha, beta, bias float64
 	x, y              []T
-	// divide gives x/(bias + alpha·sum)^beta in y, where y has the sums.
+	// divide replaces the sums in y by x/(bias + alpha·sum)^beta.
 	divide func(p *lrnPass[T], w *record.Workspace, y, x []T)
 }
 
-// lrnWidth is the number of places of a work item.
+// lrnWidth is the maximum number of positions of a work item.
 const lrnWidth = 1 << 11
 
 func lrnKernel(s *lowering.Step) record.TensorMaker {
 	size := s.Node.Attrs.Int("size", 0)
 	if s.Absent(0) || size < 1 || size > 1<<31-1 {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		if d.Typed(s, 0, tensor.Float64) {
@@ -88,7 +88,7 @@ func addSquares[T float32 | float64](w *record.Workspace, y, x []T) {
 	}
 }
 
-// divideByRoots is by vectors, if the power is made of square roots.
+// divideByRoots works by vectors, if the power consists of square roots.
 func divideByRoots(p *lrnPass[float32], w *record.Workspace, y, x []float32) {
 	kernel.ScaleShift(y, y, float32(p.alpha), float32(p.bias))
 	roots, quarters := w.Scratch[:len(y)], w.Scratch[lrnWidth:][:len(y)]

@@ -10,10 +10,10 @@ func init() {
 	record.Register(record.Record{Op: "LSTM", Tensor: record.TensorKind{Make: lstmKernel, Constant: []int{1, 2, 3, 7}}})
 }
 
-// lstm is the cell of an LSTM. Gates are in order i, o, f, c.
+// lstm is the cell of an LSTM. Gates are in the order i, o, f, c.
 type lstm struct {
-	r      []*kernel.Packed // per direction: of the state
-	p      [][]float32      // per direction: peepholes, in order i, o, f; nil for none
+	r      []*kernel.Packed // per direction: weights of the state
+	p      [][]float32      // per direction: peepholes, in the order i, o, f; nil for none
 	n      int
 	couple bool // f is 1 - i
 }
@@ -68,7 +68,7 @@ func (m *lstm) step(l *recurrentLayer, dir, rows int, gates, h, c, temp []float3
 		kernel.Mul(ci, ci, forget)
 		kernel.Mul(t, in, candidate)
 		kernel.Add(ci, ci, t)
-		if peep != nil { // of the new state
+		if peep != nil { // uses the new state
 			kernel.Mul(t, peep[n:2*n], ci)
 			kernel.Add(out, out, t)
 			l.act(dir, 0, out)

@@ -22,7 +22,7 @@ func init() {
 	})
 }
 
-// matMulPass multiplies matrices, neither of which is constant. It packs panels of columns of the second one.
+// matMulPass multiplies two matrices that are not constant. It packs panels of columns of the second one.
 type matMulPass struct {
 	m, k, n        int
 	at             [2][]int // per product: the offsets of the matrices
@@ -32,8 +32,8 @@ type matMulPass struct {
 	a, b, y        []float32
 }
 
-// fewRows is the largest number of rows of the first matrix for which the second one is read in place: packing it takes
-// about the time of two.
+// fewRows is the maximum number of rows of the first matrix for which the second one is read in place. Packing it
+// takes about the time of two rows.
 const fewRows = 2
 
 func matMulKernel(s *lowering.Step) record.TensorMaker {
@@ -53,7 +53,7 @@ func matMulKernel(s *lowering.Step) record.TensorMaker {
 		batch, err := ops.Broadcast(a[:len(a)-2], b[:len(b)-2])
 		if err != nil || b[len(b)-2] != p.k || p.m == 0 || p.n == 0 || p.k == 0 || p.k*p.n > 1<<30 ||
 			!slices.Equal(d.Shape(s.Out[0]), append(slices.Clone(batch), p.m, p.n)) {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
 			size := []int{p.m * p.k, p.k * p.n}[i]

@@ -18,18 +18,18 @@ func init() {
 	)
 }
 
-// pairKernels are the kernels of a convolution over pairs of an output and an input.
+// pairKernels are the kernels of a convolution for pairs of an output and an input.
 type pairKernels interface {
 	// prepare computes what all rows need. It ends early when the run is stopped.
 	prepare(stop kernel.Stop)
 	// row returns kernel i, in dst or elsewhere, or nil if the run is stopped. tmp is scratch of two rows of float64.
 	row(dst []float32, tmp []float64, i int, stop kernel.Stop) []float32
-	// bytes is the size of what prepare makes.
+	// bytes returns the size of the memory that prepare allocates.
 	bytes() int64
 }
 
-// matrixConv convolves sequences by Fourier transforms: each input is transformed once, and each output once back. Spectra
-// of kernels are made in the first run.
+// matrixConv convolves sequences by Fourier transforms. Each input is transformed once, and each output transformed
+// back once. Spectra of kernels are computed in the first run.
 type matrixConv struct {
 	kernels                   pairKernels
 	fft                       *kernel.FFT
@@ -68,7 +68,7 @@ func continuousConvKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// maxConvolved bounds sequences that are convolved here: a worker's scratch is several times as large.
+// maxConvolved is the maximum length of sequences here, because a worker's scratch is several times as large.
 const maxConvolved = 1 << 23
 
 func newMatrixConv(d *lowering.Binding, s *lowering.Step, k pairKernels, outputs, taps int) *record.TensorKernel {
@@ -99,12 +99,12 @@ func newMatrixConv(d *lowering.Binding, s *lowering.Step, k pairKernels, outputs
 		}}
 }
 
-// pairColumns is the number of neighbouring features that are transposed together: those of a vector.
+// pairColumns is the number of neighbouring features that are transposed together: one vector.
 const pairColumns = 8
 
 func columns(n int) int { return (n + pairColumns - 1) / pairColumns }
 
-// fill makes the spectra of kernels.
+// fill computes the spectra of kernels.
 func (p *matrixConv) fill(e record.Execution) error {
 	if !p.fft.Prepare(e.Halted()) {
 		return e.Failed()
@@ -121,7 +121,7 @@ func (p *matrixConv) fill(e record.Execution) error {
 	return nil
 }
 
-// parts is the number of work items in which spectra of kernels are made.
+// parts returns the number of work items that compute the spectra of kernels.
 func (p *matrixConv) parts() int { return min(p.m*p.n, 16) }
 
 // matrixSpectra is the task that transforms kernels.
@@ -179,7 +179,7 @@ func (p *matrixBack) Do(w *record.Workspace, i int) {
 	kernel.Transpose(p.dst[sample*p.length*p.n+from:], p.n, cols, p.length, count, p.length)
 }
 
-// constantKernels are constants of the graph.
+// constantKernels are kernels that are constants of the graph.
 type constantKernels struct {
 	all  []float32
 	taps int
@@ -204,10 +204,10 @@ func (k *netKernels) bytes() int64 {
 	return 8 * int64(k.length) * int64(q+p)
 }
 
-// stopped is the panic by which a network ends early.
+// stopped is the panic with which a network ends early.
 type stopped struct{}
 
-// halting calls f with a function that ends it when the run is stopped. It reports whether f has ended by itself.
+// halting calls f with a function that stops it when the run is stopped. It reports whether f finished.
 func halting(stop kernel.Stop, f func(step func(n int))) (ended bool) {
 	defer func() {
 		if v := recover(); v != nil {

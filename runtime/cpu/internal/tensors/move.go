@@ -11,9 +11,9 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Operators that move elements of their first input, whatever these are. Where the others are known when shapes are
-// bound, the operator is evaluated once, on the elements' numbers; what comes out says where each element of the output
-// is from.
+// Operators that move elements of their first input, whatever their values. If the other inputs are known when
+// shapes are bound, the operator is evaluated once, on the indices of the elements. The result shows where each
+// element of the output comes from.
 func init() {
 	record.Register(
 		record.Record{Op: "DepthToSpace", Tensor: record.TensorKind{Make: moveKernel}},
@@ -28,26 +28,26 @@ func init() {
 	)
 }
 
-// maxMoved bounds the elements of a movement: its table is made when shapes are bound.
+// maxMoved is the maximum number of elements of a movement, whose table is made when shapes are bound.
 const maxMoved = 1 << 24
 
-// movement is where the elements of a tensor of shape dims come from: the sum over its axes of from[axis][index]. A
-// negative sum stands for the filling.
+// movement maps the elements of a tensor of shape dims to their sources: the sum over its axes of from[axis][index].
+// A negative sum means the filling.
 type movement struct {
 	dims []int
 	from [][]int
-	// runs says that along the last axis elements follow each other. Then its list has the first place only, or is nil, and
-	// begins with 0.
+	// runs: along the last axis, elements are consecutive. The list of that axis then has only the first position,
+	// or is nil and starts with 0.
 	runs bool
-	// run and runEnd bound a part of the last axis where they do.
+	// run and runEnd delimit the part of the last axis where they are consecutive.
 	run, runEnd int
 }
 
-// moving is how an operator moves elements, besides what its evaluation shows.
+// moving describes how an operator moves elements, beyond what its evaluation shows.
 type moving struct {
-	fills bool // input 2 is a filling, zero where it is absent
-	// strides gives the distances at which the first input is read, and the first element, so that nothing needs to be
-	// evaluated; nil: that is not known.
+	fills bool // input 2 is a filling, zero if it is absent
+	// strides returns the strides at which the first input is read, and the offset of the first element, so that no
+	// evaluation is needed. If it is nil, they are unknown.
 	strides func(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool)
 }
 
@@ -72,7 +72,7 @@ func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 		if v.fills && !s.Absent(2) {
 			fill = d.Constant(s.In[2])
 			if fill.Len() != 1 || fill.DType() != d.DType(in) {
-				return nil // refused when it is evaluated
+				return nil // the evaluation reports the error
 			}
 		}
 		m := v.movement(d, s)
@@ -83,7 +83,8 @@ func (v moving) kernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// movement finds out what a step does to the elements of its first input; nil where that has no regular form.
+// movement finds out what a step does to the elements of its first input. It returns nil if that has no regular
+// form.
 func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 	shape, out := d.Shape(s.In[0]), d.Shape(s.Out[0])
 	n, _ := tensor.Size(shape)
@@ -96,7 +97,7 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 			return stridedMovement(d, out, strides, offset)
 		}
 	}
-	if 16*(int64(n)+int64(size)) > d.Room() { // the numbers here and there, and as much again
+	if 16*(int64(n)+int64(size)) > d.Room() { // the indices in the input and the output, and the same again
 		return nil
 	}
 	numbers := tensor.NewParts(d.Steps().Pause, tensor.Int64, shape...)
@@ -140,7 +141,8 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 	if m := regular(d, places, out); m != nil {
 		return m
 	}
-	for from := range out { // some axes together may have a form that each by itself has not: those of Gather's indices
+	// several axes together may have a regular form that each of them lacks, such as the axes of Gather's indices
+	for from := range out {
 		for to := from + 2; to <= len(out); to++ {
 			joined := 1
 			for _, k := range out[from:to] {
@@ -155,7 +157,7 @@ func (v moving) movement(d *lowering.Binding, s *lowering.Step) *movement {
 	return nil
 }
 
-// transposed gives the strides with which a Transpose reads its input.
+// transposed returns the strides with which a Transpose reads its input.
 func transposed(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool) {
 	from := ops.Strides(d.ShapeOf(s, 0))
 	perm := s.Node.Attrs.Ints("perm", nil)
@@ -165,14 +167,14 @@ func transposed(d *lowering.Binding, s *lowering.Step) (strides []int, offset in
 	for _, p := range perm {
 		axis, err := ops.Axis(p, len(from))
 		if err != nil {
-			return nil, 0, false // refused when it is evaluated
+			return nil, 0, false // the evaluation reports the error
 		}
 		strides = append(strides, from[axis])
 	}
 	return strides, 0, true
 }
 
-// sliced gives the strides with which a Slice reads its input, and the first element that it reads.
+// sliced returns the strides with which a Slice reads its input, and the offset of the first element.
 func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, ok bool) {
 	shape := d.ShapeOf(s, 0)
 	var p [5][]int64
@@ -197,7 +199,7 @@ func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, o
 	_, err := ops.AxesOf(axes, len(shape))
 	if err != nil || len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) ||
 		slices.Contains(steps, 0) {
-		return nil, 0, false // refused when it is evaluated
+		return nil, 0, false // the evaluation reports the error
 	}
 	strides = ops.Strides(shape)
 	sizes := slices.Clone(shape)
@@ -205,15 +207,15 @@ func sliced(d *lowering.Binding, s *lowering.Step) (strides []int, offset int, o
 		a, _ := ops.Axis(axis, len(shape))
 		first, n := ops.SliceRange(starts[i], ends[i], steps[i], int64(shape[a]))
 		offset += int(first) * strides[a]
-		if sizes[a] = int(n); n > 1 { // a single element takes no step, and the step may be huge
+		if sizes[a] = int(n); n > 1 { // a single element needs no step, and the step may be huge
 			strides[a] *= int(steps[i])
 		}
 	}
 	return strides, offset, slices.Equal(sizes, d.Shape(s.Out[0]))
 }
 
-// stridedMovement is the movement of a tensor that is read at these distances. Axes that are read as if they were one
-// become one, so that as much as possible is copied at once.
+// stridedMovement returns the movement of a tensor that is read with these strides. Axes that form one axis are
+// joined, so that copies are as long as possible.
 func stridedMovement(d *lowering.Binding, out, strides []int, offset int) *movement {
 	var dims, steps []int
 	for a, n := range out {
@@ -245,17 +247,18 @@ func stridedMovement(d *lowering.Binding, out, strides []int, offset int) *movem
 	return m
 }
 
-// far is more than any sum of places: along an axis it marks what is filled.
+// far exceeds any sum of positions: along an axis it marks the filling.
 const far = min(1<<40, math.MaxInt>>3)
 
-// regular finds the places along each axis of which those of the elements are sums; nil where there are none.
+// regular finds lists of positions along each axis whose sums are the elements' positions, or returns nil if there
+// are none.
 func regular(d *lowering.Binding, places []int64, out []int) *movement {
 	c := d.Steps()
 	m := &movement{dims: out}
 	if len(places) == 0 {
 		return m
 	}
-	if consecutive(c, places) { // nothing but a new shape
+	if consecutive(c, places) { // only a new shape
 		m.dims, m.from, m.runs = []int{len(places)}, [][]int{nil}, true
 		return m
 	}
@@ -265,7 +268,7 @@ func regular(d *lowering.Binding, places []int64, out []int) *movement {
 	}
 	strides := ops.Strides(m.dims)
 	for a, k := range m.dims {
-		at := base - base/strides[a]%k*strides[a] // the elements along this axis that share the other places with base
+		at := base - base/strides[a]%k*strides[a] // the elements along this axis that share base's other positions
 		from := lowering.Make[int](d, k)
 		for i := range ops.Each(c, len(from)) {
 			p := places[at+i*strides[a]]
@@ -280,7 +283,7 @@ func regular(d *lowering.Binding, places []int64, out []int) *movement {
 		}
 		m.from = append(m.from, from)
 	}
-	// Check that it is so.
+	// Verify it.
 	index := make([]int, len(m.dims))
 	for _, p := range ops.All(c, places) {
 		c.Step(4)
@@ -332,7 +335,7 @@ func consecutive(c *ir.EvalCtx, places []int64) bool {
 	return true
 }
 
-// move copies the elements of x to their places in y.
+// move copies the elements of x to their positions in y.
 func move[T any](c *ir.EvalCtx, m *movement, fill T, y, x []T) {
 	if len(y) == 0 {
 		return
@@ -387,7 +390,7 @@ func move[T any](c *ir.EvalCtx, m *movement, fill T, y, x []T) {
 	}
 }
 
-// pick copies the elements at the places off + from, and fill where these are negative.
+// pick copies the elements at off + from, or fill where this is negative.
 func pick[T any](off int, from []int, fill T, y, x []T) {
 	y = y[:len(from)]
 	for i, f := range from {
@@ -399,7 +402,7 @@ func pick[T any](off int, from []int, fill T, y, x []T) {
 	}
 }
 
-// mover is the kernel that moves elements of input 0; nil for element types that it has no kernel for.
+// mover returns the kernel that moves elements of input 0, or nil for element types without one.
 func mover(d *lowering.Binding, s *lowering.Step, m *movement, fill *tensor.Tensor) *record.TensorKernel {
 	if len(m.dims) > 16 {
 		return nil
@@ -429,7 +432,7 @@ func mover(d *lowering.Binding, s *lowering.Step, m *movement, fill *tensor.Tens
 	}}
 }
 
-// moveAs moves elements as those of another type of their size; no filling stands for zero.
+// moveAs moves elements as another type of the same size. Without a filling it uses zero.
 func moveAs[T uint8 | uint16 | uint32 | uint64](c *ir.EvalCtx, m *movement, fill, y, x []byte) {
 	var z T
 	if len(fill) > 0 {

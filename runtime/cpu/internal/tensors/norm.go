@@ -25,7 +25,7 @@ type groupNormPass struct {
 	scale, shift, x, y  []float32
 }
 
-// groupNormKernel normalises channels in groups, or each by itself.
+// groupNormKernel normalises channels in groups, or each separately.
 func groupNormKernel(grouped bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.In) != 3 || s.Absent(0) || s.Absent(1) || s.Absent(2) {

@@ -28,7 +28,7 @@ func normalizerKernel(s *lowering.Step) record.TensorMaker {
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		switch {
-		case !d.Gives(s, 0, tensor.Float32) || len(d.ShapeOf(s, 0)) > 2: // refused when it is evaluated
+		case !d.Gives(s, 0, tensor.Float32) || len(d.ShapeOf(s, 0)) > 2: // the evaluation reports the error
 		case d.Typed(s, 0, tensor.Float32):
 			return newNormalizer[float32](d, s)
 		case d.Typed(s, 0, tensor.Float64):
@@ -82,7 +82,7 @@ func (p *normalizerPass[T]) Do(w *record.Workspace, item int) {
 	}
 }
 
-// normOf returns the largest element, the sum of absolute values, or the Euclidean norm. Sums are in four parts.
+// normOf returns the greatest element, the sum of absolute values, or the Euclidean norm. Sums are in four parts.
 func normOf[T numbers](c *ir.EvalCtx, kind string, x []T) float64 {
 	if kind == "MAX" {
 		most := math.Inf(-1)

@@ -12,7 +12,7 @@ func init() {
 	record.Register(record.Record{Op: "OneHot", Tensor: record.TensorKind{Make: oneHotKernel}})
 }
 
-// oneHotKernel fits integer indices, and a depth that is known when shapes are bound.
+// oneHotKernel supports integer indices, and a depth that is known when shapes are bound.
 func oneHotKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) || s.Absent(2) {
 		return nil
@@ -45,7 +45,7 @@ func newOneHot[V reduced](d *lowering.Binding, s *lowering.Step) *record.TensorK
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape)+1)
 	if shape == nil || !ok || len(k) != 1 || err != nil || !isIndex || !d.Gives(s, 0, d.DType(s.In[2])) ||
 		product(d.ShapeOf(s, 2)) != 2 || k[0] != int64(d.Shape(s.Out[0])[axis]) {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	depth, inner := int(k[0]), product(shape[axis:])
 	values, result := lowering.Input[V](d, s, 2), lowering.Output[V](d, s, 0)

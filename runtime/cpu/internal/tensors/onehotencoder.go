@@ -13,7 +13,7 @@ func init() {
 		Tensor: record.TensorKind{Make: oneHotEncoderKernel}})
 }
 
-// oneHotEncoderKernel sets the number of each element's category to 1. Floats are truncated before.
+// oneHotEncoderKernel sets the position of each element's category to 1. Floats are truncated first.
 func oneHotEncoderKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil
@@ -50,13 +50,13 @@ func newOneHotEncoder[T float32 | float64 | int32 | int64](d *lowering.Binding, 
 		func(v T) int64 { return places.of(int64(v)) })
 }
 
-// oneHotEncoder takes the number of categories, the elements, and the category of each; -1 for none.
+// oneHotEncoder needs the number of categories, the elements, and the category of each, or -1.
 func oneHotEncoder[T any](d *lowering.Binding, s *lowering.Step, n int, elements func(f *lowering.Frame) ([]T, bool),
 	category func(v T) int64) *record.TensorKernel {
 	shape := d.ShapeOf(s, 0)
 	if shape == nil || n == 0 || !d.Gives(s, 0, tensor.Float32) ||
 		!slices.Equal(d.Shape(s.Out[0]), append(slices.Clone(shape), n)) {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	y := lowering.Output[float32](d, s, 0)
 	strict, all := s.Node.Attrs.Int("zeros", 1) == 0, product(shape)
@@ -74,7 +74,7 @@ func oneHotEncoder[T any](d *lowering.Binding, s *lowering.Step, n int, elements
 			if at := category(v); at >= 0 {
 				row[at] = 1
 			} else if strict {
-				return e.Fallback(s) // says what is wrong
+				return e.Fallback(s) // the evaluation reports the error
 			}
 		}
 		return nil

@@ -19,7 +19,7 @@ func pairKernel(s *lowering.Step) record.ShapedMaker {
 	nli := s.Node.Attrs.Bool("nli", false)
 	return func(d *lowering.Binding, in [][]int, _ []int) *record.TensorKernel {
 		if in[0][0]%2 != 0 {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		p, h := in[0][0]/2, in[0][1]
 		slots := unaryOf(d, s)

@@ -5,21 +5,21 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// panelConv is the form of a convolution for most shapes: filters times panels of positions. If columns have a stride, the
-// input's rows are separated into its phases, so that the inputs of a weight are consecutive.
+// panelConv is the form of a convolution for most shapes: filters times panels of positions. If columns have a
+// stride, the input's rows are separated into its phases, so that the inputs of a weight are consecutive.
 type panelConv struct {
 	conv2d
-	offsets kernel.Offsets // of the inputs of a filter's weights, in the input with pads and phases
+	offsets kernel.Offsets // of the inputs of a filter's weights, in the padded input with phases
 	phase   int            // size of a phase of a row
-	pitch   int            // of a row, with its phases
+	pitch   int            // size of a row with its phases
 	rowSpan int            // positions whose inputs are consecutive
 	chunk   int            // channels of the output that are computed together
-	rows    int            // channels of the output of a work item
+	rows    int            // output channels per work item
 	across  int            // work items for the same positions
 }
 
 const (
-	panelNumbers = 1 << 17 // of the panels of a work item, at most
+	panelNumbers = 1 << 17 // maximum for the panels of a work item
 	panelItems   = 8       // work items, if there is enough work
 	leastRows    = 48
 	tileRows     = 12 // rows that kernels multiply at once, or a multiple
@@ -38,9 +38,9 @@ func (c conv2d) panels() *record.TensorKernel {
 	}
 	width, mg, size := kernel.PanelsWidth(), c.m/c.group, c.Oh*c.Ow
 	all, groups := (size+width-1)/width, c.N*c.group
-	work := 2 * c.k() * mg * size // of a group
-	// Each worker makes the panels of the items that follow each other once, but all workers make some: fewer filters than
-	// leastRows are not worth it.
+	work := 2 * c.k() * mg * size // per group
+	// Each worker makes the panels for consecutive items once, but every worker makes some. This does not pay for
+	// fewer filters than leastRows.
 	items := min(work/itemFlops, (panelItems+groups-1)/groups)
 	p.across = max(1, min(mg/leastRows, items))
 	p.parts = max((all*width*c.width()+panelNumbers-1)/panelNumbers, (items+p.across-1)/p.across)
@@ -60,10 +60,10 @@ func (c conv2d) panels() *record.TensorKernel {
 		Run: p.run}
 }
 
-// copies reports whether the input is copied: with pads, or by phases.
+// copies reports whether the input is copied, for pads or phases.
 func (p *panelConv) copies() bool { return p.pads() || p.Sw > 1 }
 
-// weightOffsets returns the positions of the inputs of a filter's weights.
+// weightOffsets returns the offsets of the inputs of a filter's weights.
 func (p *panelConv) weightOffsets() kernel.Offsets {
 	off := make([]int32, 0, p.k())
 	for ch := range p.cg {
@@ -120,7 +120,8 @@ func (p *phasePass) Do(_ *record.Workspace, k int) {
 	}
 }
 
-// phases separates a row of numbers, behind left zeros, into the first few phases of a stride, which lie ld apart in dst.
+// phases separates a row of numbers, after left zeros, into the first few phases of a stride, which are ld apart in
+// dst.
 func phases(dst []float32, ld int, row []float32, left, stride, few int) {
 	if stride == 2 && few == 2 {
 		even, odd := dst[left%2*ld+left/2:], dst[(left+1)%2*ld+(left+1)/2:]
@@ -159,7 +160,7 @@ func (p *panelConv) Do(w *record.Workspace, k int) {
 	}
 }
 
-// fill makes the panels of count positions from begin on.
+// fill makes the panels of count positions, starting at begin.
 func (p *panelConv) fill(panels, src []float32, begin, count int) {
 	weights, width := p.k(), p.width()
 	var runs [3 * kernel.PanelWidth]kernel.Run

@@ -15,7 +15,7 @@ func init() {
 		Tensor: record.TensorKind{Make: record.Shaped(pickStepKernel), Float32: true}, Keeps: true})
 }
 
-// pickStepKernel sums up what counts of a chunk; the sums go on in float64.
+// pickStepKernel sums up the valid steps of a chunk. The sums continue in float64.
 func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) {
 		return nil
@@ -24,7 +24,7 @@ func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 	return func(d *lowering.Binding, in [][]int, _ []int) *record.TensorKernel {
 		b, l, h := in[0][0], in[0][1], in[0][2]
 		if !slices.Equal(in[1], []int{b, h}) || !slices.Equal(in[2], []int{b, 2}) {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		if !d.Typed(s, 1, tensor.Float64) || !d.Typed(s, 2, tensor.Int64) {
 			return nil
@@ -39,7 +39,7 @@ func pickStepKernel(s *lowering.Step) record.ShapedMaker {
 		newSums, newCounts := lowering.Output[float64](d, s, 1), lowering.Output[int64](d, s, 2)
 		for i := 3; i < len(s.In); i++ { // lengths and ends
 			if n := product(in[i]); in[i] != nil && n != 1 && n != b {
-				return nil // refused when it is evaluated
+				return nil // the evaluation reports the error
 			}
 		}
 		lengths, ends := lowering.Input[int64](d, s, 3), lowering.Input[int64](d, s, 4)

@@ -10,8 +10,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Operators that read or write runs of elements at places which indices name when they run: GatherElements, GatherND,
-// ScatterElements and ScatterND.
+// Operators that read or write runs of elements at positions given by indices during the run: GatherElements,
+// GatherND, ScatterElements and ScatterND.
 func init() {
 	record.Register(
 		record.Record{Op: "GatherElements", Tensor: record.TensorKind{Make: placesKernel(byElements, false)}},
@@ -21,21 +21,21 @@ func init() {
 	)
 }
 
-// places turns indices into where elements lie: each vector of vector indices gives one place.
+// places turns indices into positions of elements. Each vector of vector indices gives one position.
 type places struct {
 	vector         int
-	sizes, strides []int // of the axes that a vector's indices count along
-	base           []int // per vector: what is added
-	at             []int // per vector, while it runs
+	sizes, strides []int // for the axes that a vector's indices count along
+	base           []int // per vector: an offset to add
+	at             []int // per vector, set during a run
 }
 
-// How indices name places: one for each element, along an axis, or vectors of them.
+// The two uses of indices: one per element, along an axis, or vectors of them.
 const (
 	byElements = iota
 	byVectors
 )
 
-// placesKernel moves elements of any type that is held in whole bytes, to their places or from them.
+// placesKernel moves elements of any type of whole bytes to positions or from them.
 func placesKernel(named int, scatters bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if s.Absent(0) || s.Absent(1) {
@@ -61,10 +61,10 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 		p, run = slicePlaces(d, shape, at, int(a.Int("batch_dims", 0)))
 	}
 	if p == nil {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	copy(p.at, p.base)
-	moved := y // of what there is a run per place
+	moved := y // the tensor with one run per position
 	if scatters {
 		if s.Absent(2) || !d.Typed(s, 2, dtype) || !slices.Equal(d.Shape(y), shape) ||
 			named == byElements && !slices.Equal(d.ShapeOf(s, 2), at) {
@@ -90,7 +90,7 @@ func newPlaces(d *lowering.Binding, s *lowering.Step, named int, scatters bool) 
 		f := e.Frame()
 		wide, short := index.in(f)
 		if !findPlaces(e.Steps(), p, wide) || !findPlaces(e.Steps(), p, short) {
-			return e.Fallback(s) // says what is wrong
+			return e.Fallback(s) // the evaluation reports the error
 		}
 		src, dst := from.In(f), to.In(f)
 		if !scatters {
@@ -126,8 +126,8 @@ func elementPlaces(d *lowering.Binding, shape, at []int, axis int64) *places {
 	return p
 }
 
-// slicePlaces is for vectors along the last axis of the indices, which count along the first axes behind batch ones;
-// run is what each of them names.
+// slicePlaces is for vectors along the last axis of the indices, which count along the first axes after batch ones.
+// run is the size of each slice.
 func slicePlaces(d *lowering.Binding, shape, at []int, batch int) (p *places, run int) {
 	last := len(at) - 1
 	if last < 0 || batch < 0 || batch > last || batch+at[last] > len(shape) || !slices.Equal(shape[:batch], at[:batch]) {
@@ -146,13 +146,13 @@ func slicePlaces(d *lowering.Binding, shape, at []int, batch int) (p *places, ru
 	return p, product(shape[batch+k:])
 }
 
-// indexSlot is where indices lie: in one of two types.
+// indexSlot is the slot of indices in one of two types.
 type indexSlot struct {
 	wide  lowering.Slot[int64]
 	short lowering.Slot[int32]
 }
 
-// indicesOf returns the slot of input i, and false where that is no tensor of indices.
+// indicesOf returns the slot of input i, and false if it is not a tensor of indices.
 func indicesOf(d *lowering.Binding, s *lowering.Step, i int) (x indexSlot, ok bool) {
 	switch {
 	case d.Typed(s, i, tensor.Int64):
@@ -170,9 +170,9 @@ func (x *indexSlot) in(f *lowering.Frame) (wide []int64, short []int32) {
 	return x.wide.In(f), x.short.In(f)
 }
 
-// findPlaces reads indices, as far as there are any; it reports whether all of them are inside.
+// findPlaces reads indices up to the first one out of range, and reports whether all are in range.
 func findPlaces[T int32 | int64](c *ir.EvalCtx, p *places, index []T) bool {
-	if len(index) == 0 { // of one type, or in vectors of none: places are the bases
+	if len(index) == 0 { // all dimensions are 1, or vectors are empty: positions are the bases
 		return true
 	}
 	if p.vector == 1 {
@@ -207,7 +207,7 @@ func findPlaces[T int32 | int64](c *ir.EvalCtx, p *places, index []T) bool {
 	return true
 }
 
-// gatherRuns copies runs of elements of some bytes each from their places.
+// gatherRuns copies runs of elements from their positions.
 func gatherRuns(c *ir.EvalCtx, dst, src []byte, at []int, run, size int) {
 	switch {
 	case run == 1 && size == 4:
@@ -228,7 +228,7 @@ func gatherRuns(c *ir.EvalCtx, dst, src []byte, at []int, run, size int) {
 	}
 }
 
-// scatterRuns copies runs of elements of some bytes each to their places.
+// scatterRuns copies runs of elements to their positions.
 func scatterRuns(c *ir.EvalCtx, dst, src []byte, at []int, run, size int) {
 	n := run * size
 	for i, p := range ops.All(c, at) {

@@ -6,11 +6,11 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// joinRuns joins runs of elements, in order, with those at their places. For float32 it has as many numbers of temporary
-// memory as the tensor.
+// joinRuns combines runs of elements, in order, with the elements at their positions. For float32, temp has as many
+// numbers as the tensor.
 type joinRuns func(c *ir.EvalCtx, dst, src []byte, at []int, run int, temp []float32)
 
-// joinOf returns the function for a type and a reduction of ScatterElements and ScatterND; nil where there is none.
+// joinOf returns the function for a type and a reduction of ScatterElements and ScatterND, or nil if there is none.
 func joinOf(dtype tensor.DType, reduction string) joinRuns {
 	how, ok := map[string]arithmetic{"add": adds, "mul": multiplies, "min": least, "max": greatest}[reduction]
 	if !ok {
@@ -61,8 +61,8 @@ func joinIntRuns[T integers](how arithmetic) joinRuns {
 	}
 }
 
-// addFloats keeps the error of each addition, so that the result is rounded about once, however many updates meet at a
-// place.
+// addFloats tracks the rounding error of each addition, so that the result is rounded about once, however many
+// updates a position has.
 func addFloats(c *ir.EvalCtx, dst, src []byte, at []int, run int, low []float32) {
 	y, x := reinterpret[float32](dst), reinterpret[float32](src)
 	for _, p := range ops.All(c, at) {
@@ -81,7 +81,7 @@ func addFloats(c *ir.EvalCtx, dst, src []byte, at []int, run int, low []float32)
 			y[p] = s
 		}
 		for _, p := range ops.All(c, at) {
-			if l := low[p]; l == l { // not where the sum is infinite
+			if l := low[p]; l == l { // not if the sum is infinite
 				y[p] += l
 			}
 			low[p] = 0
@@ -104,7 +104,7 @@ func addFloats(c *ir.EvalCtx, dst, src []byte, at []int, run int, low []float32)
 		for lo, hi := range ops.Parts(c, run) {
 			y, low := y[p+lo:p+hi], low[p+lo:p+hi]
 			for j, l := range low[:len(y)] {
-				if l == l { // not where the sum is infinite
+				if l == l { // not if the sum is infinite
 					y[j] += l
 				}
 				low[j] = 0

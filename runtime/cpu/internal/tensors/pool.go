@@ -22,19 +22,19 @@ func init() {
 	)
 }
 
-// poolPass reduces windows of each channel, a block of rows of the output at a time: first the rows of the windows,
-// then the columns. Rows are padded and separated into the phases of the stride, so that the inputs of a tap are
-// contiguous. The rows of a block are contiguous, too, so that short ones form a long one.
+// poolPass reduces windows of each channel, a block of output rows at a time: first the rows of the windows, then
+// the columns. Rows are padded and separated into the phases of the stride, so that the inputs of a tap are
+// contiguous. The rows of a block are contiguous too, so short ones form a long one.
 type poolPass struct {
 	windowed.PlanarWindow
 	kh, kw  int
 	average bool
 	all     bool // pads count
-	pw      int  // of a row of one phase
-	rows    int  // of the output at a time
-	lines   int  // rows of the input of one phase, for a block; 0 if windows are reduced row by row
+	pw      int  // of one phase of a row
+	rows    int  // output rows at a time
+	lines   int  // input rows of one phase for a block; 0 if windows are reduced row by row
 	counts  []float32
-	full    []float32 // the numbers of elements of windows that have all rows
+	full    []float32 // the numbers of elements in windows with all rows
 	uniform bool      // all counts are the same
 	x, y    []float32
 }
@@ -42,7 +42,7 @@ type poolPass struct {
 // poolBlock is the approximate number of elements of a block.
 const poolBlock = 1 << 11
 
-// poolKernel computes the maximum of each window, or its average.
+// poolKernel computes the maximum or the average of each window.
 func poolKernel(average bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if len(s.Node.Attrs.Ints("kernel_shape", nil)) == 0 || len(s.Node.Outputs) != 1 || s.Absent(0) {
@@ -168,7 +168,7 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 		case p.Sw == 2:
 			kernel.Part(phases[:span], phases[size:size+span], padded)
 		case p.Sw == 4:
-			// The phases replace the rows that they are parts of.
+			// The phases overwrite the rows that they come from.
 			even, odd := phases[:2*span], phases[2*size:2*(size+span)]
 			kernel.Part(even, odd, padded)
 			kernel.Part(padded[:span], padded[2*size:2*size+span], even)
@@ -181,7 +181,7 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 				}
 			}
 		}
-		for j := range p.kw { // outputs behind the last one of a row are dropped
+		for j := range p.kw { // outputs past the end of a row are dropped
 			at := j * p.Dw
 			src := phases[at%p.Sw*size+at/p.Sw:]
 			if j == 0 {
@@ -210,14 +210,14 @@ func (p *poolPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// inParts joins as many numbers of a and b as y has.
+// inParts combines as many numbers of a and b as y has.
 func inParts(c *ir.EvalCtx, join func(y, a, b []float32), y, a, b []float32) {
 	for lo, hi := range ops.Blocks(c, len(y), itemNumbers) {
 		join(y[lo:hi], a[lo:hi], b[lo:hi])
 	}
 }
 
-// sides fills a padded row beside its inputs.
+// sides fills the pads of a row.
 func (p *poolPass) sides(row []float32, fill float32) {
 	for i := range p.Left {
 		row[i] = fill
@@ -227,8 +227,8 @@ func (p *poolPass) sides(row []float32, fill float32) {
 	}
 }
 
-// stack copies the padded rows of the input that n rows of the output from the first one have, those of a phase of the
-// vertical stride together.
+// stack copies the padded input rows for n output rows, starting at the first one, grouped by phase of the vertical
+// stride.
 func (p *poolPass) stack(c *ir.EvalCtx, lines, x []float32, first, n int, fill float32) {
 	width := p.pw * p.Sw
 	for i := range (n-1)*p.Sh + p.kh {

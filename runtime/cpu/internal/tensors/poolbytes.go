@@ -9,13 +9,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// bytePool finds the largest byte of each window, a channel at a time: its phases with their pads, which are the least byte, are
-// copied, and the largest of them found at all positions, of which those between rows are dropped.
+// bytePool finds the greatest byte of each window, one channel at a time. It copies the channel's phases with pads,
+// which are the smallest byte, and computes the maximum at all positions; those between rows are dropped.
 type bytePool struct {
 	planes
 	windowed.PlanarWindow
 	taps kernel.Offsets
-	span int // positions
+	span int // number of positions
 	pad  byte
 	x, y kernel.Bytes
 }

@@ -15,14 +15,14 @@ type poolND struct {
 	average bool
 	shares  [][]float32 // per axis and index of the output: the number of taps in an average
 	planes  int
-	held    int // largest size of an intermediate result
+	held    int // maximum size of an intermediate result
 	x, y    []float32
 }
 
-// mostPoolAxes bounds the axes of a window.
+// mostPoolAxes is the maximum number of axes of a window.
 const mostPoolAxes = 8
 
-// newPoolND makes the kernel of a pool; nil if shapes do not fit. With all, averages include pads.
+// newPoolND returns the kernel of a pool, or nil if shapes do not fit. With all, averages include pads.
 func newPoolND(d *lowering.Binding, s *lowering.Step, average, all bool) *record.TensorKernel {
 	kernelShape := s.Node.Attrs.Ints("kernel_shape", nil)
 	taps := make([]int, len(kernelShape))
@@ -87,7 +87,7 @@ func (p *poolND) Do(w *record.Workspace, k int) {
 			if c *= share; c > 0 {
 				row[i] /= c
 			} else {
-				row[i] = 0 // the window is outside of the input
+				row[i] = 0 // the window is outside the input
 			}
 		}
 		next(index, p.out[:last])

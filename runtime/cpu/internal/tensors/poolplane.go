@@ -7,22 +7,22 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// planePool reduces the windows of one plane by one call of a kernel: an average is a convolution with ones, divided by the
-// numbers of elements.
+// planePool reduces the windows of one plane by one call of a kernel. An average is a convolution with ones, divided
+// by the numbers of elements.
 type planePool struct {
 	plane  *kernel.Depth
 	in     int       // size of a plane of the input
 	out    int       // and of the output
-	ones   []float32 // weights of an average; nil: a maximum
-	counts []float32 // of elements, for each window of a plane; nil: all have count
+	ones   []float32 // weights of an average; nil for a maximum
+	counts []float32 // number of elements per window of a plane; nil if all windows have count
 	count  float32
 	x, y   []float32
 }
 
-// largestPlane is the number of elements of the largest planes: a kernel does not end when a run does.
+// largestPlane is the maximum number of elements of a plane, because a kernel does not stop when a run is cancelled.
 const largestPlane = 1 << 20
 
-// whole returns the kernel by planes; nil where there is none for the window.
+// whole returns the kernel by planes, or nil if there is none for the window.
 func (p *poolPass) whole(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	if p.kh != p.kw || p.Sh != p.Sw || p.Dh != 1 || p.Dw != 1 || max(p.H*p.Wd, p.Oh*p.Ow) > largestPlane {
 		return nil
@@ -46,7 +46,7 @@ func (p *poolPass) whole(d *lowering.Binding, s *lowering.Step) *record.TensorKe
 	}}
 }
 
-// elements counts the elements of the windows. Windows outside of the input have the sum 0, and 1 in place of their number.
+// elements counts the elements of the windows. Windows outside the input have the sum 0, and count 1.
 func (p *poolPass) elements(d *lowering.Binding, k *planePool) {
 	if k.count = float32(p.kh * p.kw); p.all {
 		return

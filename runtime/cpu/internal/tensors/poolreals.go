@@ -13,30 +13,30 @@ func init() {
 	record.Register(record.Record{Op: "LpPool", Tensor: record.TensorKind{Make: realPool(lpPools)}})
 }
 
-// How windows of a realPoolPass are reduced.
+// The ways in which a realPoolPass reduces windows.
 const (
 	maxPools = iota
 	averagePools
 	lpPools
 )
 
-// realPoolPass reduces windows over up to three axes, a plane per work item: of float64, or with the places of largest
-// elements, or by norms.
+// realPoolPass reduces windows over up to three axes, one plane per work item: float64 windows, windows with the
+// indices of greatest elements, and norms.
 type realPoolPass[T float32 | float64] struct {
 	how     int
 	p       float64  // the exponent of norms
-	size    [3]int   // of the input; unused first axes have one element
+	size    [3]int   // of the input; unused leading axes have size 1
 	windows [3]int   // along each axis
-	spans   [3][]int // of each window along an axis: the three numbers of poolSpan
-	step    [3]int   // from tap to tap, in elements of the plane
+	spans   [3][]int // the windows along each axis
+	step    [3]int   // between taps, in elements of the plane
 	columns bool     // indices count the first axis first
 	all     bool     // averages count pads
 	x, y    []T
 	where   []int64
 }
 
-// poolSpan is where the taps of a window lie along an axis that are in the input: the first element, their number, and the
-// number of taps in the input or its pads.
+// poolSpan is the part of a window along an axis that is in the input: the first element, the number of taps there,
+// and the number of taps in the input or its pads.
 type poolSpan struct{ from, count, padded int }
 
 func realPool(how int) func(s *lowering.Step) record.TensorMaker {
@@ -59,7 +59,7 @@ func newRealPool[T float32 | float64](d *lowering.Binding, s *lowering.Step, how
 	for i, k := range kernelShape {
 		taps[i] = int(k)
 	}
-	wanted := s.Out[0] // of indices alone, there may be no first output
+	wanted := s.Out[0] // if only indices are wanted, there may be no first output
 	for _, v := range s.Out {
 		if wanted == nil {
 			wanted = v
@@ -85,7 +85,7 @@ func newRealPool[T float32 | float64](d *lowering.Binding, s *lowering.Step, how
 			p.p = e
 		}
 		if !(p.p > 0) {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 	}
 	unused, stride := 3-len(taps), 1
@@ -152,9 +152,9 @@ func (p *realPoolPass[T]) Do(w *record.Workspace, k int) {
 	}
 }
 
-// largest finds the largest element of a window, the first of those, or the first NaN.
+// largest finds the greatest element of a window, the first of several, or the first NaN.
 func (p *realPoolPass[T]) largest(x []T, a, b, c poolSpan, at, first int) {
-	best, from := T(math.Inf(-1)), -1 // of a window wholly in the pads
+	best, from := T(math.Inf(-1)), -1 // for a window completely in the pads
 	for i := range a.count {
 		for j := range b.count {
 			o := a.from + b.from + c.from + i*p.step[0] + j*p.step[1]

@@ -17,11 +17,11 @@ func init() {
 	)
 }
 
-// quantized are the element types that have a kernel here; those of bytes are in package kernel.
+// quantized are the element types with a kernel here; those of bytes are in package kernel.
 type quantized interface{ int16 | uint16 | int32 }
 
 // quantizePass converts one run of elements with the same scale per work item: numbers to elements of size bytes, or
-// back.
+// the reverse.
 type quantizePass struct {
 	scale, zero []float64
 	n, inner    int
@@ -31,10 +31,11 @@ type quantizePass struct {
 	elements    []byte
 }
 
-// quantizer converts numbers to elements, or back.
+// quantizer converts numbers to elements, or the reverse.
 type quantizer func(numbers []float32, elements []byte, scale, zero float64)
 
-// quantizeKernel quantizes, or goes back. It serves constant scales: one, or one for each place of an axis.
+// quantizeKernel quantizes, or dequantizes if back is set. It supports constant scales: one, or one per index of an
+// axis.
 func quantizeKernel(back bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker { return quantizeMaker(s, back) }
 }
@@ -69,7 +70,7 @@ func quantizeMaker(s *lowering.Step, back bool) record.TensorMaker {
 	}
 }
 
-// quantizerOf makes elements of a type from numbers, or goes back; nil for other types.
+// quantizerOf returns the quantizer for a type, or its inverse if back is set, or nil for other types.
 func quantizerOf(t tensor.DType, back bool) quantizer {
 	switch {
 	case t == tensor.Int8 && back:
@@ -103,7 +104,7 @@ func newQuantize(d *lowering.Binding, s *lowering.Step, scale, zero []float64, n
 	if len(scale) > 1 {
 		axis, err := ops.Axis(ops.Int(s.Node, "axis"), len(in))
 		if err != nil || in[axis] != len(scale) {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		_, p.inner = lowering.Runs(in, axis)
 	}

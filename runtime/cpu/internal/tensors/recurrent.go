@@ -14,12 +14,12 @@ import (
 // recurrentLayer is an LSTM, GRU or RNN with constant weights, which are packed once per model.
 type recurrentLayer struct {
 	gates, dirs, hidden, inputs int
-	reverse                     bool // the first direction, too
+	reverse                     bool // the first direction is backward
 	batchFirst                  bool
 	clip                        float32 // 0 for none
 	f                           [][]activation
-	w                           []*kernel.Packed // per direction: of the inputs
-	bias                        [][]float32      // per direction: of the inputs; nil for none
+	w                           []*kernel.Packed // per direction: weights of the inputs
+	bias                        [][]float32      // per direction: biases of the inputs; nil for none
 	cell                        cell
 }
 
@@ -29,14 +29,14 @@ type cell interface {
 	// float32.
 	states() int
 	temp() int
-	// step replaces the states of rows samples. gates holds the contributions of the inputs, gate by gate in each row;
+	// step replaces the states of rows samples. gates has the contributions of the inputs, gate by gate in each row;
 	// step may change it.
 	step(l *recurrentLayer, dir, rows int, gates, h, c, temp []float32)
 }
 
-// recurrentWeights returns a layer with the attributes and weights that all recurrent layers have; nil if weights do
-// not fit each other, so that the node is evaluated. bias reports whether the state's bias of gate i is added to that
-// of the inputs; the cell adds the others.
+// recurrentWeights returns a layer with the attributes and weights that all recurrent layers have. If the sizes of
+// the weights do not match it returns nil, so that the node is evaluated. bias reports whether the state's bias of
+// gate i is added to the inputs' bias; the cell adds the others.
 func recurrentWeights(s *lowering.Step, gates, activations int, defaults []string,
 	bias func(i int) bool) *recurrentLayer {
 	a := s.Node.Attrs
@@ -85,7 +85,7 @@ type partKey struct {
 	from, m, k int
 }
 
-// packedPart packs m rows of k numbers of constant input i, from number from on, for products.
+// packedPart packs m rows of k numbers of constant input i, starting at number from, for products.
 func packedPart(s *lowering.Step, i, from, m, k int) *kernel.Packed {
 	return record.Of(s).Shared.Get(partKey{s.In[i].Const, from, m, k}, func() any {
 		if from+m*k == s.In[i].Const.Len() { // this is the last part
@@ -95,21 +95,21 @@ func packedPart(s *lowering.Step, i, from, m, k int) *kernel.Packed {
 	}).(*kernel.Packed)
 }
 
-// A worker computes at most recurrentRows samples together, so that a matrix is read once per step for all of them. The
-// products of the inputs are computed ahead in chunks of about recurrentChunk rows, which stay in the cache.
+// A worker computes at most recurrentRows samples together, so that a matrix is read once per step for all of them.
+// The products of the inputs are computed ahead in chunks of about recurrentChunk rows, which stay in the cache.
 const (
 	recurrentRows  = 6
 	recurrentChunk = 96
 )
 
-// recurrentPass runs a layer on sequences: a work item is a direction of a group of samples, the longest sequences
-// first.
+// recurrentPass runs a layer on sequences. A work item is one direction of a group of samples; the longest sequences
+// come first.
 type recurrentPass struct {
 	*recurrentLayer
 	step                 *lowering.Step
 	length, batch        int
 	groups, per          int // samples in groups of per
-	chunk                int // steps
+	chunk                int // number of steps
 	x, h0, c0, y, hn, cn []float32
 	temp                 []float32
 	order, lens          []int                     // the samples by length, and their lengths
@@ -133,7 +133,7 @@ func (l *recurrentLayer) kernel(s *lowering.Step) record.TensorMaker {
 		}
 		for _, i := range []int{5, 6} {
 			if !s.Absent(i) && (!d.Typed(s, i, tensor.Float32) || !slices.Equal(d.ShapeOf(s, i), state)) {
-				return nil // refused when it is evaluated
+				return nil // the evaluation reports the error
 			}
 		}
 		if !s.Absent(4) && (!d.Typed(s, 4, tensor.Int32) || !slices.Equal(d.ShapeOf(s, 4), []int{p.batch})) {
@@ -157,8 +157,8 @@ func (l *recurrentLayer) kernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// itemTemp returns the size of a work item's memory, in float32: the inputs of a chunk and their products, the states,
-// and the scratch of the cell.
+// itemTemp returns the size of a work item's memory, in float32: the inputs of a chunk and their products, the
+// states, and the scratch of the cell.
 func (p *recurrentPass) itemTemp() int {
 	return p.per * (p.chunk*(p.inputs+p.gates*p.hidden) + (1+p.cell.states())*p.hidden + p.cell.temp())
 }
@@ -175,7 +175,7 @@ func (p *recurrentPass) run(e record.Execution, call record.Call) error {
 		lens := p.given.In(f)
 		for _, n := range lens {
 			if n < 0 || int(n) > p.length {
-				return e.Fallback(s) // says what is wrong
+				return e.Fallback(s) // the evaluation reports the error
 			}
 		}
 		slices.SortStableFunc(p.order, func(a, b int) int { return cmp.Compare(lens[b], lens[a]) })
@@ -188,8 +188,8 @@ func (p *recurrentPass) run(e record.Execution, call record.Call) error {
 	return err
 }
 
-// at returns the row of a step of a sample, in rows of the given number of directions. States are rows of sequences of
-// one step.
+// at returns the row of a sample's step in a tensor with the given number of directions. States are sequences of one
+// step.
 func (p *recurrentPass) at(dirs, dir, length, t, b int) int {
 	if p.batchFirst {
 		return (b*length+t)*dirs + dir
@@ -226,13 +226,13 @@ func (p *recurrentPass) Do(w *record.Workspace, k int) {
 			clear(p.y[p.at(p.dirs, dir, p.length, t, b)*n:][:n])
 		}
 	}
-	place := func(k, i int) int { // of step k of sample i
+	place := func(k, i int) int { // place returns the step index of step k of sample i
 		if dir == 1 || p.reverse {
 			return lens[i] - 1 - k
 		}
 		return k
 	}
-	active := func(k int) int { // samples that have step k
+	active := func(k int) int { // active returns the number of samples with a step k
 		m := rows
 		for m > 0 && lens[m-1] <= k {
 			m--
@@ -269,15 +269,15 @@ func (p *recurrentPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// start sets a state from the given ones, or to zero.
+// start sets a state to the given one, or to zero.
 func (p *recurrentPass) start(state, given []float32, at int) {
 	if clear(state); given != nil {
 		copy(state, given[at:])
 	}
 }
 
-// addProduct returns x + R h, for rows of x that lie ld apart and rows of h of n numbers. The result is in x, or, for a
-// single row, in temp, which has the size of the product.
+// addProduct returns x + R h, for rows of x with stride ld and rows of h with n numbers. The result is in x, or, for
+// a single row, in temp, which has the size of the product.
 func addProduct(x []float32, ld int, h []float32, n, rows int, r *kernel.Packed, temp []float32) []float32 {
 	if rows == 1 {
 		kernel.Gemm(temp, r.M, h, n, 1, r, x[:r.M], false)

@@ -16,8 +16,8 @@ const (
 // activation applies a function in place.
 type activation func(x []float32)
 
-// activationsOf returns the count activations of a recurrent layer; nil if there are more or fewer, or if one is
-// unknown.
+// activationsOf returns the activations of a recurrent layer. It returns nil if their number is not count, or if one
+// is unknown.
 func activationsOf(n *ir.Node, count int, defaults []string) []activation {
 	names := n.Attrs.Strs("activations", nil)
 	if names == nil {
@@ -38,7 +38,7 @@ func activationsOf(n *ir.Node, count int, defaults []string) []activation {
 		return float32(x)
 	}
 	var all []activation
-	for _, name := range names { // parameters are listed in order, for activations that have any
+	for _, name := range names { // parameters are listed in order, only for activations that have any
 		var f activation
 		switch name {
 		case "Relu":
@@ -87,7 +87,7 @@ func activationsOf(n *ir.Node, count int, defaults []string) []activation {
 	return all
 }
 
-// each returns an activation without a kernel.
+// each returns an activation that applies f to each number.
 func each(f func(x float64) float64) activation {
 	return func(x []float32) {
 		for i, v := range x {

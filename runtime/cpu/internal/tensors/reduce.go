@@ -45,14 +45,14 @@ const (
 	reduceLogSumExp
 )
 
-// reducePass reduces consecutive axes: in each of outer parts, n rows of inner numbers become one.
+// reducePass reduces consecutive axes: in each of outer parts, n rows of inner numbers become one row.
 type reducePass struct {
 	op              reduction
 	outer, n, inner int
 	x, y            []float32
 }
 
-// reduceKernel reduces the given axes or, if global, all axes behind channels.
+// reduceKernel reduces the given axes or, if global, all axes after the channels.
 func reduceKernel(op reduction, global bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		if s.Absent(0) {
@@ -200,7 +200,7 @@ func (p *reducePass) row(c *ir.EvalCtx, x []float32) float32 {
 	return float32(sum)
 }
 
-// sum is kernel.Sum.
+// sum is kernel.Sum in parts, between which it checks the context.
 func sum(c *ir.EvalCtx, x []float32) float64 {
 	total := 0.0
 	for lo, hi := range ops.Blocks(c, len(x), itemNumbers) {
@@ -256,8 +256,9 @@ func (p *reducePass) columns(c *ir.EvalCtx, y, x, tmp []float32) {
 	}
 }
 
-// zeroOf returns best, the greatest or the least of every stride-th number of x. If that is a zero, it is the one with
-// the given bits if there is one: +0 is greater than -0, which instructions do not tell apart.
+// zeroOf returns best, the greatest or the smallest of every stride-th number of x. If that is a zero, and x
+// contains a zero with the given bits, it returns that one: +0 is greater than -0, but instructions do not
+// distinguish them.
 func zeroOf(c *ir.EvalCtx, best float32, x []float32, bits uint32, stride int) float32 {
 	if best != 0 || math.Float32bits(best) == bits {
 		return best
@@ -273,8 +274,8 @@ func zeroOf(c *ir.EvalCtx, best float32, x []float32, bits uint32, stride int) f
 // logBlock is the number of exponentials that logSumExp computes at once.
 const logBlock = 1 << 10
 
-// logSumExp reduces rows from lo to hi-1: the largest number, and the logarithm of the sum of what is left without it.
-// Sums are those of float64.
+// logSumExp reduces rows from lo to hi-1. The result is the greatest number plus the logarithm of the sum of
+// exponentials relative to it. Sums are in float64.
 func (p *reducePass) logSumExp(w *record.Workspace, lo, hi int) {
 	n, c := p.n, w.Steps
 	if n > logBlock {
@@ -318,7 +319,7 @@ func (p *reducePass) logSumExp(w *record.Workspace, lo, hi int) {
 	}
 }
 
-// largest returns the greatest element of a row; NaN if there is a NaN.
+// largest returns the greatest element of a row, or NaN if it has a NaN.
 func largest(x []float32) float32 {
 	if len(x) >= 32 {
 		return kernel.Greatest(x)

@@ -10,26 +10,26 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Reductions of float64 and of integers, and those of float32 that are not over consecutive axes, in float64 or exactly.
+// Reductions of float64 and of integers, and of float32 over axes that are not consecutive, in float64 or exactly.
 
 type reduced interface {
 	float32 | float64 | int32 | int64 | int8 | uint8
 }
 
-// reduceNumbers is a reduction of elements of type T, which are joined as elements of type A. The shape is taken as axes
-// that alternate between those that stay and those that go: each result is joined from runs of the last one that goes, if
-// that is the last of all, or from single elements, of which many results are joined at once.
+// reduceNumbers is a reduction of elements of type T, computed in type A. The axes of the shape are grouped so that
+// kept and reduced ones alternate. If the last group is reduced, each result is computed from runs along it.
+// Otherwise it is computed from single elements, and many adjacent results are computed together.
 type reduceNumbers[T, A reduced] struct {
 	op         reduction
-	base       []int // of each result, or each row of them: where its elements begin
-	runs       []int // from there: where a run begins, or a row of one element for each result
+	base       []int // offset of each result's elements, or of each row of results
+	runs       []int // relative to that: offset of each run, or of each row with one element per result
 	run, inner int   // of a run; of a row of results: one of them is 1
-	n          int   // what a result is joined from
-	per        int   // results, or rows of them, of a work item
+	n          int   // number of elements per result
+	per        int   // results, or rows of them, per work item
 	x, y       []T
 }
 
-// reduceNumbersKernel is the reduction of any axes, which are sorted.
+// reduceNumbersKernel is the reduction over any axes, which must be sorted.
 func reduceNumbersKernel(d *lowering.Binding, s *lowering.Step, op reduction, axes []int) *record.TensorKernel {
 	if !d.Gives(s, 0, d.DType(s.In[0])) {
 		return nil
@@ -63,7 +63,7 @@ func newReduceNumbers[T, A reduced](d *lowering.Binding, s *lowering.Step, op re
 		p.n *= shape[a]
 	}
 	last := len(shape)
-	for last > 0 && goes[last-1] == goes[len(shape)-1] { // axes at the end that all stay, or all go
+	for last > 0 && goes[last-1] == goes[len(shape)-1] { // trailing axes that are all kept, or all reduced
 		last--
 	}
 	for a := last; a < len(shape); a++ {
@@ -95,8 +95,8 @@ func newReduceNumbers[T, A reduced](d *lowering.Binding, s *lowering.Step, op re
 	}}
 }
 
-// reduceItem is about the number of elements that a work item reads; reduceWidth is the number of results that are
-// joined together.
+// reduceItem is the approximate number of elements that a work item reads; reduceWidth is the number of results that
+// are computed together.
 const (
 	reduceItem  = 1 << 14
 	reduceWidth = 256
@@ -119,7 +119,7 @@ func (p *reduceNumbers[T, A]) Do(w *record.Workspace, k int) {
 	}
 }
 
-// start is what the first element, x, is joined with: x itself, where that changes nothing.
+// start returns the initial value: the first element x if the operation is idempotent.
 func (p *reduceNumbers[T, A]) start(x T) A {
 	switch p.op {
 	case reduceProd:
@@ -130,7 +130,7 @@ func (p *reduceNumbers[T, A]) start(x T) A {
 	return 0
 }
 
-// finish makes the result of what was joined.
+// finish turns the combined value into the result.
 func (p *reduceNumbers[T, A]) finish(v A) A {
 	switch p.op {
 	case reduceMean:
@@ -143,7 +143,7 @@ func (p *reduceNumbers[T, A]) finish(v A) A {
 	return v
 }
 
-// single joins the elements of one result.
+// single combines the elements of one result.
 func (p *reduceNumbers[T, A]) single(c *ir.EvalCtx, base int) A {
 	if p.op == reduceLogSumExp {
 		return A(p.logSumExp(c, base))
@@ -158,7 +158,7 @@ func (p *reduceNumbers[T, A]) single(c *ir.EvalCtx, base int) A {
 	return p.finish(total)
 }
 
-// joinRun joins elements with v, sums in four parts.
+// joinRun combines elements with v, with sums in four parts.
 func joinRun[T, A reduced](op reduction, v A, x []T) A {
 	switch op {
 	case reduceMax:
@@ -217,7 +217,7 @@ func joinRun[T, A reduced](op reduction, v A, x []T) A {
 	return v + c + (b + d)
 }
 
-// several joins the elements of results that lie side by side.
+// several combines the elements of adjacent results.
 func (p *reduceNumbers[T, A]) several(c *ir.EvalCtx, sums []A, base int) {
 	if p.op == reduceLogSumExp {
 		for j := range sums {
@@ -264,8 +264,8 @@ func (p *reduceNumbers[T, A]) several(c *ir.EvalCtx, sums []A, base int) {
 	}
 }
 
-// logSumExp is the logarithm of the sum of exponentials: the largest number, and the logarithm of the sum of what is
-// left without it.
+// logSumExp returns the logarithm of a sum of exponentials: the greatest number, plus the logarithm of the sum of
+// exponentials relative to it.
 func (p *reduceNumbers[T, A]) logSumExp(c *ir.EvalCtx, base int) float64 {
 	most := math.Inf(-1)
 	for _, at := range p.runs {

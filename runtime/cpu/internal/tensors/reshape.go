@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Operators that change the shape alone.
+// Operators that change only the shape.
 func init() {
 	streaming, tensor := record.StreamingKind{Make: streaming.StreamingCopy},
 		record.TensorKind{Make: record.Either(record.Shaped(copyKernel), copyBytesKernel)}
@@ -20,7 +20,7 @@ func init() {
 	)
 }
 
-// copyKernel is the kernel of operators that change the shape alone.
+// copyKernel is the kernel of operators that change only the shape.
 func copyKernel(s *lowering.Step) record.ShapedMaker {
 	if !s.Float32Input(0) {
 		return nil
@@ -40,7 +40,7 @@ func copyKernel(s *lowering.Step) record.ShapedMaker {
 	}
 }
 
-// copyBytesKernel is copyKernel for elements of all types of whole bytes.
+// copyBytesKernel is copyKernel for all element types of whole bytes.
 func copyBytesKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil

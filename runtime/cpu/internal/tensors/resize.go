@@ -15,13 +15,14 @@ func init() {
 	record.Register(record.Record{Op: "Resize", Tensor: record.TensorKind{Make: resizeKernel}})
 }
 
-// resizePass resamples axes, one after the other, plane by plane. The axes before the first of them count planes.
+// resizePass resamples axes one after the other, plane by plane. The axes before the first resampled one count
+// planes.
 type resizePass struct {
 	stages []resizeStage
 	in     int // size of a plane
 	out    int
-	held   int // largest size of an intermediate result
-	turned int // largest size of transposed blocks
+	held   int // maximum size of an intermediate result
+	turned int // maximum size of transposed blocks
 	beyond float32
 	x, y   []float32
 }
@@ -30,19 +31,19 @@ type resizePass struct {
 type resizeStage struct {
 	outer, d, size, inner int
 	taps                  []resizeTaps // per index of the result
-	// indices of outer that are transposed together, to be innermost; 0 if inner is wide enough
+	// number of outer indices that are transposed together, to be innermost; 0 if inner is wide enough
 	block int
 }
 
-// resizeTaps are the positions and weights of the elements of which one of the result consists; without weights, it is
-// outside of the input.
+// resizeTaps are the positions and weights of the elements that contribute to one element of the result. Without
+// weights, that is outside the input.
 type resizeTaps struct {
 	first   int
 	places  kernel.Offsets
 	weights []float32
 }
 
-// perPlace bounds the bytes of a plan for a place along an axis of the input or the output.
+// perPlace is the maximum size in bytes of a plan, per index along an axis of the input or the output.
 const perPlace = 256
 
 func resizeKernel(s *lowering.Step) record.TensorMaker {
@@ -74,12 +75,12 @@ func resizeKernel(s *lowering.Step) record.TensorMaker {
 			}
 			data[i] = k
 		}
-		for i, k := range shape { // the elements and weights of each place, here and there
+		for i, k := range shape { // the elements and weights of each index, in the input and the output
 			d.Charge(perPlace * int64(k+d.Shape(s.Out[0])[i]))
 		}
 		axes, beyond, err := std.ResizePlan(node, data, shape)
 		if err != nil {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		p := newResize(axes, shape)
 		if p == nil || !slices.Equal(d.Shape(s.Out[0]), p.shape(axes, shape)) {
@@ -105,7 +106,7 @@ func (p *resizePass) shape(axes []std.ResizedAxis, shape []int) []int {
 	return out
 }
 
-// newResize plans the stages; nil if there is nothing to resample.
+// newResize plans the stages, or returns nil if there is nothing to resample.
 func newResize(axes []std.ResizedAxis, shape []int) *resizePass {
 	if len(axes) == 0 {
 		return nil
@@ -145,7 +146,7 @@ func newResize(axes []std.ResizedAxis, shape []int) *resizePass {
 	return p
 }
 
-// newTaps adds the weights of equal elements, as at an edge.
+// newTaps makes taps, and adds up the weights of equal elements, such as those at an edge.
 func newTaps(first int, weights []float64, d, stride int) (t resizeTaps) {
 	if weights == nil {
 		return t
@@ -154,7 +155,7 @@ func newTaps(first int, weights []float64, d, stride int) (t resizeTaps) {
 	var sums []float64
 	t.first = -1
 	for k, w := range weights {
-		if w == 0 { // NaN and infinity do not reach beyond the filter
+		if w == 0 { // so that NaN and infinity affect only the filter's elements
 			continue
 		}
 		at := min(max(first+k, 0), d-1)

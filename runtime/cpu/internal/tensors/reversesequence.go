@@ -7,22 +7,23 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// reversal copies the steps of sequences, the first ones of each in reverse, a sequence per work item.
+// reversal copies the steps of sequences, with the first ones of each reversed. A work item is one sequence.
 type reversal struct {
-	steps, stepBytes, sequenceBytes int // how many steps, and how far steps and sequences lie apart
+	steps, stepBytes, sequenceBytes int // number of steps, and strides of steps and sequences
 	run                             int // bytes of a step
 	lens                            []int64
 	x, y                            []byte
 }
 
-// reverseKernel reverses the beginnings of sequences whose lengths are known when it runs, of any type of whole bytes.
+// reverseKernel reverses the starts of sequences whose lengths are known during the run, for any type of whole
+// bytes.
 func reverseKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) {
 		return nil
 	}
 	batch, time := ops.Int(s.Node, "batch_axis"), ops.Int(s.Node, "time_axis")
 	if batch+time != 1 || batch*time != 0 {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		shape, dtype := d.ShapeOf(s, 0), d.DType(s.In[0])
@@ -43,7 +44,7 @@ func reverseKernel(s *lowering.Step) record.TensorMaker {
 			p.lens, p.x, p.y = lens.In(f), from.In(f), to.In(f)
 			for _, n := range ops.All(e.Steps(), p.lens) {
 				if n < 0 || n > int64(p.steps) {
-					return e.Fallback(s) // says which
+					return e.Fallback(s) // the evaluation reports which
 				}
 			}
 			return e.Parallel(p, len(p.lens))

@@ -13,7 +13,7 @@ func init() {
 // rnn is the cell of an RNN: h = f(Wx + Rh).
 type rnn struct {
 	n int
-	r []*kernel.Packed // per direction: of the state
+	r []*kernel.Packed // per direction: weights of the state
 }
 
 func rnnKernel(s *lowering.Step) record.TensorMaker {

@@ -14,15 +14,16 @@ func init() {
 	record.Register(record.Record{Op: "RoiAlign", Tensor: record.TensorKind{Make: roiKernel}})
 }
 
-// roiPass samples the bins of one region per work item. The elements of some samples are found once for all channels.
+// roiPass samples the bins of one region per work item. It finds the elements for some samples once for all
+// channels.
 type roiPass[T float32 | float64] struct {
 	bins           *std.RoiBins
 	channels, size int
-	rows, columns  int // bins
+	rows, columns  int // of bins
 	greatest       bool
 	x, rois, y     []T
 	samples        []int64
-	at             []int // 4 each of roiSamples samples, for each region
+	at             []int // 4 for each of roiSamples samples, for each region
 	weights        []T
 }
 
@@ -45,7 +46,7 @@ func newRoi[T float32 | float64](d *lowering.Binding, s *lowering.Step, dtype te
 	x, rois := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 	if !d.Typed(s, 0, dtype) || !d.Typed(s, 1, dtype) || !d.Typed(s, 2, tensor.Int64) || !d.Gives(s, 0, dtype) ||
 		len(x) != 4 || len(rois) != 2 || rois[1] != 4 || !slices.Equal(d.ShapeOf(s, 2), rois[:1]) || product(x) == 0 {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	n := rois[0]
 	p := &roiPass[T]{bins: std.NewRoiBins(s.Node, x[2], x[3]), channels: x[1], size: x[2] * x[3],
@@ -62,7 +63,7 @@ func newRoi[T float32 | float64](d *lowering.Binding, s *lowering.Step, dtype te
 		p.x, p.rois, p.samples, p.y = from.In(f), boxes.In(f), samples.In(f), y.In(f)
 		for i, b := range ops.All(e.Steps(), p.samples) {
 			if _, err := p.region(i); err != nil || b < 0 || b >= int64(x[0]) {
-				return e.Fallback(s) // says what is wrong
+				return e.Fallback(s) // returns the error
 			}
 		}
 		return e.Parallel(p, n)
@@ -120,7 +121,8 @@ func sampleSum[T float32 | float64](plane []T, at []int, weights []T) (sum T) {
 	return sum
 }
 
-// greatestTerm returns the largest product of an element and its weight, or best, if that is one already, and larger.
+// greatestTerm returns the greatest product of an element and its weight, or best if that is greater. any reports
+// whether best is valid.
 func greatestTerm[T float32 | float64](plane []T, at []int, weights []T, best T, any bool) T {
 	for ; len(at) >= 4; at, weights = at[4:], weights[4:] {
 		term := max(weights[0]*plane[at[0]], weights[1]*plane[at[1]], weights[2]*plane[at[2]], weights[3]*plane[at[3]])

@@ -18,20 +18,20 @@ func init() {
 	)
 }
 
-// rotaryPass rotates pairs of features: each number times a cosine, plus the other one of its pair times a sine, which is
-// negative for the first of a pair.
+// rotaryPass rotates pairs of features: each number times a cosine, plus the other number of its pair times a sine,
+// which is negated for the first of a pair.
 type rotaryPass struct {
-	heads, steps, size int // of a sample; features of a head
-	turned, most       int // features that are rotated; steps of a work item
-	parts              int // work items of a sample
+	heads, steps, size int // per sample; features of a head
+	turned, most       int // number of rotated features; steps per work item
+	parts              int // work items per sample
 	together, one      bool
-	step, head         int // distances between two steps, and two heads, of a sample
-	rows               int // of the caches; 0 where they have those of samples and steps
+	step, head         int // strides of steps and of heads
+	rows               int // rows of the caches; 0 if the caches have one row per sample and step
 	x, y, cos, sin     []float32
 	positions          []int64
 }
 
-// rotaryKernel takes the indices of the caches and of the positions among the inputs.
+// rotaryKernel needs the input indices of the caches and of the positions.
 func rotaryKernel(cos, sin, at int) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker {
 		for _, i := range []int{0, cos, sin} {
@@ -47,7 +47,7 @@ func rotaryKernel(cos, sin, at int) func(s *lowering.Step) record.TensorMaker {
 			p := newRotary(d, s, d.ShapeOf(s, cos), microsoft)
 			if p == nil || !slices.Equal(d.ShapeOf(s, cos), d.ShapeOf(s, sin)) || !d.Gives(s, 0, tensor.Float32) ||
 				!slices.Equal(d.Shape(s.Out[0]), d.ShapeOf(s, 0)) {
-				return nil // refused when it is evaluated
+				return nil // the evaluation reports the error
 			}
 			var places lowering.Slot[int64]
 			samples := d.ShapeOf(s, 0)[0]
@@ -66,7 +66,7 @@ func rotaryKernel(cos, sin, at int) func(s *lowering.Step) record.TensorMaker {
 				p.x, p.y, p.cos, p.sin, p.positions = x.In(f), y.In(f), c.In(f), n.In(f), places.In(f)
 				e.Steps().Step(len(p.positions))
 				for _, v := range p.positions {
-					if p.one { // the last step has the greatest one
+					if p.one { // the last step has the greatest position
 						if v < 0 || v > math.MaxInt32 {
 							return e.Fallback(s)
 						}
@@ -82,7 +82,7 @@ func rotaryKernel(cos, sin, at int) func(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// newRotary reads the sizes of a step; nil where they do not fit.
+// newRotary reads the sizes of a step. It returns nil if they do not match.
 func newRotary(d *lowering.Binding, s *lowering.Step, cache []int, microsoft bool) *rotaryPass {
 	shape, heads := d.ShapeOf(s, 0), int(s.Node.Attrs.Int("num_heads", 0))
 	p := &rotaryPass{together: s.Node.Attrs.Int("interleaved", 0) != 0}
@@ -135,11 +135,11 @@ func (p *rotaryPass) Do(w *record.Workspace, k int) {
 		p.tables(cos[t*p.turned:][:p.turned], sin[t*p.turned:][:p.turned], sample, first+t)
 	}
 	base := sample*p.heads*p.steps*p.size + first*p.step
-	whole := p.step == p.turned // the numbers of a head at all steps are beside each other
+	whole := p.step == p.turned // all steps of a head are contiguous
 	for h := range p.heads {
 		w.Steps.Step(steps * p.size)
 		at := base + h*p.head
-		if n := steps * p.turned; whole && p.together { // all pairs are beside each other
+		if n := steps * p.turned; whole && p.together { // all pairs are adjacent
 			p.exchange(other[:n], p.x[at:])
 			rotate(p.y[at:at+n], p.x[at:], other, cos, sin)
 			continue
@@ -160,7 +160,7 @@ func (p *rotaryPass) Do(w *record.Workspace, k int) {
 	}
 }
 
-// rotate sets y to x·cos + other·sin, and changes other.
+// rotate sets y to x·cos + other·sin. It overwrites other.
 func rotate(y, x, other, cos, sin []float32) {
 	n := len(y)
 	kernel.Mul(other[:n], other[:n], sin[:n])
@@ -168,7 +168,7 @@ func rotate(y, x, other, cos, sin []float32) {
 	kernel.Add(y, y, other[:n])
 }
 
-// tables sets the factors of the features of a step.
+// tables sets the factors for the features of a step.
 func (p *rotaryPass) tables(cos, sin []float32, sample, step int) {
 	at, half := sample*p.steps+step, p.turned/2
 	switch {
@@ -195,7 +195,7 @@ func (p *rotaryPass) tables(cos, sin []float32, sample, step int) {
 	}
 }
 
-// exchange sets y to the features of x, the two of each pair exchanged.
+// exchange sets y to the features of x, with the two of each pair exchanged.
 func (p *rotaryPass) exchange(y, x []float32) {
 	half := p.turned / 2
 	if !p.together {

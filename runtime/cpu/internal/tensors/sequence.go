@@ -15,9 +15,9 @@ func init() {
 	record.Register(record.Record{Op: "SequenceInsert", Tensor: record.TensorKind{Make: sequenceInsertKernel}})
 }
 
-// sequenceInsertKernel puts an item at the end of a sequence. The items before were copied, where that was necessary,
-// when they were put there; an evaluation would look at all of them, in every iteration of a loop. A sequence that the
-// same step has made last grows in place: what is behind its end belongs to nobody else.
+// sequenceInsertKernel appends an item to a sequence. Earlier items were copied, if necessary, when they were
+// inserted; an evaluation would look at all of them in every iteration of a loop. If the sequence is the last one
+// that the same step made, it grows in place: nothing else uses the memory past its end.
 func sequenceInsertKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || s.Absent(1) || !s.Absent(2) {
 		return nil
@@ -32,13 +32,13 @@ func sequenceInsertKernel(s *lowering.Step) record.TensorMaker {
 				return err
 			}
 			if !ok || q == nil || item == nil {
-				return e.Fallback(s) // says what is wrong
+				return e.Fallback(s) // the evaluation reports the error
 			}
 			items, more := q.Items, int64(ops.ItemSize)
 			if last.Value() != q {
 				items = slices.Clip(items)
 			}
-			if n := len(items); n == cap(items) { // it grows to twice the size at most
+			if n := len(items); n == cap(items) { // it grows to at most twice its size
 				more += int64(2*n) * int64(unsafe.Sizeof(item))
 			}
 			if err := f.Take(more, s.Out[0].Name); err != nil {

@@ -5,14 +5,15 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// sliding describes a window that moves over any number of axes behind samples and channels.
+// sliding describes a window that moves over any number of axes after samples and channels.
 type sliding struct {
 	in, out, taps      []int
 	strides, dilations []int
 	before, behind     []int // pads
 }
 
-// newSliding returns the window of a convolution or a pool for tensors of the given shapes; false if they do not fit.
+// newSliding returns the window of a convolution or a pool for tensors of the given shapes, or false if they do not
+// fit.
 func newSliding(n *ir.Node, in, out, taps []int) (w sliding, ok bool) {
 	rank := len(taps)
 	if len(in) != rank+2 || len(out) != rank+2 || in[0] != out[0] {
@@ -35,7 +36,7 @@ func newSliding(n *ir.Node, in, out, taps []int) (w sliding, ok bool) {
 	return w, true
 }
 
-// inside reports whether every window lies in the input with its pads.
+// inside reports whether every window is inside the padded input.
 func (w *sliding) inside() bool {
 	for i := range w.taps {
 		if (w.out[i]-1)*w.strides[i]+(w.taps[i]-1)*w.dilations[i] >= w.in[i]+w.before[i]+w.behind[i] {

@@ -2,7 +2,7 @@ package tensors
 
 import "github.com/essmc/essmc/runtime/lowering"
 
-// unary is where input 0 and output 0 of a step lie, which are float32.
+// unary has the slots of input 0 and output 0 of a step, which are float32.
 type unary struct{ x, y lowering.Slot[float32] }
 
 func unaryOf(d *lowering.Binding, s *lowering.Step) unary {

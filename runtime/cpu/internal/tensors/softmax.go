@@ -18,7 +18,7 @@ func init() {
 	)
 }
 
-// softmaxColumns computes softmax down columns, or its logarithm. Rows have kernels of their own.
+// softmaxColumns computes softmax along columns, or its logarithm. Rows have kernels of their own.
 func softmaxColumns(log bool) axisTask[float32] {
 	return func(a alongAxis, w *record.Workspace, y, x []float32, k int) {
 		if a.inner == 1 {
@@ -69,7 +69,7 @@ func softmaxColumns(log bool) axisTask[float32] {
 	}
 }
 
-// wideSoftmax computes softmax of float64, or its logarithm.
+// wideSoftmax computes softmax in float64, or its logarithm.
 func wideSoftmax(log bool) axisTask[float64] {
 	return func(a alongAxis, w *record.Workspace, y, x []float64, k int) {
 		if a.inner == 1 {

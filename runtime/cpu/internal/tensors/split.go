@@ -13,7 +13,7 @@ func init() {
 	record.Register(record.Record{Op: "Split", Tensor: record.TensorKind{Make: splitKernel}})
 }
 
-// splitKernel splits a tensor, of any type that is held in whole bytes, along an axis.
+// splitKernel splits a tensor of any type of whole bytes along an axis.
 func splitKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) || slices.Contains(s.Node.Outputs, nil) {
 		return nil
@@ -32,7 +32,7 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 				sum += n
 			}
 			if sum != float64(shape[axis]) {
-				return nil // refused when it is evaluated
+				return nil // the evaluation reports the error
 			}
 		} else if !s.Absent(1) {
 			return nil

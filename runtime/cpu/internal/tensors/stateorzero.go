@@ -13,12 +13,12 @@ func init() {
 		Tensor: record.TensorKind{Make: record.Shaped(stateOrZeroKernel), Float32: true}, OrZero: 1})
 }
 
-// stateOrZeroKernel copies a state, or clears one.
+// stateOrZeroKernel copies a state, or writes zeros if there is none.
 func stateOrZeroKernel(s *lowering.Step) record.ShapedMaker {
 	return func(d *lowering.Binding, in [][]int, out []int) *record.TensorKernel {
 		given := len(in) > 1 && in[1] != nil
 		if given && !slices.Equal(in[1], out) {
-			return nil // refused when it is evaluated
+			return nil // the evaluation reports the error
 		}
 		y, state := lowering.Output[float32](d, s, 0), lowering.Slot[float32]{}
 		if given {

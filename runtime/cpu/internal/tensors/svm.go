@@ -19,29 +19,30 @@ func init() {
 	}
 }
 
-// svmPass computes blocks of samples: their kernels with parts of the support vectors, the products of these with the
-// coefficients, then labels and scores. Models that are linear in the features are products with panels of weights.
+// svmPass computes blocks of samples: their kernels with parts of the support vectors, the products of these with
+// the coefficients, then labels and scores. Models that are linear in the features are products with panels of
+// weights.
 type svmPass struct {
 	*ml.SVM
-	rows, most, features int // most: samples of a block
+	rows, most, features int // most: maximum number of samples of a block
 	parts                []svmPart
-	vectors              []float32 // of each part: by features where distances are computed, or panels
-	coefficients         []float32 // of each part: panels of rows of coefficients
-	weights              []float32 // of a linear model: panels of targets
-	near                 int       // vectors of the longest part
+	vectors              []float32 // per part: transposed if distances are computed, or panels
+	coefficients         []float32 // per part: panels of rows of coefficients
+	weights              []float32 // for a linear model: panels of targets
+	near                 int       // number of vectors in the longest part
 	power                int       // the degree, if it is a small integer
 	x, y                 []float32
 	labels               []int64
-	classes              []int64 // in place of labels, of which the text is looked up at last
+	classes              []int64 // instead of labels, whose text is looked up at the end
 }
 
 // svmPart is some of the support vectors of a class. The sums of a part are float32, those of parts float64.
 type svmPart struct{ class, from, count, vectors, coefficients int }
 
 const (
-	svmVectors = 512 // support vectors of a part, at most
-	svmRows    = 32  // samples of a block, at most
-	svmPower   = 16  // degrees that are products
+	svmVectors = 512 // maximum of support vectors per part
+	svmRows    = 32  // maximum of samples per block
+	svmPower   = 16  // maximum degree that is computed by products
 )
 
 func svmKernel(s *lowering.Step) record.TensorMaker {
@@ -55,7 +56,7 @@ func svmKernel(s *lowering.Step) record.TensorMaker {
 		}
 		m := ml.SVMOf(d.Steps(), s.Node, shape[len(shape)-1])
 		if m == nil || m.Targets > maxTargets {
-			return nil // refused when it is evaluated, or rare
+			return nil // refused by the evaluation, or rare
 		}
 		return newSVM(d, s, m, shape[len(shape)-1], product(shape)/shape[len(shape)-1])
 	}
@@ -100,7 +101,7 @@ func newSVM(d *lowering.Binding, s *lowering.Step, m *ml.SVM, features, rows int
 	}}
 }
 
-// weigh makes the panels of a linear model: each target's weight of each feature. Those of support vectors are added up.
+// weigh makes the panels of a linear model: each target's weight of each feature, summed over the support vectors.
 func (p *svmPass) weigh(d *lowering.Binding) {
 	k := p.features
 	sums := lowering.Make[float64](d, p.Targets*k)
@@ -182,13 +183,13 @@ func (p *svmPass) pack(d *lowering.Binding) {
 	}
 }
 
-// scratch is the size of a worker's memory: sums and memory of Finish, in float64, then a row of kernels, kernels, and sums
-// of a part.
+// scratch returns the size of a worker's memory: sums and memory of Finish, in float64, then a row of kernels,
+// kernels, and sums of a part.
 func (p *svmPass) scratch() int {
 	return 2*(p.most*p.stride()+p.Work()) + (p.most+1)*p.near + p.most*max(p.Pairs(), p.Targets)
 }
 
-// stride is the distance between the sums of two samples: two at least, since one sum may become two scores.
+// stride returns the stride of the sums of samples. It is at least two, because one sum may become two scores.
 func (p *svmPass) stride() int { return max(2, p.Targets) }
 
 func (p *svmPass) Do(w *record.Workspace, block int) {
@@ -237,7 +238,7 @@ func (p *svmPass) Do(w *record.Workspace, block int) {
 	}
 }
 
-// panelProducts computes products of rows of k numbers with n columns of panels.
+// panelProducts multiplies rows of k numbers by n columns of panels.
 func panelProducts(w *record.Workspace, y []float32, ldy int, x []float32, ldx, rows, k int, panels []float32, n int) {
 	for t := 0; t < n; t += kernel.PanelWidth {
 		w.Steps.Step(rows * k)
@@ -245,7 +246,7 @@ func panelProducts(w *record.Workspace, y []float32, ldy int, x []float32, ldx, 
 	}
 }
 
-// kernels computes the kernels of samples with the support vectors of a part. row is the size of a row of them.
+// kernels computes the kernels of samples with the support vectors of a part. row is the size of a row of kernels.
 func (p *svmPass) kernels(w *record.Workspace, near, row, x []float32, c *svmPart) {
 	k, n := p.features, c.count
 	vectors := p.vectors[c.vectors:]

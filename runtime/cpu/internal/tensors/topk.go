@@ -13,8 +13,8 @@ import (
 
 func init() { record.Register(record.Record{Op: "TopK", Tensor: record.TensorKind{Make: topKKernel}}) }
 
-// topKPass finds the k greatest or least elements of each row along the middle one of three axes, in order; of equal
-// elements, the first come first. NaN counts as the greatest.
+// topKPass finds the k greatest or smallest elements of each row along the middle one of three axes, in order. Equal
+// elements keep their order. NaN counts as the greatest.
 type topKPass[T topKType] struct {
 	n, k, inner int
 	largest     bool
@@ -50,7 +50,8 @@ func topKKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// topKShape is what the kernels of all types find out about a step; ok is false where it is refused when it is evaluated.
+// topKShape returns what the kernels of all types need to know about a step. ok is false if the evaluation refuses
+// it.
 func topKShape(d *lowering.Binding, s *lowering.Step) (n, most, outer, inner int, ok bool) {
 	shape := d.ShapeOf(s, 0)
 	k, ok := d.Ints(s, 1)
@@ -84,7 +85,7 @@ func (p *topKPass[T]) before(row []T, i, j int32) bool {
 		a, b = b, a
 	}
 	if c := cmp.Compare(a, b); c != 0 {
-		// For cmp, NaN is the least.
+		// cmp orders NaN first.
 		return (c < 0) == (a == a && b == b)
 	}
 	return i < j
@@ -94,7 +95,7 @@ func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 	all := int32s(w.Scratch)
 	for i := range p.inner {
 		row := p.x[t*p.n*p.inner+i:]
-		// A heap of the best so far, the worst of them first.
+		// A heap of the best elements so far, with the worst at the top.
 		heap := all[:p.k]
 		for j := range ops.Each(w.Steps, len(heap)) {
 			heap[j] = int32(j)
@@ -108,14 +109,14 @@ func (p *topKPass[T]) Do(w *record.Workspace, t int) {
 			}
 			if x, worst := row[j*p.inner], row[int(heap[0])*p.inner]; p.largest && x <= worst ||
 				!p.largest && x >= worst {
-				continue // most are
+				continue // the usual case
 			}
 			if p.before(row, int32(j), heap[0]) {
 				heap[0] = int32(j)
 				p.sink(w, row, heap, 0)
 			}
 		}
-		for left := p.k - 1; left > 0; left-- { // the worst goes last
+		for left := p.k - 1; left > 0; left-- { // move the worst to the end
 			heap[0], heap[left] = heap[left], heap[0]
 			p.sink(w, row, heap[:left], 0)
 		}

@@ -10,18 +10,18 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// topKKeys is topKPass for elements of at most 32 bits. An element and its index are one number, a key: the least comes
-// first.
+// topKKeys is topKPass for elements of at most 32 bits. An element and its index form one number, a key; the
+// smallest comes first.
 type topKKeys[T reduced] struct {
 	n, k, inner int
 	largest     bool
-	sorts       bool // all elements of a row: k is not much smaller
+	sorts       bool // sort all elements of a row, because k is not much smaller
 	key         func(x T) uint32
 	x, y        []T
 	at          []int64
 }
 
-// mostSorted is the greatest number of elements that are sorted without a look at whether the run has ended.
+// mostSorted is the maximum number of elements that are sorted without checking whether the run has ended.
 const mostSorted = 1 << 13
 
 func newTopKKeys[T reduced](d *lowering.Binding, s *lowering.Step, key func(x T) uint32) *record.TensorKernel {
@@ -86,7 +86,8 @@ func (p *topKKeys[T]) Do(w *record.Workspace, t int) {
 	}
 }
 
-// heap fills keys with the least ones, in order. Until the end they are a heap with the greatest of them at the top.
+// heap fills keys with the smallest ones, in order. Before that, they are a heap with the greatest of them at the
+// top.
 func (p *topKKeys[T]) heap(w *record.Workspace, keys []uint64, row []T, flip uint32) {
 	for j := range ops.Each(w.Steps, len(keys)) {
 		keys[j] = uint64(p.key(row[j*p.inner])^flip)<<32 | uint64(j)
@@ -100,7 +101,7 @@ func (p *topKKeys[T]) heap(w *record.Workspace, keys []uint64, row []T, flip uin
 		for j := max(lo, p.k); j < hi; j++ {
 			x := row[j*p.inner]
 			if p.largest && x <= last || !p.largest && x >= last {
-				continue // most are
+				continue // the usual case
 			}
 			if key := uint64(p.key(x)^flip)<<32 | uint64(j); key < keys[0] {
 				keys[0] = key

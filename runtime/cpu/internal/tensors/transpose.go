@@ -69,7 +69,7 @@ type transposition struct {
 	col    axis   // columns; contiguous in the source
 	per    int    // blocks in a work item
 	parts  int    // work items of a large block; per is then 1
-	share  int    // rows or columns of a matrix, whichever are more, in a part
+	share  int    // rows or columns of a matrix in a part, whichever are more
 	Items  int
 }
 
@@ -86,7 +86,7 @@ func NewTransposition(shape, order []int) *transposition {
 		}
 		a := axis{n, strides[i], dst}
 		dst *= n
-		if k := len(t.outer) - 1; k >= 0 && t.outer[k].src*t.outer[k].n == a.src { // neighbours stay neighbours
+		if k := len(t.outer) - 1; k >= 0 && t.outer[k].src*t.outer[k].n == a.src { // neighbours remain neighbours
 			t.outer[k].n *= n
 			continue
 		}

@@ -10,15 +10,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// treePass leads samples of float32 through a model of one tree. Each leaf has one class and one row of scores.
+// treePass runs samples of float32 through a model of one tree. Each leaf has one class and one row of scores.
 type treePass struct {
 	nodes      []kernel.TreeNode[uint32]
 	leaves     uint32 // offset of the first leaf
 	root       uint32
 	rows, cols int
-	scores     int       // of a sample
+	scores     int       // scores per sample
 	of         []float32 // scores of each leaf
-	class      []int64   // of each leaf; or labels, if they are integers
+	class      []int64   // class of each leaf; or labels, if they are integers
 
 	x, y   []float32
 	labels []int64
@@ -26,10 +26,10 @@ type treePass struct {
 
 const (
 	treeRows   = 256     // samples of a block
-	treeScores = 1 << 20 // scores of all leaves, at most
+	treeScores = 1 << 20 // maximum number of scores of all leaves
 )
 
-// newTree is the kernel for a model of one tree, of which the scores are float32. It returns nil for others.
+// newTree returns the kernel for a model of one tree with float32 scores, or nil for other models.
 func newTree(d *lowering.Binding, s *lowering.Step, t *trees[uint32]) *record.TensorKernel {
 	if t == nil || len(t.roots) != 1 || t.Targets > maxTargets {
 		return nil
@@ -43,7 +43,7 @@ func newTree(d *lowering.Binding, s *lowering.Step, t *trees[uint32]) *record.Te
 		return nil
 	}
 	p := &treePass{leaves: t.leaves, root: t.roots[0], rows: product(shape) / cols, cols: cols, scores: t.Scores}
-	d.Charge(t.bytes() + int64(len(t.nodes)*t.nodeSize())) // the first is that of what all executables share
+	d.Charge(t.bytes() + int64(len(t.nodes)*t.nodeSize())) // the first part is shared by all executables
 	p.nodes = append(ops.Make[kernel.TreeNode[uint32]](d.Steps(), len(t.nodes))[:0], t.nodes...)
 	lanes := kernel.TreeLanes * int(unsafe.Sizeof(uint32(0)))
 	for i := range p.nodes[:int(t.leaves)/t.nodeSize()] {
@@ -90,7 +90,7 @@ func newTree(d *lowering.Binding, s *lowering.Step, t *trees[uint32]) *record.Te
 	}}
 }
 
-// results sets the scores and the class of each leaf, or the label.
+// results sets the scores of each leaf, and its class or label.
 func (t *trees[K]) results(d *lowering.Binding, scores []float32, class []int64, label bool) {
 	c := d.Steps()
 	sums, none := ops.Make[float64](c, t.sums()), ops.Make[bool](c, t.sums())

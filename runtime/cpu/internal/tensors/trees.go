@@ -21,32 +21,32 @@ func init() {
 	}
 }
 
-// trees are the trees of a step, laid out for walks: branches in the order in which a walk meets them, then the leaves
-// that are reached.
+// trees are the trees of a step in the layout for walks: branches in the order in which a walk visits them, then the
+// reachable leaves.
 type trees[K kernel.TreeKey] struct {
 	*ml.Ensemble
 	nodes  []kernel.TreeNode[K]
 	leaves uint32 // offset of the first leaf
 	roots  []uint32
-	// Features that branches read: those of which NaN has the least key, and those of which it has the greatest one.
-	// The keys of a sample are in this order.
+	// Features that branches read: those for which NaN has the smallest key, then those for which it has the
+	// greatest one. The keys of a sample are in this order.
 	low, high []int32
-	starts    []int32   // of each leaf, and of the end: the first of its votes
+	starts    []int32   // of each leaf, and of the end: index of the first of its votes
 	votes     []ml.Vote // of the leaves
-	weights   []float64 // of each leaf, where there is one target and each leaf has one vote; nil otherwise
+	weights   []float64 // per leaf, if there is one target and each leaf has one vote; otherwise nil
 }
 
-// nodeSize is the size of a node.
+// nodeSize returns the size of a node.
 func (*trees[K]) nodeSize() int { return int(unsafe.Sizeof(kernel.TreeNode[K]{})) }
 
-// Keys that no number has. That of NaN is nanLow or nanHigh.
+// Keys that no number has. NaN's key is nanLow or nanHigh.
 const nanLow = 1
 
 func nanHigh[K kernel.TreeKey]() K { return ^K(0) }
 
-// layTrees lays out the trees of e. It returns nil if one of them has a cycle, which an evaluation refuses once a
-// sample runs into it. exact returns the key of the least number of the kernel's type that is not less than a number, and of
-// the greatest that is not greater.
+// layTrees lays out the trees of e. It returns nil if one of them has a cycle; the evaluation refuses that once a
+// sample enters it. exact returns the key of the smallest number of the kernel's type that is ≥ a number, and of
+// the greatest that is ≤ it.
 func layTrees[K kernel.TreeKey](c *ir.EvalCtx, e *ml.Ensemble, exact func(x float64) (above, below K)) *trees[K] {
 	t := &trees[K]{Ensemble: e}
 	tests := ops.Make[[]treeTest[K]](c, len(e.Branches))
@@ -85,11 +85,11 @@ func layTrees[K kernel.TreeKey](c *ir.EvalCtx, e *ml.Ensemble, exact func(x floa
 	for i := range leaf {
 		leaf[i] = unseen
 	}
-	var order, leaves []int // as they are met
+	var order, leaves []int // in the order of visits
 	nodes := 0
 	done := ops.Make[bool](c, len(e.Branches))
 	var stack []ml.Child
-	var closing []bool // of each entry of stack: it is a branch whose children are done
+	var closing []bool // for each entry of stack: a branch whose children are done
 	push := func(k ml.Child, end bool) { stack, closing = append(stack, k), append(closing, end) }
 	for _, root := range e.Roots {
 		push(root, false)
@@ -170,17 +170,17 @@ func layTrees[K kernel.TreeKey](c *ir.EvalCtx, e *ml.Ensemble, exact func(x floa
 	return t
 }
 
-// treeTest is a node of a branch: keys up to most lead to yes, greater ones to no. Both are children of the branch, or
-// other nodes of it, by their index.
+// treeTest is a node of a branch: keys up to most lead to yes, greater ones to no. Both are children of the branch,
+// or other nodes of it, by index.
 type treeTest[K kernel.TreeKey] struct {
 	most    K
 	yes, no int
-	high    bool // NaN has the greatest key, in all nodes of the branch
+	high    bool // NaN has the greatest key in all nodes of the branch
 }
 
 const toYes, toNo = -1, -2
 
-// testsOf returns the nodes that decide as b does.
+// testsOf returns nodes that decide like b.
 func testsOf[K kernel.TreeKey](c *ir.EvalCtx, b *ml.Branch, exact func(x float64) (above, below K)) []treeTest[K] {
 	above, below := exact(b.Split)
 	nan := b.Split != b.Split
@@ -193,7 +193,7 @@ func testsOf[K kernel.TreeKey](c *ir.EvalCtx, b *ml.Branch, exact func(x float64
 			below = nanLow
 		}
 		return []treeTest[K]{{below, toYes, toNo, !b.Missing}}
-	case ml.GreaterOrEqual, ml.Greater: // by the numbers that are less
+	case ml.GreaterOrEqual, ml.Greater: // by the smaller numbers
 		if b.Mode == ml.GreaterOrEqual {
 			below = above - 1
 		}
@@ -202,7 +202,7 @@ func testsOf[K kernel.TreeKey](c *ir.EvalCtx, b *ml.Branch, exact func(x float64
 		}
 		return []treeTest[K]{{below, toNo, toYes, b.Missing}}
 	}
-	// A set of keys, in which that of NaN is the least.
+	// A set of keys, in which NaN's key is the smallest.
 	var keys []K
 	yes, no := toYes, toNo
 	switch {
@@ -232,7 +232,7 @@ func testsOf[K kernel.TreeKey](c *ir.EvalCtx, b *ml.Branch, exact func(x float64
 	return findKey(nil, keys, yes, no)
 }
 
-// findKey appends the nodes that find a key in a sorted list, by halves.
+// findKey appends the nodes that find a key in a sorted list by binary search.
 func findKey[K kernel.TreeKey](list []treeTest[K], keys []K, yes, no int) []treeTest[K] {
 	at, half := len(list), len(keys)/2
 	if len(keys) == 1 {
@@ -244,7 +244,7 @@ func findKey[K kernel.TreeKey](list []treeTest[K], keys []K, yes, no int) []tree
 	return findKey(list, keys[half:], yes, no)
 }
 
-// exact32 gives keys of the float32 numbers that are next to x.
+// exact32 returns the keys of the float32 numbers next to x.
 func exact32(x float64) (above, below uint32) {
 	a := float32(x)
 	b := a
@@ -259,7 +259,7 @@ func exact32(x float64) (above, below uint32) {
 
 func exact64(x float64) (above, below uint64) { return kernel.Key64(x), kernel.Key64(x) }
 
-// treesKernel fits samples of float32, float64 and integers. The trees are laid out once for all shapes.
+// treesKernel supports samples of float32, float64 and integers. The trees are laid out once for all shapes.
 func treesKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil
@@ -277,7 +277,7 @@ func treesKernel(s *lowering.Step) record.TensorMaker {
 		if model == nil {
 			e, err := ml.EnsembleOf(d.Steps(), s.Node)
 			if err != nil {
-				return nil // refused when it is evaluated
+				return nil // the evaluation reports the error
 			}
 			model = e
 		}
@@ -309,14 +309,14 @@ func treesKernel(s *lowering.Step) record.TensorMaker {
 type treesPass[T tensor.Elem, K kernel.TreeKey] struct {
 	*trees[K]
 	keys             func(dst []K, x []T, used []int32, nan K)
-	rows, cols, most int // most: samples of a block
+	rows, cols, most int // most: maximum number of samples of a block
 	width            int // of a sample's keys
 
 	x       []T
 	narrow  []float32 // scores, of one of two types
 	wide    []float64
 	labels  []int64
-	classes []int64 // in place of labels, of which the text is looked up at last
+	classes []int64 // instead of labels, whose text is looked up at the end
 }
 
 func newTrees[T tensor.Elem, K kernel.TreeKey](d *lowering.Binding, s *lowering.Step, t *trees[K],
@@ -327,12 +327,12 @@ func newTrees[T tensor.Elem, K kernel.TreeKey](d *lowering.Binding, s *lowering.
 		p.rows = shape[0]
 	}
 	if t == nil || t.Features > p.cols || t.Targets > maxTargets {
-		return nil // refused when it is evaluated, or rare
+		return nil // refused by the evaluation, or rare
 	}
 	p.width = max(1, len(t.low)+len(t.high))
 	p.most = min(max(1, 1<<13/p.width), 64)&^(kernel.TreeLanes-1) + kernel.TreeLanes
 
-	d.Charge(t.bytes()) // which all executables of the program share
+	d.Charge(t.bytes()) // shared by all executables of the program
 	x := lowering.Input[T](d, s, 0)
 	last := len(s.Node.Outputs) - 1 // the scores; a classifier's first output is the labels
 	var narrow lowering.Slot[float32]
@@ -374,19 +374,19 @@ func (t *trees[K]) bytes() int64 {
 	return int64(len(t.nodes)*t.nodeSize() + votes)
 }
 
-// maxTargets bounds the scratch memory of a worker.
+// maxTargets limits the scratch memory of a worker.
 const maxTargets = 1 << 12
 
-// sums is the distance between the sums of two samples: two at least, since one sum may become two scores.
+// sums returns the stride of the sums of samples. It is at least two, because one sum may become two scores.
 func (t *trees[K]) sums() int { return max(2, t.Targets) }
 
-// scratch is the size of a worker's memory: sums, keys, and whether targets are without votes.
+// scratch returns the size of a worker's memory: sums, keys, and whether targets are without votes.
 func (p *treesPass[T, K]) scratch() int {
 	n := p.most * p.sums()
 	return 2*n + p.keyWords() + (n+3)/4
 }
 
-// keyWords is the size of the keys of a block.
+// keyWords returns the size of the keys of a block.
 func (p *treesPass[T, K]) keyWords() int { return p.most * p.width * int(unsafe.Sizeof(K(0))/4) }
 
 func (p *treesPass[T, K]) Do(w *record.Workspace, block int) {
@@ -432,7 +432,7 @@ func (p *treesPass[T, K]) fill(w *record.Workspace, keys []K, row int) {
 	}
 }
 
-// walkRows leads samples through all trees, and adds up the votes.
+// walkRows runs samples through all trees, and adds up the votes.
 func (p *treesPass[T, K]) walkRows(w *record.Workspace, sums []float64, none []bool, keys []K, rows int) {
 	var at [kernel.TreeLanes]uint32
 	group, sum, size := p.width*kernel.TreeLanes, p.sums(), uint32(p.nodeSize())
@@ -450,7 +450,7 @@ func (p *treesPass[T, K]) walkRows(w *record.Workspace, sums []float64, none []b
 	}
 }
 
-// walkTrees leads one sample through all trees, and adds up the votes in their order.
+// walkTrees runs one sample through all trees, and adds up the votes in order.
 func (p *treesPass[T, K]) walkTrees(w *record.Workspace, sums []float64, none []bool, keys []K) {
 	var at [kernel.TreeLanes]uint32
 	size := uint32(p.nodeSize())

@@ -11,7 +11,7 @@ func init() {
 	record.Register(record.Record{Op: "Trilu", Tensor: record.TensorKind{Make: triluKernel}})
 }
 
-// triluKernel keeps a triangle of each matrix, of elements of any type of whole bytes.
+// triluKernel keeps a triangle of each matrix, for any element type of whole bytes.
 func triluKernel(s *lowering.Step) record.TensorMaker {
 	if s.Absent(0) {
 		return nil

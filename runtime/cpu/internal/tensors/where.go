@@ -36,12 +36,12 @@ func whereKernel(s *lowering.Step) record.TensorMaker {
 	}
 }
 
-// whereRow picks elements, as those of another type of their size.
+// whereRow selects elements as bits of a type of the same size.
 func whereRow[T uint8 | uint16 | uint32 | uint64](p *elementPass, row rowPart) {
 	y, c, step := result[T](p, row), operand[bool](p, 0, row), p.steps()
 	a, b := operand[T](p, 1, row), operand[T](p, 2, row)
 	for i := range y {
-		var take T // all bits or none: a jump would be mispredicted half of the time
+		var take T // all bits or none, because a branch would be mispredicted half of the time
 		if c[i*step[0]] {
 			take = 1
 		}

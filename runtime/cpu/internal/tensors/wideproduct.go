@@ -23,13 +23,14 @@ type wideProduct struct {
 	a, b, plus, y  []float64
 }
 
-// wideRows is the rows between two checks of the run's context, a multiple of those that the kernel computes together.
+// wideRows is the number of rows between two checks of the run's context, a multiple of the rows that the kernel
+// computes together.
 const wideRows = 64
 
-// wideTurned is the rows of a transposed A that are copied together, which lie side by side there.
+// wideTurned is the number of rows of a transposed A that are copied together; there they are adjacent.
 const wideTurned = 4
 
-// wideMatMul is MatMul of float64.
+// wideMatMul is MatMul for float64.
 func wideMatMul(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	a, b := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 	if len(a) < 2 || len(b) < 2 || b[len(b)-2] != a[len(a)-1] {
@@ -37,7 +38,7 @@ func wideMatMul(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	}
 	batch, err := ops.Broadcast(a[:len(a)-2], b[:len(b)-2])
 	if err != nil {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	p := &wideProduct{m: a[len(a)-2], k: a[len(a)-1], n: b[len(b)-1], alpha: 1}
 	for i, v := range [][]int{a[:len(a)-2], b[:len(b)-2]} {
@@ -50,7 +51,7 @@ func wideMatMul(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	return p.kernel(d, s, append(slices.Clone(batch), p.m, p.n), -1)
 }
 
-// wideGemm is Gemm of float64.
+// wideGemm is Gemm for float64.
 func wideGemm(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	a, b, attrs := d.ShapeOf(s, 0), d.ShapeOf(s, 1), s.Node.Attrs
 	if len(a) != 2 || len(b) != 2 {
@@ -66,12 +67,12 @@ func wideGemm(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 		p.n, inner, p.bTerm, p.bColumn = b[0], b[1], 1, b[1]
 	}
 	if inner != p.k {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	return p.kernel(d, s, []int{p.m, p.n}, 2)
 }
 
-// wideLinear is essm.Linear of float64.
+// wideLinear is essm.Linear for float64.
 func wideLinear(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	a, b := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 	if len(a) < 1 || len(b) != 2 || a[len(a)-1] != b[1] || b[1] == 0 {
@@ -82,8 +83,8 @@ func wideLinear(d *lowering.Binding, s *lowering.Step) *record.TensorKernel {
 	return p.kernel(d, s, append(slices.Clone(a[:len(a)-1]), b[0]), 2)
 }
 
-// wideEinsum is Einsum of two tensors of float64, as far as it is a product of matrices, or several, whose rows, columns and
-// terms lie evenly in memory.
+// wideEinsum is Einsum of two tensors of float64, if it consists of matrix products whose rows, columns and terms
+// have even strides.
 func wideEinsum(d *lowering.Binding, s *lowering.Step, equation string) *record.TensorKernel {
 	a, b, y := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shape(s.Out[0])
 	if a == nil || b == nil || y == nil {
@@ -91,7 +92,7 @@ func wideEinsum(d *lowering.Binding, s *lowering.Step, equation string) *record.
 	}
 	in, out, err := std.EinsumTerms(equation, []int{len(a), len(b)})
 	if err != nil {
-		return nil // refused when it is evaluated
+		return nil // the evaluation reports the error
 	}
 	e, second := newEinsum(d, in, out, [][]int{a, b}, y)
 	if e == nil || second {
@@ -112,7 +113,7 @@ func wideEinsum(d *lowering.Binding, s *lowering.Step, equation string) *record.
 	return p.kernel(d, s, y, -1)
 }
 
-// kernel multiplies inputs 0 and 1 of the step. Input plus is added, if there is one.
+// kernel multiplies inputs 0 and 1 of the step. It adds input plus, if there is one.
 func (p *wideProduct) kernel(d *lowering.Binding, s *lowering.Step, out []int, plus int) *record.TensorKernel {
 	if p.m == 0 || p.k == 0 || p.n == 0 || p.k > 1<<26 || !d.Typed(s, 0, tensor.Float64) ||
 		!d.Typed(s, 1, tensor.Float64) || !d.Gives(s, 0, tensor.Float64) || !slices.Equal(d.Shape(s.Out[0]), out) {

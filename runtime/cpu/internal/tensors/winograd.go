@@ -5,27 +5,27 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
-// winograd is the form of a convolution with filters of 3 by 3 by Winograd's method. Bands of rows of tiles are computed one
-// after the other: first the factors of the inputs, then outputs, some of their channels at a time. Where there are several
-// bands, a worker makes the factors of its band for itself; otherwise workers share them, and make those of some channels
-// each.
+// winograd is the form of a convolution with 3 × 3 filters by Winograd's method. Bands of rows of tiles are
+// computed one after the other: first the factors of the inputs, then outputs, some of their channels at a time. If
+// there are several bands, a worker computes the factors of its band alone; otherwise workers share them, and each
+// computes those of some channels.
 //
-// Where an output is not finite, it is computed again as the sum that it is: the transforms would spread infinities and NaNs
-// over a tile, and may overflow.
+// If an output is not finite, it is recomputed as a plain sum, because the transforms would spread infinities and
+// NaNs over a tile, and may overflow.
 type winograd struct {
 	conv2d
-	tx, ty  int       // tiles
+	tx, ty  int       // in tiles
 	bands   int       // per sample
-	rows    int       // of tiles of a band
-	span    int       // tiles of a band, with those that fill the panels
-	outputs int       // channels of the output that are computed at once
-	blocks  int       // of so many channels
+	rows    int       // rows of tiles per band
+	span    int       // tiles of a band, rounded up to whole panels
+	outputs int       // output channels that are computed at once
+	blocks  int       // number of such blocks
 	across  int       // work items for the same band, if there are several bands
-	pitch   int       // of a row of inputs, padded
-	factors []float32 // that workers share, while it runs
+	pitch   int       // size of a padded row of inputs
+	factors []float32 // shared by workers, set during a run
 }
 
-// winogradBand is the part of a sample that shares factors of inputs: for each product, panels of tiles.
+// winogradBand is a part of a sample that shares factors of inputs: for each product, panels of tiles.
 type winogradBand struct {
 	sample      int
 	from, count int // rows of tiles
@@ -35,7 +35,7 @@ type winogradBand struct {
 // winogradInputs is the number of input channels of a work item.
 const winogradInputs = 8
 
-// winogradOutputs returns the number of output channels of a work item, of m: one or two tiles of filters.
+// winogradOutputs returns the number of output channels of a work item, given m: one or two tiles of filters.
 func winogradOutputs(m int) int {
 	const tile = 12
 	if m <= 10*tile {
@@ -44,11 +44,11 @@ func winogradOutputs(m int) int {
 	return 2 * tile
 }
 
-// The factors of a band's inputs are about winogradNumbers, unless a row of tiles has more. A band has at most winogradSpan
-// tiles.
+// A band's inputs have about winogradNumbers factors, unless a row of tiles has more. A band has at most
+// winogradSpan tiles.
 const winogradNumbers, winogradSpan = 1 << 18, 1 << 11
 
-// newWinograd returns the form; nil if it does not fit or is slower.
+// newWinograd returns the form, or nil if it does not fit or is slower.
 func (c conv2d) newWinograd() *winograd {
 	if c.kh != 3 || c.kw != 3 || c.Sh != 1 || c.Sw != 1 || c.Dh != 1 || c.Dw != 1 || c.group != 1 ||
 		c.Top < 0 || c.Left < 0 || c.H == 0 || c.Wd == 0 {
@@ -61,7 +61,7 @@ func (c conv2d) newWinograd() *winograd {
 	if p.span = kernel.PanelsSpan(p.rows * p.tx); p.span > winogradSpan || p.span*p.cg > 4*winogradNumbers {
 		return nil
 	}
-	// In products of a vector of 16 numbers: a tile is transformed in about transform of them.
+	// In products of a vector of 16 numbers: transforming a tile costs about this many.
 	const transform = 400
 	tiles := p.bands * p.span / kernel.PanelWidth
 	direct := 9 * c.cg * c.m * ((c.Oh*c.Ow + kernel.PanelWidth - 1) / kernel.PanelWidth)
@@ -75,7 +75,8 @@ func (c conv2d) newWinograd() *winograd {
 	return p
 }
 
-// bandRows returns the rows of tiles of a band: bands are of equal size, and fill panels as well as they can.
+// bandRows returns the number of rows of tiles of a band. Bands have equal size, and fill panels as well as
+// possible.
 func (p *winograd) bandRows() int {
 	bandsOf := func(rows int) int { return (p.ty + rows - 1) / rows }
 	few := min(p.ty, max(1, winogradNumbers/(kernel.WinogradProducts*p.cg*p.tx)))
@@ -89,7 +90,7 @@ func (p *winograd) bandRows() int {
 	return best
 }
 
-// alone reports whether a worker makes the factors of its bands for itself.
+// alone reports whether a worker computes the factors of its bands for itself.
 func (p *winograd) alone() bool { return p.N*p.bands > 1 }
 
 func (p *winograd) kernel() *record.TensorKernel {
@@ -103,14 +104,15 @@ func (p *winograd) kernel() *record.TensorKernel {
 	return k
 }
 
-// band is the number of factors of a band.
+// band returns the number of factors of a band.
 func (p *winograd) band() int { return kernel.WinogradProducts * p.ldp() }
 
-// ldf is the distance between the factors of a channel for two products.
+// ldf returns the stride between the factors of a channel for two products.
 func (p *winograd) ldf() int { return p.span + kernel.WinogradWidth(1) }
 
-// ldp is the distance between the factors of the inputs for two products. A power of two would put all factors of a
-// channel, which are written together, in few sets of the caches; ldt is the distance between the products of two filters.
+// ldp returns the stride between the factors of the inputs for two products. With a power of two, all factors of a
+// channel, which are written together, would fall into a few cache sets. ldt is the stride between the products of
+// two filters.
 func (p *winograd) ldp() int { return p.cg*p.span + kernel.PanelWidth }
 func (p *winograd) ldt() int { return kernel.WinogradProducts*p.span + kernel.PanelWidth }
 
@@ -147,7 +149,7 @@ func (p *winogradBands) Do(w *record.Workspace, k int) {
 	}
 }
 
-// winogradIn computes the factors of some channels of the input, winogradOut some channels of the output: of the only band.
+// winogradIn computes the factors of some input channels, winogradOut some output channels, both for the only band.
 type (
 	winogradIn  winograd
 	winogradOut winograd
@@ -161,7 +163,7 @@ func (p *winogradOut) Do(w *record.Workspace, k int) {
 	(*winograd)(p).output(w, w.Scratch, winogradBand{0, 0, p.ty, p.factors}, k*p.outputs)
 }
 
-// asFactors makes the factors of the filters: for some of the output's channels at a time, for each product, tiles.
+// asFactors computes the factors of the filters: tiles for each product, for some output channels at a time.
 func (f *filters) asFactors() {
 	f.onceF.Do(func() {
 		const products = kernel.WinogradProducts
@@ -169,7 +171,7 @@ func (f *filters) asFactors() {
 		outputs, w := winogradOutputs(f.m), f.weights()
 		f.factors = make([]float32, products*f.m*f.cg)
 		rows, all := make([]float32, products*outputs*f.cg), f.factors
-		const block = 16 // a line of the cache of each product's row: rows lie multiples of a page apart
+		const block = 16 // a cache line in each product's row, because rows are multiples of a page apart
 		var t [products]float32
 		var lines [products][block]float32
 		for from := 0; from < f.m; from += outputs {
@@ -194,7 +196,7 @@ func (f *filters) asFactors() {
 	})
 }
 
-// input computes the factors of channels first to last-1 of the input, for a band.
+// input computes the factors of input channels first to last-1, for a band.
 func (p *winograd) input(scratch []float32, b winogradBand, first, last int) {
 	const in = kernel.WinogradIn
 	ldf, plane, count := p.ldf(), p.H*p.Wd, b.count*p.tx
@@ -234,7 +236,7 @@ func (p *winograd) input(scratch []float32, b winogradBand, first, last int) {
 	}
 }
 
-// clearRows clears n numbers at the beginning of rows that lie ld apart.
+// clearRows clears the first n numbers of rows with stride ld.
 func clearRows(dst []float32, ld, n, rows int) {
 	if n > 0 {
 		for r := range rows {
@@ -243,7 +245,7 @@ func clearRows(dst []float32, ld, n, rows int) {
 	}
 }
 
-// output computes channels of the output, from one on, for a band.
+// output computes output channels, starting at from, for a band.
 func (p *winograd) output(w *record.Workspace, scratch []float32, b winogradBand, from int) {
 	const out, products = kernel.WinogradOut, kernel.WinogradProducts
 	span, ldp, ldt := p.span, p.ldp(), p.ldt()
@@ -279,7 +281,7 @@ func (p *winograd) output(w *record.Workspace, scratch []float32, b winogradBand
 	}
 }
 
-// again computes the outputs of a channel that are not finite, in rows first to last-1, as sums.
+// again recomputes the outputs of a channel that are not finite, in rows first to last-1, as plain sums.
 func (p *winograd) again(w *record.Workspace, sample, m, first, last int) {
 	x, weights := p.x[sample*p.C*p.H*p.Wd:], []float32(nil)
 	for row := first; row < last && !w.Stopped(); row++ {

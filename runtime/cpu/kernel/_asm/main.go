@@ -1,9 +1,9 @@
 // Command asm writes one group of the assembly of package kernel: go run . GROUP -out FILE.s -stubs FILE.go -pkg
 // kernel. In the folder above, go generate runs it for every group.
 //
-// Three files are shared by groups: isa.go has the differences between AVX2 and AVX-512 and the loops over numbers;
-// product.go the tiles of matrix products; encode.go the instructions that the assembler lacks. Each other file writes
-// the functions of one group, some of them for both instruction sets.
+// Groups share three files: isa.go has the differences between AVX2 and AVX-512 and the loops over numbers;
+// product.go the tiles of matrix products; encode.go the instructions that the assembler lacks. Each other file
+// writes the functions of one group, some of them for both instruction sets.
 package main
 
 import (

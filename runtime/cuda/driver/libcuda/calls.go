@@ -26,7 +26,7 @@ const (
 	launchParamBufferBytes = 2 // CU_LAUNCH_PARAM_BUFFER_SIZE
 )
 
-// boundedPools is the first version whose pools can have a bound. Older drivers want zeros there.
+// boundedPools is the first version whose pools can have a limit. Older drivers require zeros in that field.
 const boundedPools = 12020
 
 // poolProps is CUmemPoolProps.
@@ -41,8 +41,8 @@ type poolProps struct {
 	reserved    [54]byte
 }
 
-// loadValues are the values of the options of cuModuleLoadDataEx. A number fills the low half of the place of a pointer; the
-// driver may write there.
+// loadValues are the values of the options of cuModuleLoadDataEx. A number occupies the low half of a pointer-sized
+// field; the driver may write there.
 type loadValues struct {
 	log   unsafe.Pointer
 	bytes uintptr
@@ -116,7 +116,7 @@ func (l *library) MemoryInfo() (free, total uint64, err error) {
 	return b[0], b[1], err
 }
 
-// logBytes is the room for the messages of the compiler of PTX.
+// logBytes is the size of the buffer for messages of the PTX compiler.
 const logBytes = 8 << 10
 
 func (l *library) LoadModule(image []byte) (driver.Module, string, error) {
@@ -292,7 +292,7 @@ func (l *library) Launch(k driver.Launch) error {
 		uintptr(unsafe.Pointer(extra)))
 }
 
-// BeginCapture forbids no call while s records: what the backend does on other streams does not disturb it.
+// BeginCapture captures in relaxed mode, so calls on the backend's other streams stay allowed while s records.
 func (l *library) BeginCapture(s driver.Stream) error {
 	return l.call(cuStreamBeginCapture, uintptr(s), captureRelaxed)
 }

@@ -277,7 +277,7 @@ func TestFailures(t *testing.T) {
 	f.fail("", 0)
 }
 
-// TestArguments checks calls besides those of methods.
+// TestArguments checks calls other than methods.
 func TestArguments(t *testing.T) {
 	f := newFake(t)
 	check := func(want string, err error) {
@@ -296,7 +296,7 @@ func TestArguments(t *testing.T) {
 	_, err = f.CreatePool(1, 1<<33)
 	check("cuDriverGetVersion( )\n"+
 		"cuMemPoolCreate(type 1, handles 0, location 1:1, security 0, most 8589934592, usage 0, rest 0)", err)
-	f.machine(12010, 1, 8, 1) // older pools have no bound
+	f.machine(12010, 1, 8, 1) // older pools have no limit
 	_, err = f.CreatePool(1, 1<<33)
 	check("cuDriverGetVersion( )\n"+
 		"cuMemPoolCreate(type 1, handles 0, location 1:1, security 0, most 0, usage 0, rest 0)", err)
@@ -343,8 +343,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestHeader compiles the fake library against NVIDIA's header, so that its declarations, and with them those that the
-// other tests hold, are NVIDIA's.
+// TestHeader compiles the fake library against NVIDIA's header, to show that its declarations, and so the ones that
+// the other tests check, are NVIDIA's.
 func TestHeader(t *testing.T) {
 	header := os.Getenv("ESSMC_CUDA_H")
 	if header == "" {
@@ -358,7 +358,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestOpenErrors checks that each way to have no driver is one line that says what to do.
+// TestOpenErrors checks that each way to lack a driver gives one line that says what to do.
 func TestOpenErrors(t *testing.T) {
 	check := func(what, want string, err error) {
 		t.Helper()

@@ -67,8 +67,8 @@ const (
 	symbols
 )
 
-// names are those that the library exports. Where the API has had several functions of a name, the version is that whose
-// arguments stand in this package; all are in drivers since CUDA 11.4.
+// names are the exported names. If the API has several versions of a function, the name is the version whose
+// arguments this package uses. All of them exist in drivers since CUDA 11.4.
 var names = [symbols]string{
 	cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion", cuGetErrorString: "cuGetErrorString",
 	cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGetName: "cuDeviceGetName", cuDeviceTotalMem: "cuDeviceTotalMem_v2",
@@ -92,23 +92,23 @@ var names = [symbols]string{
 	cuGraphLaunch: "cuGraphLaunch", cuGraphDestroy: "cuGraphDestroy", cuGraphExecDestroy: "cuGraphExecDestroy",
 }
 
-// String returns the name of the function without its version, as messages have it.
+// String returns the name of the function without its version, for messages.
 func (s symbol) String() string {
 	name := strings.TrimSuffix(names[s], "_v2")
 	return strings.TrimSuffix(name, "WithFlags")
 }
 
-// library is a driver that is loaded. It stays loaded until the process ends.
+// library is a loaded driver. It stays loaded until the process ends.
 type library struct {
 	path    string
 	handle  uintptr
-	address [symbols]atomic.Uintptr // 0: not yet looked up
+	address [symbols]atomic.Uintptr // 0 until it is looked up
 }
 
 var _ driver.Driver = (*library)(nil)
 
-// Open loads the driver of this machine and starts it. Its errors are one line that says what to do: where there is no
-// driver, where it is too old, and where it finds no card.
+// Open loads and starts the driver of this machine. Its error is one line that says what to do if there is no
+// driver, it is too old, or it finds no card.
 func Open() (driver.Driver, error) { return open(places) }
 
 func open(places []string) (driver.Driver, error) {
@@ -167,7 +167,7 @@ func (l *library) result(s symbol, args ...uintptr) (driver.Code, error) {
 	return driver.Code(int32(r)), nil
 }
 
-// fail returns the error of a result. The driver describes results that package driver has no word for.
+// fail returns the error of a result. For results without a name in package driver it uses the driver's description.
 func (l *library) fail(s symbol, c driver.Code, detail string) error {
 	if detail == "" && !c.Known() {
 		if f, err := l.lookup(cuGetErrorString); err == nil {
@@ -177,7 +177,7 @@ func (l *library) fail(s symbol, c driver.Code, detail string) error {
 	return &driver.Error{Call: s.String(), Code: c, Detail: detail}
 }
 
-// describe returns the driver's text for a result; "": it has none.
+// describe returns the driver's text for a result, or "".
 func describe(function uintptr, c driver.Code) string {
 	var text *byte
 	if r, _, _ := purego.SyscallN(function, uintptr(c), uintptr(unsafe.Pointer(&text))); int32(r) != 0 || text == nil {
@@ -186,7 +186,7 @@ func describe(function uintptr, c driver.Code) string {
 	return cstring(text, 1024)
 }
 
-// cstring copies a text that ends with a zero byte, or after most bytes.
+// cstring copies a text that ends with a zero byte, or its first most bytes.
 func cstring(p *byte, most int) string {
 	var b strings.Builder
 	for i := range most {

@@ -10,10 +10,10 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/driver"
 )
 
-// Open returns an error: this program is built without the driver.
+// Open returns an error, because this program is built without the driver.
 func Open() (driver.Driver, error) {
 	if tagged || runtime.GOOS != "linux" && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("no CUDA on %s/%s: programs for linux/amd64, linux/arm64 and windows/amd64 have it",
+		return nil, fmt.Errorf("CUDA is not supported on %s/%s: expected linux/amd64, linux/arm64 or windows/amd64",
 			runtime.GOOS, runtime.GOARCH)
 	}
 	return nil, errors.New("this program is built without CUDA: build it with -tags cuda, as in " +

@@ -8,8 +8,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// places are the names by which the library is looked for. The first one that loads is used; the second is that of
-// Linux below Windows where its folder is not in the linker's list.
+// places are the paths to try for the library, in this order. The second is for Windows' Linux subsystem if its
+// folder is not in the linker's list.
 var places = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}
 
 func load(places []string) (handle uintptr, path string, err error) {

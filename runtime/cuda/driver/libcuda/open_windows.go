@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// places are the names by which the library is looked for, in the system's folder alone.
+// places are the names to try for the library, only in the system's folder.
 var places = []string{"nvcuda.dll"}
 
 func load(places []string) (handle uintptr, path string, err error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/ptx"
 )
 
-// instructions are those that compute: the type of the result, the name, the types of the operands. F stands for f32 and f64, B
-// for b32 and b64, N for 32 and 64.
+// instructions are the instructions that compute: the type of the result, the name, the types of the operands. F
+// stands for f32 and f64, B for b32 and b64, N for 32 and 64.
 var instructions = expand(`
 	F add.rn.F F F; F sub.rn.F F F; F mul.rn.F F F; F div.rn.F F F; F fma.rn.F F F F; F min.F F F; F max.F F F
 	F abs.F F; F neg.F F; F sqrt.rn.F F; F rcp.rn.F F; F cvt.rmi.F.F F; F cvt.rpi.F.F F; F cvt.rzi.F.F F; F cvt.rni.F.F F
@@ -86,7 +86,7 @@ func expand(text string) []instruction {
 	return all
 }
 
-// form is how values of a type lie in registers and memory.
+// form is the layout of values of a type in registers and memory.
 type form struct {
 	reg, mem string
 	bytes    int
@@ -204,7 +204,8 @@ func (in instruction) operands() (args [][]byte, n int) {
 	return args, n
 }
 
-// undefined reports whether the standard leaves the result open: quotients of integers by 0, and of the least one by -1.
+// undefined reports whether the standard leaves the result undefined: quotients of integers by 0, and of the minimum
+// by -1.
 func (in instruction) undefined(x [3]uint64) bool {
 	if in.out[0] != 'b' || !strings.HasPrefix(in.name, "div.") && !strings.HasPrefix(in.name, "rem.") {
 		return false
@@ -438,7 +439,8 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
-// products is a kernel in which each warp multiplies matrices whose fragments lie one after the other, lane by lane.
+// products is a kernel in which each warp multiplies matrices whose fragments are stored one after the other, lane
+// by lane.
 func products(mma func(k *ptx.Kernel, d [4]ptx.F32, a [4]ptx.U32, b [2]ptx.U32)) *kernel.Code {
 	return kernel.New("products", 32, func(k *ptx.Kernel) {
 		pa, pb, pc, y := k.PtrParam("a"), k.PtrParam("b"), k.PtrParam("c"), k.PtrParam("y")
@@ -453,7 +455,7 @@ func products(mma func(k *ptx.Kernel, d [4]ptx.F32, a [4]ptx.U32, b [2]ptx.U32))
 	})
 }
 
-// fit compares products on a card with those of emulated ones, and returns the models that differ least, and the share of
+// fit compares products on a card with emulated ones, and returns the models that differ least, and the share of
 // their answers that differ.
 func fit(t *testing.T, b *card, code *kernel.Code, in [][]byte, warps int) (models []string, differ float64) {
 	t.Helper()
@@ -482,7 +484,7 @@ func fit(t *testing.T, b *card, code *kernel.Code, in [][]byte, warps int) (mode
 	return models, float64(least) / float64(bytes/4)
 }
 
-// TestProducts tells which model of tensor cores fits the card. All answers must be the model's.
+// TestProducts reports which model of tensor cores fits the card. All answers must equal the model's.
 func TestProducts(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -522,7 +524,7 @@ func TestProducts(t *testing.T) {
 		if differ > 0 {
 			t.Errorf("%s: no model of the emulator gives the card's answers", c.name)
 		}
-		// The comparison tells models apart.
+		// The comparison distinguishes models.
 		other := newCard(t, emu.New(emu.Options{MatrixBits: 3, MatrixBlock: 8}))
 		if models, differ := fit(t, other, code, in, warps); differ > 0 || models[0] != "3 more bits, blocks of 8" {
 			t.Errorf("%s: a card of 3 more bits and blocks of 8 is taken for %v", c.name, models)

@@ -39,7 +39,7 @@ func bits(b *record.Builder, s *lowering.Step) bool {
 	return ok
 }
 
-// bitCast lets the result lie where the input lies, or copies it.
+// bitCast makes the result share the memory of the input, or copies it.
 func bitCast(b *record.Builder, s *lowering.Step) bool {
 	if !b.View(s.Out[0], s.In[0]) {
 		b.Copy(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Bytes(s.In[0]))

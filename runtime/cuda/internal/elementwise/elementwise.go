@@ -20,7 +20,7 @@ func init() {
 	record.RegisterFusion(900, record.Fusion{Name: "elementwise", Build: fuse})
 }
 
-// takes reports whether a kernel computes the expression of a step on the types that its values are declared with.
+// takes reports whether a kernel supports the expression of a step on the declared types of its values.
 func takes(s *lowering.Step) bool {
 	n := s.Node
 	if n.Op.Element == nil || !ops.Newest(n.Op) || s.Rows != nil || n.Out(0) == nil {
@@ -33,7 +33,7 @@ func takes(s *lowering.Step) bool {
 	return kernel.Computes(expression(s, func(v *lowering.Value) *tensor.Tensor { return v.Const }), types, declared(n.Out(0)))
 }
 
-// declared returns the element type with which a value is declared.
+// declared returns the declared element type of a value.
 func declared(v *ir.Value) tensor.DType {
 	if v == nil {
 		return tensor.Invalid
@@ -44,7 +44,8 @@ func declared(v *ir.Value) tensor.DType {
 	return tensor.Invalid
 }
 
-// expression returns the expression of a step, with constants of one number as constants; the zero Expr if it has none.
+// expression returns the expression of a step, in which constants of one number are constants; the zero Expr if it
+// has none.
 func expression(s *lowering.Step, constant func(v *lowering.Value) *tensor.Tensor) scalar.Expr {
 	x := make([]scalar.Expr, max(len(s.Node.Inputs), len(s.Node.Op.In)))
 	for i := range s.Node.Inputs {
@@ -66,15 +67,15 @@ func build(b *record.Builder, s *lowering.Step) bool {
 	return f.add(s) && f.build(s)
 }
 
-// fuse takes the step with later ones that compute elements of the same shape from its results, so far as all results but
-// the last are read by none but these.
+// fuse combines the step with later ones that compute elements of the same shape from its results. All results but
+// the last must be read only by these steps.
 func fuse(b *record.Builder, steps []*lowering.Step) (taken []*lowering.Step) {
 	if !ours(steps[0]) {
 		return nil
 	}
 	f := fusion{b: b}
 	var all []*lowering.Step
-	length := 0 // of the longest start of all that is closed
+	length := 0 // of the longest prefix that can be fused
 	for i, s := range steps {
 		if i > 0 && (!ours(s) || !f.continues(s)) {
 			continue
@@ -119,18 +120,18 @@ func ours(s *lowering.Step) bool {
 const (
 	maxSteps    = 32
 	maxOperands = 12
-	maxCost     = 400 // of an expression, in additions
+	maxCost     = 400 // cost limit of an expression, in additions
 )
 
 // fusion composes the expressions of steps.
 type fusion struct {
 	b     *record.Builder
-	of    map[*lowering.Value]scalar.Expr // results
-	reads []*lowering.Value               // by input of the expressions
+	of    map[*lowering.Value]scalar.Expr // expressions of results
+	reads []*lowering.Value               // inputs of the expressions
 	shape []int
 }
 
-// continues reports whether a step reads a result.
+// continues reports whether a step reads one of the fusion's results.
 func (f *fusion) continues(s *lowering.Step) bool {
 	for _, v := range s.In {
 		if _, ok := f.of[v]; ok && v != nil {
@@ -140,7 +141,8 @@ func (f *fusion) continues(s *lowering.Step) bool {
 	return false
 }
 
-// add composes the expression of a step with those before; false, without a change, if no kernel computes it.
+// add composes the expression of a step with the fusion's. If no kernel supports the result, it returns false and
+// changes nothing.
 func (f *fusion) add(s *lowering.Step) bool {
 	d := f.b.Binding
 	out := d.Shape(s.Out[0])
@@ -175,7 +177,7 @@ func (f *fusion) add(s *lowering.Step) bool {
 		args[i] = scalar.Input(at)
 	}
 	e = e.With(args...)
-	switch d.DType(s.Out[0]) { // as memory would round it
+	switch d.DType(s.Out[0]) { // rounded as it would be in memory
 	case tensor.Float16:
 		e = scalar.Float16(e)
 	case tensor.BFloat16:
@@ -192,7 +194,7 @@ func (f *fusion) add(s *lowering.Step) bool {
 	return true
 }
 
-// build adds the work of the result of a step.
+// build adds the work for the result of a step.
 func (f *fusion) build(s *lowering.Step) bool {
 	d, e := f.b.Binding, f.of[s.Out[0]]
 	n, bytes := 1, f.b.Bytes(s.Out[0])

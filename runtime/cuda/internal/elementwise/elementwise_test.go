@@ -16,7 +16,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// gated builds a gate of several elementwise steps, of which one result is read twice, and one is a condition. If all is set,
+// gated builds a gate of several elementwise steps. One result is read twice, and one is a condition. If all is set,
 // the results in between are outputs, too, so that nothing is fused.
 func gated(t *testing.T, d tensor.DType, all bool) *ir.Graph {
 	t.Helper()
@@ -43,7 +43,8 @@ func gated(t *testing.T, d tensor.DType, all bool) *ir.Graph {
 	return graph
 }
 
-// TestFusion holds that a chain is one launch, has the answer of the interpreter, and each bit of the steps by themselves.
+// TestFusion checks that a chain is one launch, has the answer of the interpreter, and the same bits as the separate
+// steps.
 func TestFusion(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
 		r := rand.New(rand.NewPCG(1, 2))

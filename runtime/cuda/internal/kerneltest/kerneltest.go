@@ -1,8 +1,9 @@
 // Package kerneltest runs kernels of the CUDA backend on the emulator, for tests of package kernel.
 //
-// A Bench is an emulated card with buffers. Whatever the emulator finds fails the test.
+// A Bench is an emulated card with buffers. Any finding of the emulator fails the test.
 //
-// The package imports runtime/cuda/driver, runtime/cuda/emu, runtime/cuda/kernel and ptxas beside it. Only tests import it.
+// The package imports runtime/cuda/driver, runtime/cuda/emu, runtime/cuda/kernel and the package ptxas beside it.
+// Only tests import it.
 package kerneltest
 
 import (
@@ -20,8 +21,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// Bench is an emulated card with buffers. In the long mode (ESSMC_LONG=1) each Run is repeated on cards of other seeds, whose
-// buffers must hold the same bytes afterwards.
+// Bench is an emulated card with buffers. In the long mode (ESSMC_LONG=1) each Run is repeated on cards with other
+// seeds, and their buffers must then have the same bytes.
 type Bench struct {
 	t     testing.TB
 	cards []*card
@@ -36,7 +37,7 @@ type card struct {
 	pool    driver.Pool
 	modules map[string]driver.Module
 	ptrs    []driver.Ptr
-	found   int // findings that were reported
+	found   int // number of findings already reported
 }
 
 // New returns an empty bench. With the race detector and -short, it skips t.
@@ -75,7 +76,7 @@ func (b *Bench) must(err error) {
 	}
 }
 
-// report tells of new findings.
+// report reports new findings.
 func (b *Bench) report() {
 	b.t.Helper()
 	for _, c := range b.cards {
@@ -104,7 +105,7 @@ func (b *Bench) close() {
 	b.report()
 }
 
-// Out makes a buffer of bytes bytes, which hold nothing.
+// Out creates a buffer of the given size with undefined content.
 func (b *Bench) Out(bytes int) kernel.Buffer {
 	b.t.Helper()
 	b.sizes = append(b.sizes, bytes)
@@ -116,7 +117,8 @@ func (b *Bench) Out(bytes int) kernel.Buffer {
 	return kernel.Buffer(len(b.sizes))
 }
 
-// In makes a buffer of numbers: []float32, []float64, []int32, []uint32, []int64, []uint64, []uint16, []int8, []byte or []bool.
+// In creates a buffer of numbers: []float32, []float64, []int32, []uint32, []int64, []uint64, []uint16, []int8,
+// []byte or []bool.
 func (b *Bench) In(data any) kernel.Buffer {
 	b.t.Helper()
 	buf := b.Out(binary.Size(data))
@@ -259,14 +261,14 @@ func (b *Bench) Uint16s(buf kernel.Buffer) []uint16 {
 	return read(b, buf, 2, binary.LittleEndian.Uint16)
 }
 
-// Counters returns what kernels did since the last reset, on the card of the first seed.
+// Counters returns the counts of all kernels since the last reset, on the card with the first seed.
 func (b *Bench) Counters() emu.Counters { return b.cards[0].drv.Counters() }
 
-// ResetCounters begins to count anew.
+// ResetCounters sets the counters to zero.
 func (b *Bench) ResetCounters() { b.cards[0].drv.ResetCounters() }
 
-// Assemble assembles a kernel by NVIDIA's ptxas for each architecture, logs what it takes there, and fails t where registers
-// are spilled. It skips the test where there is no ptxas.
+// Assemble assembles a kernel by NVIDIA's ptxas for each architecture, logs the resources that it uses, and fails t
+// if registers are spilled. It skips the test if there is no ptxas.
 func Assemble(t testing.TB, code *kernel.Code) {
 	t.Helper()
 	a, err := ptxas.Find()

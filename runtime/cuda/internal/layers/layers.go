@@ -1,7 +1,8 @@
-// Package layers has records of small operators that only models hold: affine maps of features, tables of tokens, and states
-// that may be absent.
+// Package layers registers the records of small operators that occur only in models: affine maps of features,
+// embedding tables, and optional states.
 //
-// The package imports ir, ir/scalar, ir/tensor, runtime/lowering, runtime/cuda/kernel and runtime/cuda/internal/record.
+// The package imports ir, ir/scalar, ir/tensor, runtime/lowering, runtime/cuda/kernel and
+// runtime/cuda/internal/record.
 package layers
 
 import (
@@ -55,7 +56,7 @@ func affine(b *record.Builder, s *lowering.Step) bool {
 	return ok
 }
 
-// embedding looks tokens up.
+// embedding looks up tokens in a table.
 func embedding(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	if d.DType(s.Out[0]) != tensor.Float32 {
@@ -76,7 +77,7 @@ func embedding(b *record.Builder, s *lowering.Step) bool {
 	return ok
 }
 
-// stateOrZero is the state, or zeros.
+// stateOrZero returns the state, or zeros if it is absent.
 func stateOrZero(b *record.Builder, s *lowering.Step) bool {
 	d, out := b.Binding, s.Out[0]
 	if len(s.In) > 1 && s.In[1] != nil && !d.Missing(s.In[1]) {

@@ -18,7 +18,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestLayers holds the records against the interpreter on an emulated card, which refuses operators without a record.
+// TestLayers checks the records against the interpreter on an emulated card, which refuses operators without a record.
 func TestLayers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	numbers := func(shape ...int) *tensor.Tensor {

@@ -27,12 +27,12 @@ func init() {
 		record.Record{Op: "AffineGrid", Build: affineGrid, Takes: floats(0)})
 }
 
-// narrow reports whether elementwise kernels compute with a type in float32.
+// narrow reports whether elementwise kernels compute a type in float32.
 func narrow(t tensor.DType) bool {
 	return t == tensor.Float32 || t == tensor.Float16 || t == tensor.BFloat16
 }
 
-// divides takes integers with divisors of the run: others are elementwise.
+// divides accepts divisions of integers whose divisors are known only during the run. Others are elementwise.
 func divides(s *lowering.Step) bool {
 	t, divisor := elem(s.Node.In(0)), s.In[1]
 	constant := divisor != nil && divisor.Const != nil && divisor.Const.Len() == 1 && divisor.Const.Bytes() != nil

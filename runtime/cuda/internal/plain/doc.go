@@ -1,9 +1,11 @@
-// Package plain registers the records of operators that are rare, or done in passing: their kernels give each element, or each
-// line of elements, to a thread, which computes it in float64 as the operator's evaluation does. Quantization is here, too.
+// Package plain registers the records of operators that are rare or cheap. In their kernels, one thread computes one
+// element, or one line of elements, in float64, as the operator's evaluation does. Quantization is here, too.
 //
-// Always: answers are those of the evaluation, rounded once. What the evaluation refuses for its content fails in the run.
+// Its invariants: answers equal the evaluation's, rounded once. Content that the evaluation refuses makes the run
+// fail.
 //
-// The package imports ir, ir/tensor, ops, ops/std, runtime/lowering, runtime/cuda/kernel and runtime/cuda/internal/record.
+// The package imports ir, ir/tensor, ops, ops/std, runtime/lowering, runtime/cuda/kernel and
+// runtime/cuda/internal/record.
 package plain
 
 import (
@@ -15,7 +17,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// elem returns the element type with which a value is declared; tensor.Invalid if it is no tensor, or not there.
+// elem returns the declared element type of a value, or tensor.Invalid if it is absent or not a tensor.
 func elem(v *ir.Value) tensor.DType {
 	if v == nil {
 		return tensor.Invalid
@@ -26,12 +28,12 @@ func elem(v *ir.Value) tensor.DType {
 	return tensor.Invalid
 }
 
-// float reports whether kernels compute with a type as with numbers.
+// float reports whether kernels compute with a type as floating-point numbers.
 func float(t tensor.DType) bool {
 	return t == tensor.Float32 || t == tensor.Float64 || t == tensor.Float16 || t == tensor.BFloat16
 }
 
-// floats takes steps of the newest version whose inputs of the given numbers are floats, where they are there.
+// floats accepts steps of the newest version whose inputs of the given numbers are floats or absent.
 func floats(inputs ...int) func(s *lowering.Step) bool {
 	return func(s *lowering.Step) bool {
 		for _, i := range inputs {
@@ -51,15 +53,15 @@ func size(shape []int) int {
 	return n
 }
 
-// around returns the sizes before, along and behind an axis.
+// around returns the sizes before, along and after an axis.
 func around(shape []int, axis int) (outer, n, inner int) {
 	return size(shape[:axis]), shape[axis], size(shape[axis+1:])
 }
 
-// given reports whether output i of a step is asked for.
+// given reports whether output i of a step is present.
 func given(s *lowering.Step, i int) bool { return i < len(s.Out) && s.Out[i] != nil }
 
-// of returns input i of a step, or none.
+// of returns input i of a step, or the zero Tensor.
 func of(b *record.Builder, s *lowering.Step, i int) kernel.Tensor {
 	if s.Absent(i) || b.Binding.Missing(s.In[i]) {
 		return kernel.Tensor{}
@@ -67,7 +69,7 @@ func of(b *record.Builder, s *lowering.Step, i int) kernel.Tensor {
 	return kernel.Tensor{Buffer: b.Buffer(s.In[i]), Type: b.Binding.DType(s.In[i])}
 }
 
-// result returns output i of a step, or none.
+// result returns output i of a step, or the zero Tensor.
 func result(b *record.Builder, s *lowering.Step, i int) kernel.Tensor {
 	if !given(s, i) {
 		return kernel.Tensor{}
@@ -75,7 +77,7 @@ func result(b *record.Builder, s *lowering.Step, i int) kernel.Tensor {
 	return kernel.Tensor{Buffer: b.Buffer(s.Out[i]), Type: b.Binding.DType(s.Out[i])}
 }
 
-// launch adds a launch, if it is one.
+// launch adds a launch if ok.
 func launch(b *record.Builder, c kernel.Call, ok bool) bool {
 	if ok {
 		b.Launch(c)

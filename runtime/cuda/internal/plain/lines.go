@@ -16,7 +16,7 @@ func init() {
 		record.Record{Op: "Det", Build: det, Takes: floats(0)})
 }
 
-// first takes steps of the newest version whose first input is of a type that kernels compute with.
+// first accepts steps of the newest version whose first input has a type that kernels support.
 func first(s *lowering.Step) bool {
 	return ops.Newest(s.Node.Op) && s.Rows == nil && computed(elem(s.Node.In(0)))
 }

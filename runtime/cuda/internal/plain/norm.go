@@ -13,7 +13,7 @@ func init() {
 	record.Register(record.Record{Op: "BatchNormalization", Build: batchNorm, Takes: floats(0, 1, 2, 3, 4)})
 }
 
-// batchNorm normalizes channels by the statistics that are given or, in training, by their own.
+// batchNorm normalizes channels by the given statistics or, in training, by their own.
 func batchNorm(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	shape := d.ShapeOf(s, 0)

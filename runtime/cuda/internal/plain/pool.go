@@ -14,7 +14,7 @@ func init() {
 	}})
 }
 
-// pool takes the types, norms and orders of places that faster kernels leave.
+// pool handles the types, norms and index orders that the faster kernels do not support.
 func pool(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, taps := d.ShapeOf(s, 0), s.Node.Attrs.Ints("kernel_shape", nil)

@@ -16,7 +16,7 @@ func init() {
 		record.Record{Op: "DequantizeLinear", Takes: quantizes, Build: dequantize})
 }
 
-// quantizes takes all versions: a newer one differs by more types and attributes.
+// quantizes accepts all versions: newer ones only add types and attributes.
 func quantizes(s *lowering.Step) bool { return s.Rows == nil }
 
 // part is a box of the data whose elements have scales at even distances.
@@ -25,7 +25,8 @@ type part struct {
 	data, scale kernel.Operand // without buffers and types
 }
 
-// parts divides data of a shape by their scales: one for all, one for each index of an axis, or one for each block along it.
+// parts divides data of a shape by their scales: one scale for all, one per index of an axis, or one per block along
+// it.
 func parts(n *ir.Node, shape, scale []int) ([]part, bool) {
 	if len(scale) == 0 || len(scale) == 1 && scale[0] == 1 {
 		return []part{{shape: []int{size(shape)}, data: kernel.Operand{Strides: []int{1}}, scale: kernel.Operand{Strides: []int{0}}}}, true
@@ -63,7 +64,7 @@ func parts(n *ir.Node, shape, scale []int) ([]part, bool) {
 	return all, true
 }
 
-// plainly returns a value in a type that kernels compute with, to which it is converted if it must.
+// plainly returns a value in a type that kernels support, converted if necessary.
 func plainly(b *record.Builder, v *lowering.Value) (kernel.Operand, bool) {
 	t := b.Binding.DType(v)
 	if computed(t) {

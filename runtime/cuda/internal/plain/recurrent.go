@@ -22,7 +22,7 @@ var parameters = map[string][]float64{"Relu": nil, "Tanh": nil, "Sigmoid": nil, 
 	"Affine": {1, 0}, "ScaledTanh": {1, 1}, "HardSigmoid": {float64(float32(0.2)), 0.5}, "LeakyRelu": {float64(float32(0.01))},
 	"ThresholdedRelu": {1}, "Elu": {1}}
 
-// activations returns those of a node, for each direction.
+// activations returns the activations of a node, for each direction.
 func activations(n *ir.Node, standard []string, directions int) ([]kernel.Activation, bool) {
 	names := n.Attrs.Strs("activations", nil)
 	if names == nil {

@@ -22,7 +22,7 @@ func init() {
 	}})
 }
 
-// resize resamples one axis after the other, in float64 in between.
+// resize resamples one axis after the other, with float64 values in between.
 func resize(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in := make([]tensor.Datum, len(s.In))
@@ -78,7 +78,7 @@ func resize(b *record.Builder, s *lowering.Step) bool {
 	return slices.Equal(shape, d.Shape(s.Out[0]))
 }
 
-// values names the content of small tensors.
+// values returns a key for the content of small tensors.
 func values(in []tensor.Datum) string {
 	text := ""
 	for _, x := range in {

@@ -15,7 +15,7 @@ func init() {
 	record.Register(record.Record{Op: "Attention", Takes: takesAttention, Build: attention})
 }
 
-// takesAttention refuses all that the kernel does not compute: the operator's body does then.
+// takesAttention reports whether the kernel supports a step. Others run as the operator's body.
 func takesAttention(s *lowering.Step) bool {
 	for i := 1; i < len(s.Out); i++ {
 		if s.Out[i] != nil {
@@ -54,7 +54,7 @@ func takesAttention(s *lowering.Step) bool {
 	return true
 }
 
-// heads describes a tensor of heads: with four axes, or with three and the heads in the last one.
+// heads describes a tensor of heads. It has four axes, or three with the heads in the last one.
 func heads(x kernel.Buffer, shape []int, count int) (h kernel.Heads, n, rows, features int) {
 	if len(shape) == 4 {
 		h = kernel.Heads{Buffer: x, Sample: volume(shape[1:]), Head: volume(shape[2:]), Row: shape[3]}
@@ -87,7 +87,7 @@ func attention(b *record.Builder, s *lowering.Step) bool {
 		}
 		a.MaskBool = d.Typed(s, 3, tensor.Bool)
 		a.Mask = &kernel.Heads{Buffer: b.Buffer(s.In[3])}
-		a.Keys = min(a.Keys, shape[len(shape)-1]) // the mask excludes the others
+		a.Keys = min(a.Keys, shape[len(shape)-1]) // the mask excludes the other keys
 		full := []int{a.Samples, a.HeadCount, a.Queries}
 		to := []*int{&a.Mask.Sample, &a.Mask.Head, &a.Mask.Row}
 		for i, stride := range ops.Strides(shape[:max(0, len(shape)-1)]) {

@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// numberOf returns the type of numbers that kernels multiply for elements of a type.
+// numberOf returns the type in which kernels multiply elements of a type.
 func numberOf(t tensor.DType) (kernel.SumType, bool) {
 	switch t {
 	case tensor.Float32:
@@ -33,14 +33,14 @@ func numberOf(t tensor.DType) (kernel.SumType, bool) {
 	return 0, false
 }
 
-// letter is an axis of a sum of products: its size, and the distances of its indices in both factors and in the result. A
-// distance is 0 where the tensor lacks the axis, or has one index of it.
+// letter is an axis of a sum of products: its size, and the strides of its indices in both factors and in the
+// result. A stride is 0 if the tensor lacks the axis or has size 1 along it.
 type letter struct {
 	size, a, b, c int
-	sum           bool // the result lacks it
+	sum           bool // absent from the result
 }
 
-// merge joins neighbours along which all tensors go on evenly.
+// merge joins neighbouring axes that form one axis of even stride in all tensors.
 func merge(l []letter) []letter {
 	var out []letter
 	for _, x := range l {
@@ -58,13 +58,14 @@ func merge(l []letter) []letter {
 	return out
 }
 
-// contraction is a sum of products: y over the letters of the result = Σ over all others of x·w.
+// contraction is a sum of products: y, indexed by the letters of the result, is the sum of x·w over all other
+// letters.
 type contraction struct {
 	typ       kernel.SumType
 	x, w, y   kernel.Buffer
 	letters   []letter
 	precision kernel.Precision
-	constants [2]*tensor.Tensor // that x and w are; nil for others
+	constants [2]*tensor.Tensor // x and w if they are constants, else nil
 }
 
 // launch adds the work.
@@ -98,7 +99,8 @@ func (c *contraction) launch(b *record.Builder) {
 	}
 }
 
-// product returns the sum as a product of matrices; false if it is none, or too small to be computed as one.
+// product returns the sum as a product of matrices. It returns false if the sum has another form, or is too small to
+// be worth it.
 func (c *contraction) product() (kernel.Product, bool) {
 	if c.typ != kernel.SumF32 && c.typ != kernel.SumF16 && c.typ != kernel.SumBF16 || c.w == 0 {
 		return kernel.Product{}, false
@@ -159,7 +161,7 @@ func (c *contraction) product() (kernel.Product, bool) {
 	return p, true
 }
 
-// weights returns a constant as N × K numbers of float32; row and inner are the distances of its elements.
+// weights returns a constant as N × K numbers of float32; row and inner are the strides of its elements.
 func weights(b *record.Builder, v *lowering.Value, n, k, row, inner int) kernel.Matrix {
 	if v.Const.DType() == tensor.Float32 && k%4 == 0 && inner == 1 && row == k {
 		return kernel.Matrix{Buffer: b.Buffer(v), Row: k, Inner: 1}
@@ -167,7 +169,7 @@ func weights(b *record.Builder, v *lowering.Value, n, k, row, inner int) kernel.
 	return ordered(b, v, n, k, row, inner, "", func(i int) int { return i })
 }
 
-// ordered is weights, with rows in another order, which name names.
+// ordered is weights with the rows in another order; name identifies the order.
 func ordered(b *record.Builder, v *lowering.Value, n, k, row, inner int, name string, order func(i int) int) kernel.Matrix {
 	t, wide := v.Const, (k+3)/4*4
 	if n*wide == 0 {
@@ -190,13 +192,13 @@ func ordered(b *record.Builder, v *lowering.Value, n, k, row, inner int, name st
 	return kernel.Matrix{Buffer: b.Weights(t, layout, make), Row: wide, Inner: 1}
 }
 
-// vector returns input i, a vector, as a matrix of which each row is the vector: of float32 on the device.
+// vector returns input i, a float32 vector on the device, as a matrix whose rows all are the vector.
 func vector(b *record.Builder, s *lowering.Step, i int) (*kernel.Matrix, bool) {
 	x, ok := b.Float32(s.In[i])
 	return &kernel.Matrix{Buffer: x, Inner: 1}, ok
 }
 
-// constant reports whether input i is a constant of numbers.
+// constant reports whether input i is a constant tensor of numbers.
 func constant(s *lowering.Step, i int) bool {
 	if s.Absent(i) || s.In[i].Const == nil {
 		return false

@@ -18,13 +18,14 @@ func init() {
 		record.Record{Op: "ConvTranspose", Takes: all, Build: convTranspose})
 }
 
-// all takes each version: they differ in types alone.
+// all accepts every version, because they differ only in types.
 func all(*lowering.Step) bool { return true }
 
-// leastFilters is the number of filters of a group from which a convolution is a product of matrices.
+// leastFilters is the minimum number of filters per group for which a convolution becomes a product of matrices.
 const leastFilters = 8
 
-// windows reads the sizes and attributes of a Conv or ConvTranspose; false for those without a kernel.
+// windows reads the sizes and attributes of a Conv or ConvTranspose. It returns false if there is no kernel for
+// them.
 func windows(b *record.Builder, s *lowering.Step) (c kernel.Conv, win []ops.Window, ok bool) {
 	d := b.Binding
 	x, w, y := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shape(s.Out[0])
@@ -50,7 +51,7 @@ func windows(b *record.Builder, s *lowering.Step) (c kernel.Conv, win []ops.Wind
 	}
 	for i, v := range win {
 		c.Stride, c.Dilation = append(c.Stride, int(v.Stride)), append(c.Dilation, int(v.Dilation))
-		// Places are numbers of 32 bits, of which the upper half stands for those before the input.
+		// Positions are 32-bit numbers; the upper half represents positions before the input.
 		if (x[i+2]+y[i+2])*int(v.Stride)+w[i+2]*int(v.Dilation)+int(v.Begin) > math.MaxInt32 {
 			return c, nil, false
 		}
@@ -91,7 +92,7 @@ func conv(b *record.Builder, s *lowering.Step) bool {
 	return direct(b, s, c)
 }
 
-// convProduct is a convolution of float32 as a product of matrices.
+// convProduct returns a convolution of float32 as a product of matrices.
 func convProduct(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
 	if !b.Binding.Gives(s, 0, tensor.Float32) {
 		return p, false
@@ -99,10 +100,10 @@ func convProduct(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool
 	return convMatrices(b, s)
 }
 
-// mostWindows bounds the memory in which windows of float16 are laid out, in bytes.
+// mostWindows is the maximum memory in bytes for laying out windows of float16.
 const mostWindows = 256 << 20
 
-// convHalves is a convolution of float16 or bfloat16 as a product of words.
+// convHalves returns a convolution of float16 or bfloat16 as a product of words.
 func convHalves(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
 	typ, ok := numberOf(b.Binding.DType(s.Out[0]))
 	if !ok || typ != kernel.SumF16 && typ != kernel.SumBF16 {
@@ -114,13 +115,13 @@ func convHalves(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool)
 	return (&contraction{typ: typ, x: p.A.Buffer, constants: [2]*tensor.Tensor{s.In[1].Const, nil}}).halves(b, p)
 }
 
-// convWork is the work of a convolution.
+// convWork returns the work of a convolution.
 func convWork(b *record.Builder, s *lowering.Step) ir.Work {
 	w := b.Binding.ShapeOf(s, 1)
 	return ir.Work{Flops: 2 * int64(volume(b.Binding.Shape(s.Out[0]))) * int64(volume(w[1:]))}
 }
 
-// convMatrices is a convolution as a product of matrices, for each sample and group: rows are filters.
+// convMatrices returns a convolution as a product of matrices, one per sample and group. Rows are filters.
 func convMatrices(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
 	c, win, ok := windows(b, s)
 	if !ok {

@@ -12,15 +12,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// fusionRank is behind those of fusions that take whole layers.
+// fusionRank is after the ranks of fusions that take whole layers.
 const fusionRank = 50
 
 func init() {
 	record.RegisterFusion(fusionRank, record.Fusion{Name: "product and what follows it", Build: fuse})
 }
 
-// makers return a step as one product of matrices whose result is stored as rows × columns, one row after the other, but for
-// the buffer of the result; false for steps that are computed otherwise.
+// makers return a step as one product of matrices whose result is stored row by row, rows × columns, without the
+// buffer of the result. They return false for steps that are computed otherwise.
 var makers = map[string]func(b *record.Builder, s *lowering.Step) (kernel.Product, bool){
 	"essm.Linear":     linearProduct,
 	"essm.HeadLinear": oneHead,
@@ -29,7 +29,7 @@ var makers = map[string]func(b *record.Builder, s *lowering.Step) (kernel.Produc
 	"Conv":            convProduct,
 }
 
-// mostFollowers bounds the steps that are looked at behind a product, and mostTaken those that it takes.
+// mostFollowers is the maximum number of steps examined after a product, mostTaken the maximum number that it takes.
 const (
 	mostFollowers = 32
 	mostTaken     = 12
@@ -39,23 +39,23 @@ const (
 type follower struct {
 	step *lowering.Step
 	e    scalar.Expr
-	in   []operand // for the inputs that e reads
+	in   []operand // buffers of the inputs that e reads
 }
 
-// operand is a number that a follower reads: of exactly one kind.
+// operand is a number that a follower reads. It is of exactly one kind.
 type operand struct {
-	from     *lowering.Value // of the steps that are taken
+	from     *lowering.Value // the result of a taken step
 	constant *float32
 	read     *reading
 }
 
-// reading is a number in memory: that of the row and column, of the column, of the row, of the row's channel, or the only one.
+// reading is a number in memory: one per element, per column, per row, per channel of the rows, or one for all.
 type reading struct {
 	buffer                     kernel.Buffer
 	row, column, channel, flat bool
 }
 
-// fuse takes a product with the elementwise steps behind it, as far as one value alone leaves them.
+// fuse takes a product with the elementwise steps after it, as long as only one of their values is read elsewhere.
 func fuse(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 	first := steps[0]
 	maker := makers[first.Node.Op.FullName()]
@@ -64,7 +64,7 @@ func fuse(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 	}
 	d := b.Binding
 	shape := d.Shape(first.Out[0])
-	// Whether there is something to take shows without building the product.
+	// Check whether there is anything to take before building the product.
 	if d.Leaves(first.Out[0]) || len(shape) == 0 || slices.Contains(shape, 0) {
 		return nil
 	}
@@ -115,12 +115,12 @@ func fuse(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 	}
 	p.Epilogue = epilogue(all, results, rows, p.N/len(results))
 	launch(b, p)
-	// In the order of the program: the split may stand behind others.
+	// In the order of the program: the split may come after others.
 	return slices.DeleteFunc(slices.Clone(steps), func(s *lowering.Step) bool { return !slices.Contains(taken, s) })
 }
 
-// splitOf returns the step that splits the features of a dense layer with constant weights into halves, of which nothing else
-// reads the result; nil if there is none.
+// splitOf returns the step that splits the features of a dense layer with constant weights into halves, if nothing
+// else reads the layer's result; otherwise nil.
 func splitOf(b *record.Builder, steps []*lowering.Step) *lowering.Step {
 	d, first := b.Binding, steps[0]
 	if first.Node.Op.FullName() != "essm.Linear" || !constant(first, 1) || !first.Absent(2) && !constant(first, 2) {
@@ -144,7 +144,7 @@ func splitOf(b *record.Builder, steps []*lowering.Step) *lowering.Step {
 	return nil
 }
 
-// pairedLinear is a dense layer whose columns are in another order: the halves of its result are neighbours.
+// pairedLinear returns a dense layer whose columns are reordered so that the halves of its result are neighbours.
 func pairedLinear(b *record.Builder, s *lowering.Step) (kernel.Product, bool) {
 	p, ok := linearProduct(b, s)
 	if !ok || p.N%2 != 0 {
@@ -164,7 +164,7 @@ func writes(steps []*lowering.Step, v *lowering.Value) bool {
 	return slices.ContainsFunc(steps, func(s *lowering.Step) bool { return slices.Contains(s.Out, v) })
 }
 
-// escapes reports whether of all results the last one alone is read elsewhere.
+// escapes reports whether only the last of all results is read elsewhere.
 func escapes(d *lowering.Binding, taken []*lowering.Step) bool {
 	for _, s := range taken[:len(taken)-1] {
 		if slices.ContainsFunc(s.Out, func(v *lowering.Value) bool { return !d.Inside(v, taken) }) {
@@ -174,7 +174,7 @@ func escapes(d *lowering.Binding, taken []*lowering.Step) bool {
 	return true
 }
 
-// followerOf returns an elementwise step as a follower of taken; false if it cannot be one.
+// followerOf returns an elementwise step as a follower of taken, or false if it cannot be one.
 func followerOf(b *record.Builder, s *lowering.Step, taken []*lowering.Step, shape []int, channels bool) (follower, bool) {
 	d := b.Binding
 	if len(s.Out) != 1 || s.Out[0] == nil || !d.IsFloat32(s.Out[0]) || !slices.Equal(d.Shape(s.Out[0]), shape) {
@@ -221,7 +221,7 @@ func followerOf(b *record.Builder, s *lowering.Step, taken []*lowering.Step, sha
 	return f, true
 }
 
-// readingOf returns how numbers of shape v are read for results of shape; false for other ways.
+// readingOf returns how numbers of shape v are read for results of shape, or false if they cannot be.
 func readingOf(v, shape []int, channels bool) (reading, bool) {
 	v = append(slices.Repeat([]int{1}, max(0, len(shape)-len(v))), v...)
 	var varies []int
@@ -255,8 +255,8 @@ func readingOf(v, shape []int, channels bool) (reading, bool) {
 	return reading{}, false
 }
 
-// epilogue returns the computation of the followers on a product, or of the halves of one, of n columns; rows is the number of
-// channels, where these are read.
+// epilogue returns the computation of the followers on a product of n columns, or on the halves of one. rows is the
+// number of channels, if these are read.
 func epilogue(all []follower, products []*lowering.Value, rows, n int) *kernel.Epilogue {
 	e := &kernel.Epilogue{Args: []kernel.Arg{kernel.U32(rows), kernel.U32(n)}}
 	var readings []*reading

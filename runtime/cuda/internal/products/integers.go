@@ -14,10 +14,10 @@ func init() {
 		record.Record{Op: "QLinearMatMul", Takes: takesQLinear, Build: qlinearMatMul})
 }
 
-// takesIntegers leaves zero points of more than one axis to the operator's body.
+// takesIntegers accepts zero points with at most one axis. The operator's body handles others.
 func takesIntegers(s *lowering.Step) bool { return vectors(s, 2, 3) }
 
-// vectors reports whether inputs of a step have at most one axis, where they are given.
+// vectors reports whether the inputs of a step with the given numbers have at most one axis, if present.
 func vectors(s *lowering.Step, inputs ...int) bool {
 	for _, i := range inputs {
 		if s.Absent(i) {
@@ -30,7 +30,7 @@ func vectors(s *lowering.Step, inputs ...int) bool {
 	return true
 }
 
-// takesQLinear takes integers, with one scale for the result.
+// takesQLinear accepts integers with one scale for the result.
 func takesQLinear(s *lowering.Step) bool {
 	if len(s.In) < 8 || !vectors(s, 1, 2, 4, 5, 6, 7) {
 		return false
@@ -59,7 +59,7 @@ func takesQLinear(s *lowering.Step) bool {
 var scaleTypes = map[tensor.DType]kernel.SumType{tensor.Float32: kernel.SumF32, tensor.Float16: kernel.SumF16,
 	tensor.BFloat16: kernel.SumBF16}
 
-// factor is an input of a product of integers of 8 bits, with the input of its zero points.
+// factor is an input of a product of 8-bit integers, with the input of its zero points.
 type factor struct {
 	s           *lowering.Step
 	value, zero int
@@ -67,12 +67,12 @@ type factor struct {
 	m           kernel.Matrix
 }
 
-// signed reports whether the integers have signs.
+// signed reports whether the integers are signed.
 func (f *factor) signed(b *record.Builder) bool {
 	return b.Binding.DType(f.s.In[f.value]) == tensor.Int8
 }
 
-// centered reports whether zero points are not 0, as far as that is known.
+// centered reports whether zero points may differ from 0.
 func (f *factor) centered(b *record.Builder) bool {
 	if f.s.Absent(f.zero) {
 		return false
@@ -100,7 +100,7 @@ func (f *factor) zeros(b *record.Builder, times int) kernel.Matrix {
 	return table
 }
 
-// integerProduct adds A·B of integers of 8 bits, each less its zero point, to the work. Sums are of int32 and wrap around.
+// integerProduct adds A·B of 8-bit integers, each minus its zero point. Sums are int32 and wrap around.
 func integerProduct(b *record.Builder, p kernel.Product, factors [2]factor) bool {
 	for i, f := range factors {
 		if rows := f.packing.Rows; !f.packing.Fits() {
@@ -126,7 +126,7 @@ func integerProduct(b *record.Builder, p kernel.Product, factors [2]factor) bool
 	return true
 }
 
-// matMulInteger computes numpy's matmul of integers, each less its zero point.
+// matMulInteger computes numpy's matmul of integers, each minus its zero point.
 func matMulInteger(b *record.Builder, s *lowering.Step) bool {
 	return integerMatMul(b, kernel.Product{Result: kernel.SumI32}, factor{s: s, value: 0, zero: 2}, factor{s: s, value: 1, zero: 3})
 }
@@ -179,7 +179,7 @@ func integerMatMul(b *record.Builder, p kernel.Product, left, right factor) bool
 	y := b.Buffer(s.Out[0])
 	if k == 0 {
 		b.Fill(y, 0, bytes)
-		return p.Requantized == nil // zero points are no zeros
+		return p.Requantized == nil // zero points may not be 0
 	}
 	from := [2]kernel.Matrix{{Buffer: b.Buffer(s.In[left.value]), Row: k, Inner: 1},
 		{Buffer: b.Buffer(s.In[right.value]), Row: 1, Inner: n}}

@@ -24,7 +24,7 @@ func linear(b *record.Builder, s *lowering.Step) bool {
 	return linearHalves(b, s)
 }
 
-// linearHalves is linear of float16 or bfloat16, as a product of words.
+// linearHalves is linear for float16 or bfloat16, as a product of words.
 func linearHalves(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	t := d.DType(s.Out[0])
@@ -85,7 +85,7 @@ func linearProduct(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bo
 	return p, true
 }
 
-// oneHead is headLinear of one head: a dense layer.
+// oneHead is headLinear with one head: a dense layer.
 func oneHead(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
 	d := b.Binding
 	rows, k := lowering.Features(d.ShapeOf(s, 0))
@@ -99,7 +99,7 @@ func oneHead(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool) {
 		B: weights(b, s.In[1], n, k, k, 1), C: kernel.Matrix{Row: n, Inner: 1}, Precision: b.Precision(n, k)}, true
 }
 
-// headLinear computes a block-diagonal product: heads are the batch.
+// headLinear computes a block-diagonal product. The heads are the batch.
 func headLinear(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	rows, g := lowering.Features(d.ShapeOf(s, 0))
@@ -113,7 +113,7 @@ func headLinear(b *record.Builder, s *lowering.Step) bool {
 		return true
 	}
 	c, h, n, k := w[0], w[1], w[2], w[3]
-	perChannel := h * k // features of a channel; shared by all channels if the input has no more
+	perChannel := h * k // features of a channel; shared by all channels if the input has no more than that
 	switch g {
 	case c * h * k:
 	case h * k:

@@ -14,7 +14,7 @@ func init() {
 	record.Register(record.Record{Op: "MatMul", Build: matMul}, record.Record{Op: "Gemm", Takes: takesGemm, Build: gemm})
 }
 
-// takesGemm leaves other types, and a product that does not count, to the operator's body.
+// takesGemm leaves other types, and alpha = 0, to the operator's body.
 func takesGemm(s *lowering.Step) bool {
 	return ops.Newest(s.Node.Op) && s.Float32Input(0) && s.Float32Input(1) && s.Node.Attrs.Float("alpha", 1) != 0
 }
@@ -62,7 +62,7 @@ func matMul(b *record.Builder, s *lowering.Step) bool {
 	return true
 }
 
-// denseProduct is a product of float32 numbers with a constant matrix.
+// denseProduct returns a product of float32 numbers with a constant matrix.
 func denseProduct(b *record.Builder, s *lowering.Step) (kernel.Product, bool) {
 	d := b.Binding
 	x, w := d.ShapeOf(s, 0), d.ShapeOf(s, 1)

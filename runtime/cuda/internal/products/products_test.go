@@ -25,7 +25,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// backend implements what has records.
+// backend implements all steps with records.
 type backend struct{}
 
 func (backend) Name() string { return "products" }
@@ -359,7 +359,7 @@ func TestLinear(t *testing.T) {
 		map[string]tensor.Datum{"x": random(tensor.Float32, 2, 21, 8), "w": random(tensor.Float32, 17, 8)})
 }
 
-// The option for products rounds those of at least 32 × 32 weights, and no others.
+// The option for products rounds products with at least 32 × 32 weights, and no others.
 func TestLinearLow(t *testing.T) {
 	for _, n := range []int{31, 32} {
 		text := fmt.Sprintf("g (float[20,40] x) => (y) <float[%d,40] w = %s> { y = essm.Linear (x, w) }", n, constantText(n, 40))
@@ -496,7 +496,7 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// Products take what follows them, as far as one value leaves, and read other operands of each kind.
+// Products take the steps that follow them, as long as only one value leaves, and read other operands of each kind.
 func TestFusion(t *testing.T) {
 	dense := "<float[17,10] w = " + constantText(17, 10) + ", float[17] c = " + constantText(17) + ", double[17] d = " + constantText(17) +
 		", float two = {2}>"

@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 )
 
-// inWords returns matrices of numbers of 8 or 16 bits as a product of words takes them: where they lie, laid out once where
-// they are the constant t, and otherwise packed by a kernel.
+// inWords returns matrices of 8- or 16-bit numbers in the layout that a product of words needs: in place if they
+// have it already, laid out once if they are the constant t, and otherwise packed by a kernel.
 func inWords(b *record.Builder, p kernel.Packing, t *tensor.Tensor) kernel.Matrix {
 	if m, ok := p.Plain(); ok {
 		return m
@@ -20,7 +20,7 @@ func inWords(b *record.Builder, p kernel.Packing, t *tensor.Tensor) kernel.Matri
 	return p.Packed(to)
 }
 
-// halves makes a product of float16 or bfloat16 numbers one of words.
+// halves turns a product of float16 or bfloat16 numbers into one of words.
 func (c *contraction) halves(b *record.Builder, p kernel.Product) (kernel.Product, bool) {
 	p.Precision, p.Result = kernel.PairsF16, c.typ
 	if c.typ == kernel.SumBF16 {

@@ -1,8 +1,8 @@
-// Package ptxas assembles kernels for cards with NVIDIA's assembler, for tests: it judges what the writer of PTX and the
-// kernels do, and says how many registers and how much memory each kernel takes. No card is needed. The program is named
-// by the environment variable ESSMC_PTXAS, or is on the path; the package nvidia-cuda-nvcc-cu12 of PyPI has it.
+// Package ptxas assembles kernels for cards with NVIDIA's assembler. Tests use it to check the PTX of kernels, and
+// to learn how many registers and how much memory each kernel takes. No card is needed. The environment variable
+// ESSMC_PTXAS gives the program's path, or it is on PATH; PyPI's package nvidia-cuda-nvcc-cu12 contains it.
 //
-// The package imports the standard library alone. What was assembled once is kept below the user's cache directory.
+// The package imports only the standard library. Results are cached below the user's cache directory.
 package ptxas
 
 import (
@@ -19,26 +19,26 @@ import (
 	"sync"
 )
 
-// Variable names the assembler.
+// Variable is the environment variable with the assembler's path.
 const Variable = "ESSMC_PTXAS"
 
-// Archs are the cards that kernels are assembled for: one of each generation that runs them, and its variants.
+// Archs are the cards that kernels are assembled for: one of each generation, and its variants.
 var Archs = []string{"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
 
-// Assembler is a program that is there.
+// Assembler is an assembler that exists on this machine.
 type Assembler struct {
 	path, version string
-	cache         string // folder; "": none
+	cache         string // folder; "" for no cache
 }
 
-// Find returns the assembler, or why there is none.
+// Find returns the assembler, or an error that says why there is none.
 func Find() (*Assembler, error) {
 	path := os.Getenv(Variable)
 	if path == "" {
 		var err error
 		if path, err = exec.LookPath("ptxas"); err != nil {
-			return nil, errors.New("no ptxas on the path, and " + Variable + " names none " +
-				"(pip install nvidia-cuda-nvcc-cu12 has one)")
+			return nil, errors.New("no ptxas on the path, and " + Variable + " is not set " +
+				"(pip install nvidia-cuda-nvcc-cu12 installs one)")
 		}
 	}
 	out, err := exec.Command(path, "--version").CombinedOutput()
@@ -55,17 +55,17 @@ func Find() (*Assembler, error) {
 	return a, nil
 }
 
-// Report says what a kernel takes on a card.
+// Report has the resources that a kernel uses on a card.
 type Report struct {
 	Kernel, Arch string
 	Registers    int // of a thread
 	Stack        int // bytes of local memory of a thread
-	Stores       int // bytes of registers that a thread stores to local memory
-	Loads        int // bytes of them that it loads
+	Stores       int // bytes of spilled registers that a thread stores
+	Loads        int // bytes of spilled registers that a thread loads
 	Shared       int // bytes of a block, that the kernel declares
 }
 
-// Spills reports whether registers of threads go to memory.
+// Spills reports whether registers are spilled to memory.
 func (r Report) Spills() bool { return r.Stores+r.Loads > 0 }
 
 func (r Report) String() string {
@@ -73,7 +73,7 @@ func (r Report) String() string {
 		"%d bytes of shared memory", r.Kernel, r.Arch, r.Registers, r.Stack, r.Stores, r.Loads, r.Shared)
 }
 
-// Assemble assembles a module for a card and reports on its kernels. Its error is what the assembler says.
+// Assemble assembles a module for a card and reports on its kernels. Its error is the assembler's message.
 func (a *Assembler) Assemble(text, arch string) ([]Report, error) {
 	key := filepath.Join(a.cache, fmt.Sprintf("%x", sha256.Sum256([]byte(a.version+"\x00"+arch+"\x00"+text))))
 	if a.cache != "" {
@@ -98,7 +98,8 @@ func (a *Assembler) Assemble(text, arch string) ([]Report, error) {
 	}
 	reports, err := parse(string(out), arch)
 	if err == nil && a.cache != "" {
-		// By way of another name, so that a reader finds whole files alone. Without the cache it works as well.
+		// Written under another name first, so that readers find only complete files. An error here only loses the
+		// cache.
 		if f, err := os.CreateTemp(a.cache, "part"); err == nil {
 			_, failed := f.Write(out)
 			if f.Close() != nil || failed != nil || os.Rename(f.Name(), key) != nil {
@@ -116,7 +117,7 @@ var (
 	shared     = regexp.MustCompile(`(\d+) bytes smem`)
 )
 
-// parse reads what the assembler writes with -v.
+// parse reads the assembler's output with -v.
 func parse(out, arch string) ([]Report, error) {
 	var all []Report
 	number := func(s string) int {
@@ -144,7 +145,7 @@ func parse(out, arch string) ([]Report, error) {
 	}
 	for _, r := range all {
 		if r.Registers < 0 {
-			return nil, fmt.Errorf("%s: the assembler says nothing of the registers of %s: %s", arch, r.Kernel, out)
+			return nil, fmt.Errorf("%s: no count of registers for %s in the assembler's output: %s", arch, r.Kernel, out)
 		}
 	}
 	if len(all) == 0 {
@@ -153,7 +154,7 @@ func parse(out, arch string) ([]Report, error) {
 	return all, nil
 }
 
-// All assembles texts for cards, several at a time. It calls done for each text and card, one after the other, in any
+// All assembles texts for cards, several at a time. It calls done for each text and card, one call at a time, in any
 // order.
 func (a *Assembler) All(texts, archs []string, done func(text, arch string, r []Report, err error)) {
 	type job struct{ text, arch string }

@@ -11,10 +11,11 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Builder takes down the work of the units of one executable, in order. Records add work; the backend says which unit they
-// build for (Begin, Keep, Drop), and gives buffers their memory.
+// Builder records the work of the units of one executable, in order. Records add work; the backend sets the unit
+// that they build for (Begin, Keep, Drop), and assigns memory to buffers.
 type Builder struct {
-	// Binding holds shapes, types and constants. Its Program.Config holds the options, such as the precision of products.
+	// Binding has shapes, types and constants. Its Program.Config has the options, such as the precision of
+	// products.
 	Binding *lowering.Binding
 
 	buffers []Memory // by kernel.Buffer - 1
@@ -22,15 +23,15 @@ type Builder struct {
 	keyed   map[Key]kernel.Buffer
 	views   map[*lowering.Value]*lowering.Value
 
-	unit   Unit // being built
+	unit   Unit // under construction
 	added  []*lowering.Value
 	noted  []Key
 	viewed []*lowering.Value
-	before int // of buffers
+	before int // number of buffers
 	node   *ir.Node
 }
 
-// NewBuilder returns a builder without work.
+// NewBuilder returns an empty builder.
 func NewBuilder(d *lowering.Binding) *Builder {
 	return &Builder{Binding: d, values: map[*lowering.Value]kernel.Buffer{}, keyed: map[Key]kernel.Buffer{},
 		views: map[*lowering.Value]*lowering.Value{}}
@@ -38,29 +39,29 @@ func NewBuilder(d *lowering.Binding) *Builder {
 
 // Memory is the meaning of a Buffer: exactly one of its fields is set.
 type Memory struct {
-	// Value lies where the backend puts it: a constant, an input, or a value of the arena.
+	// Value is in the memory that the backend chooses for a constant, an input, or a value of the arena.
 	Value *lowering.Value
-	// Constant is data that follow from constants.
+	// Constant is data derived from constants.
 	Constant *Constant
 	// Scratch is memory of one unit, in bytes.
 	Scratch int
-	// Zeros is memory of one unit, in bytes, that is zero when a run begins.
+	// Zeros is memory of one unit, in bytes, that is zero at the start of a run.
 	Zeros int
-	// Fault is the message of a run in which the four bytes there are not zero.
+	// Fault is the error message of a run in which the buffer's four bytes become nonzero.
 	Fault string
 }
 
-// Constant is data in the memory of a device that are made once and stay.
+// Constant is data in the memory of a device that are computed once and stay there.
 type Constant struct {
 	Key Key
 	// Make returns the bytes. It is called at most once for a Key.
 	Make func() []byte
 }
 
-// Key names data that follow from constants.
+// Key identifies data derived from constants.
 type Key struct {
-	Of   any    // the *tensor.Tensor or the *ir.Node that they belong to
-	Name string // which data of these
+	Of   any    // the *tensor.Tensor or *ir.Node that they belong to
+	Name string // which of its data
 }
 
 // Unit is the work of one unit of execution.
@@ -68,13 +69,14 @@ type Unit struct {
 	Work []Work
 	// Cost is the sum of Builder.Work.
 	Cost ir.Work
-	// Form is how it computes a recurrence or a convolution; the zero Form for other units.
+	// Form describes how the unit computes a recurrence or a convolution; it is the zero Form for other units.
 	Form Form
-	// Products is how its dense products are computed, where an option asks for a lower precision: for float32 the reason, too.
+	// Products describes how the unit's dense products are computed if an option requests lower precision; for
+	// float32 it includes the reason.
 	Products Form
 }
 
-// Form is how a unit computes something that there are several ways for.
+// Form is one of several ways to compute something.
 type Form struct {
 	Name string // "scan", "fft", "direct"; "tf32", "bf16", "float32"
 	Why  string
@@ -83,9 +85,9 @@ type Form struct {
 
 // Work is one item: a launch, a Fill or a Copy.
 type Work struct {
-	Call *kernel.Call // nil: see Kind
+	Call *kernel.Call // if nil, see Kind
 	Kind WorkKind
-	// Of Fill and Copy, in bytes; Src of Copy alone, Byte of Fill alone.
+	// For Fill and Copy, in bytes; Src only for Copy, Byte only for Fill.
 	Dst, Src     kernel.Buffer
 	DstAt, SrcAt int
 	Bytes        int
@@ -102,7 +104,7 @@ const (
 	Copy
 )
 
-// Begin starts the unit that the next calls build for. node scopes the keys of Constant.
+// Begin starts the unit that the next calls build. node scopes the keys of Constant.
 func (b *Builder) Begin(node *ir.Node) {
 	b.unit, b.added, b.noted, b.viewed, b.before, b.node = Unit{}, nil, nil, nil, len(b.buffers), node
 }
@@ -114,7 +116,7 @@ func (b *Builder) Keep() Unit {
 	return u
 }
 
-// Drop ends a unit, and forgets all that was built for it.
+// Drop ends a unit, and discards everything that was built for it.
 func (b *Builder) Drop() {
 	b.buffers = b.buffers[:b.before]
 	for _, v := range b.added {
@@ -135,10 +137,10 @@ func (b *Builder) Memory(x kernel.Buffer) Memory { return b.buffers[x-1] }
 // Buffers returns the number of buffers: they are 1 to Buffers.
 func (b *Builder) Buffers() int { return len(b.buffers) }
 
-// Uses returns the buffer of a value that has one by now; 0 for others.
+// Uses returns the buffer of a value, or 0 if it has none yet.
 func (b *Builder) Uses(v *lowering.Value) kernel.Buffer { return b.values[b.Root(v)] }
 
-// Root returns the value in whose memory v lies: v itself unless View says otherwise.
+// Root returns the value whose memory v uses: v itself unless View has shared it.
 func (b *Builder) Root(v *lowering.Value) *lowering.Value {
 	for b.views[v] != nil {
 		v = b.views[v]
@@ -151,9 +153,9 @@ func (b *Builder) buffer(m Memory) kernel.Buffer {
 	return kernel.Buffer(len(b.buffers))
 }
 
-// Buffer returns the elements of a value, in its type and in row-major order, as ir/tensor has them: a bool is a byte of 0 or
-// 1. The address is a multiple of 256, except where View has moved nothing but names. It is 0 for nil, for an optional
-// input that is not given, and for a tensor without elements.
+// Buffer returns the elements of a value, in its type and in row-major order, as ir/tensor has them; a bool is a
+// byte of 0 or 1. The address is a multiple of 256, unless View has moved only names. It is 0 for nil, for an absent
+// optional input, and for a tensor without elements.
 func (b *Builder) Buffer(v *lowering.Value) kernel.Buffer {
 	if v == nil || b.Binding.Missing(v) {
 		return 0
@@ -181,8 +183,8 @@ func (b *Builder) Bytes(v *lowering.Value) int {
 	return tensor.ByteSize(b.Binding.DType(v), n)
 }
 
-// View lets out, an output of the step, lie where in lies: their bytes are equal, as those of Reshape. It returns false where
-// that cannot be; then the step copies.
+// View makes out, an output of the step, share the memory of in; their bytes are equal, as in Reshape. It returns
+// false if that is impossible; the step must then copy.
 func (b *Builder) View(out, in *lowering.Value) bool {
 	d := b.Binding
 	if b.values[out] != 0 || b.views[out] != nil || d.Constant(in) != nil || b.Bytes(in) != b.Bytes(out) {
@@ -193,22 +195,23 @@ func (b *Builder) View(out, in *lowering.Value) bool {
 	return true
 }
 
-// Constant returns data that belong to the step: tables, coefficients, powers. make returns their bytes, and is called when
-// the first executable of the program needs them; all of them share the data. key tells which of the step's data they are,
-// with all that they depend on beside the step's constants, such as sizes: "twiddle 512".
+// Constant returns data that belong to the step: tables, coefficients, powers. make returns their bytes; it is
+// called when the first executable of the program needs them. All executables share the data. key identifies them
+// among the step's data. It must contain everything that they depend on apart from the step's constants, such as
+// sizes: "twiddle 512".
 func (b *Builder) Constant(key string, make func() []byte) kernel.Buffer {
 	return b.keep(Key{b.node, key}, make)
 }
 
-// Weights returns a constant in another layout: split for tensor cores, transposed, in float64. make returns its bytes. All
-// programs of a model share the data of a layout, whose name tells all that they depend on beside the elements:
-// "3xtf32 128x64".
+// Weights returns a constant in another layout: split for tensor cores, transposed, in float64. make returns its
+// bytes. All programs of a model share the data of a layout. Its name must contain everything that they depend on
+// apart from the elements: "3xtf32 128x64".
 func (b *Builder) Weights(t *tensor.Tensor, layout string, make func() []byte) kernel.Buffer {
 	return b.keep(Key{t, layout}, make)
 }
 
-// Float32 returns the elements of a value in float32: of a constant of another type, rounded and in the same order. It
-// returns false for other values of another type, and for constants that are no numbers.
+// Float32 returns the elements of a value in float32. A constant of another type is rounded, in the same order. It
+// returns false for other values of another type, and for constants that are not numbers.
 func (b *Builder) Float32(v *lowering.Value) (kernel.Buffer, bool) {
 	if v == nil || b.Binding.Missing(v) || b.Binding.IsFloat32(v) {
 		return b.Buffer(v), true
@@ -240,7 +243,7 @@ func (b *Builder) keep(k Key, make func() []byte) kernel.Buffer {
 	return x
 }
 
-// Scratch returns memory for the step alone. Its content is undefined. 0 bytes are no buffer.
+// Scratch returns memory that only the step uses, with undefined content. For 0 bytes it returns no buffer.
 func (b *Builder) Scratch(bytes int) kernel.Buffer {
 	if bytes == 0 {
 		return 0
@@ -251,8 +254,8 @@ func (b *Builder) Scratch(bytes int) kernel.Buffer {
 	return b.buffer(Memory{Scratch: bytes})
 }
 
-// Zeros returns memory for the step alone. Its bytes are zero when a run begins, of the graph or body that the step is of. 0 bytes
-// are no buffer.
+// Zeros returns memory that only the step uses. Its bytes are zero at the start of each run of the step's graph or
+// loop body. For 0 bytes it returns no buffer.
 func (b *Builder) Zeros(bytes int) kernel.Buffer {
 	if bytes == 0 {
 		return 0
@@ -260,12 +263,12 @@ func (b *Builder) Zeros(bytes int) kernel.Buffer {
 	return b.buffer(Memory{Zeros: bytes})
 }
 
-// Fault returns a number of 32 bits that is zero when the work of the step begins. If a kernel sets it to another one, the run
-// fails with the message, as an error of the step: for inputs that the operator refuses by their content, such as an index
-// out of range. The kernel must end as usual, and touch nothing beyond its buffers.
+// Fault returns a 32-bit number that is zero when the work of the step starts. If a kernel changes it, the run fails
+// with the message, as an error of the step. It is for inputs that the operator refuses by their content, such as an
+// index out of range. The kernel must end as usual, and access only its buffers.
 func (b *Builder) Fault(message string) kernel.Buffer { return b.buffer(Memory{Fault: message}) }
 
-// Launch adds a launch. A grid without blocks is none.
+// Launch adds a launch. It ignores a grid without blocks.
 func (b *Builder) Launch(c kernel.Call) {
 	if c.Grid.X == 0 || c.Grid.Y == 0 || c.Grid.Z == 0 {
 		return
@@ -273,34 +276,35 @@ func (b *Builder) Launch(c kernel.Call) {
 	b.unit.Work = append(b.unit.Work, Work{Call: &c})
 }
 
-// Fill adds that bytes from the start of x are set to value.
+// Fill adds work that sets the first bytes of x to value.
 func (b *Builder) Fill(x kernel.Buffer, value byte, bytes int) { b.FillAt(x, 0, value, bytes) }
 
-// FillAt is Fill from at bytes behind the start.
+// FillAt is Fill starting at offset at.
 func (b *Builder) FillAt(x kernel.Buffer, at int, value byte, bytes int) {
 	if bytes > 0 {
 		b.unit.Work = append(b.unit.Work, Work{Kind: Fill, Dst: x, DstAt: at, Byte: value, Bytes: bytes})
 	}
 }
 
-// Copy adds a copy from the start of src to that of dst.
+// Copy adds a copy from the start of src to the start of dst.
 func (b *Builder) Copy(dst, src kernel.Buffer, bytes int) { b.CopyAt(dst, 0, src, 0, bytes) }
 
-// CopyAt is Copy between places behind the starts. They must not overlap.
+// CopyAt is Copy between offsets. The ranges must not overlap.
 func (b *Builder) CopyAt(dst kernel.Buffer, dstAt int, src kernel.Buffer, srcAt int, bytes int) {
 	if bytes > 0 {
 		b.unit.Work = append(b.unit.Work, Work{Kind: Copy, Dst: dst, DstAt: dstAt, Src: src, SrcAt: srcAt, Bytes: bytes})
 	}
 }
 
-// Form tells how the unit computes a recurrence or a convolution, for people. A fusion tells it of the step that has forms.
+// Form records how the unit computes a recurrence or a convolution, for display. A fusion records it for the step
+// that has forms.
 func (b *Builder) Form(f Form) { b.unit.Form = f }
 
-// leastLow is the least size of matrices whose products options may lower.
+// leastLow is the minimum size of matrices whose products may use a lower precision.
 const leastLow = 32
 
-// Precision returns how the unit computes a dense product with constant weights of n × k numbers: in that which the options ask
-// for, unless the matrix is small.
+// Precision returns how the unit computes a dense product with n × k constant weights: in the precision of the
+// options, unless the matrix is small.
 func (b *Builder) Precision(n, k int) kernel.Precision {
 	p, name := kernel.Float32, ""
 	switch c := &b.Binding.Program.Config; {
@@ -321,17 +325,17 @@ func (b *Builder) Precision(n, k int) kernel.Precision {
 	return kernel.Float32
 }
 
-// Work adds to the estimate of the unit's work, for people.
+// Work adds to the estimate of the unit's work, for display.
 func (b *Builder) Work(w ir.Work) {
 	b.unit.Cost.Flops += w.Flops
 	b.unit.Cost.Bytes += w.Bytes
 }
 
-// String names the data of a key, for messages.
+// String describes the data of a key, for messages.
 func (k Key) String() string {
 	switch of := k.Of.(type) {
 	case *tensor.Tensor:
-		return fmt.Sprintf("%v %s", of, k.Name)
+		return fmt.Sprintf("%s %s", of, k.Name)
 	case *ir.Node:
 		return fmt.Sprintf("%s of node %v", k.Name, of)
 	}

@@ -110,7 +110,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// Kinds are asked after records, by rank and name, and records take the newest version alone.
+// Kinds are tried after records, by rank and name, and records accept only the newest version.
 func TestFor(t *testing.T) {
 	never := func(*record.Builder, *lowering.Step) bool { return false }
 	ask := func(name string, list *[]string) func(*lowering.Step) bool {

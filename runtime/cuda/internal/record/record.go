@@ -8,30 +8,30 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Record is how the backend computes one operator.
+// Record describes how the backend computes one operator.
 type Record struct {
 	// Op is the full name of the operator: "Softmax", "essm.SSM".
 	Op string
-	// Takes reports whether the backend computes a step, as far as that shows without shapes. It looks at the version of
-	// the operator itself. The outputs of the step have their declared types, and are not yet those of the program. Nil:
-	// each step of the operator's newest version.
+	// Takes reports whether the backend computes a step, as far as that is known without shapes. It must check the
+	// operator's version. The outputs of the step have their declared types, and are not yet those of the program.
+	// If Takes is nil, the record accepts every step of the operator's newest version.
 	Takes func(s *lowering.Step) bool
-	// Build adds the work of a step whose shapes are bound. It returns false if it does not compute these shapes or types;
-	// what it has added is dropped then. All inputs and outputs are nil, or tensors of known shape that are not of
-	// strings, and their types are those that the operator's rules give. Optional inputs that are not given are nil.
+	// Build adds the work of a step whose shapes are bound. It returns false if it does not support these shapes or
+	// types; the work that it has added is then dropped. Inputs and outputs are nil, or tensors of known shape
+	// without strings, and their types follow the operator's rules. Absent optional inputs are nil.
 	Build func(b *Builder, s *lowering.Step) bool
 }
 
 // Fusion computes several steps as one unit: a chain of elementwise operators, a product and what follows it, a layer.
 type Fusion struct {
-	// Name is for people: profiles and the text of plans show it.
+	// Name is shown in profiles and plan texts.
 	Name string
-	// Build looks at steps[0], and takes it with some of the later ones. steps are those of the program that nothing has
-	// taken, in their order; what Record.Build may rely on holds for each, but that optional inputs that are not given may
-	// be there (Binding.Missing). Build adds the work of the steps that it takes, and returns them, in their order; nil:
-	// none, and what it has added is dropped. A value that only taken steps read needs no buffer (Binding.Inside). The
-	// work is done in the place of the last step that is taken. The backend drops it if a step in between, which is not
-	// taken, reads a result of one that is.
+	// Build looks at steps[0], and takes it with some of the later ones. steps are the steps of the program that
+	// nothing has taken, in order. Record.Build's guarantees hold for each, except that absent optional inputs may
+	// be present (Binding.Missing). Build adds the work of the steps that it takes, and returns them in order. If it
+	// returns nil it takes none, and the work that it has added is dropped. A value that only taken steps read needs
+	// no buffer (Binding.Inside). The work runs at the position of the last taken step. The backend drops it if a
+	// step in between that is not taken reads a result of a taken one.
 	Build func(b *Builder, steps []*lowering.Step) (taken []*lowering.Step)
 }
 
@@ -47,7 +47,7 @@ var (
 	fusions []ranked[Fusion]
 )
 
-// Register adds records. It panics on a second record of an operator, which is an error of this program.
+// Register adds records. It panics on a second record for an operator, which is a bug.
 func Register(list ...Record) {
 	for _, r := range list {
 		if records[r.Op] != nil {
@@ -57,15 +57,15 @@ func Register(list ...Record) {
 	}
 }
 
-// RegisterKind adds a record of many operators: of those with an expression, of those that only move elements. Its Op is for
-// people, and it has Takes. It is asked for steps that no record of their own operator takes; of several kinds, that of the
-// least rank first.
+// RegisterKind adds a record for many operators, such as all with an expression, or all that only move elements. Its
+// Op is for display, and it must have Takes. It gets the steps that their operator's own record does not accept. If
+// several kinds accept a step, the one with the lowest rank is used.
 func RegisterKind(rank int, r Record) { kinds = sorted(kinds, ranked[Record]{rank, r.Op, &r}) }
 
-// RegisterFusion adds a fusion. Of several that could take a step, that of the least rank is asked first.
+// RegisterFusion adds a fusion. If several could take a step, the one with the lowest rank is tried first.
 func RegisterFusion(rank int, f Fusion) { fusions = sorted(fusions, ranked[Fusion]{rank, f.Name, &f}) }
 
-// sorted adds x in the order of ranks and names, which does not depend on the order of initialisation.
+// sorted inserts x in the order of ranks and names, which does not depend on the order of initialisation.
 func sorted[T any](list []ranked[T], x ranked[T]) []ranked[T] {
 	list = append(list, x)
 	slices.SortStableFunc(list, func(a, b ranked[T]) int {
@@ -74,7 +74,7 @@ func sorted[T any](list []ranked[T], x ranked[T]) []ranked[T] {
 	return list
 }
 
-// For returns the record that computes a step; nil if the backend does not.
+// For returns the record that computes a step, or nil if there is none.
 func For(s *lowering.Step) *Record {
 	if r := records[s.Node.Op.FullName()]; r != nil {
 		if r.Takes == nil && ops.Newest(s.Node.Op) || r.Takes != nil && r.Takes(s) {
@@ -89,7 +89,7 @@ func For(s *lowering.Step) *Record {
 	return nil
 }
 
-// Fusions returns the fusions in the order in which they are asked.
+// Fusions returns the fusions in the order in which they are tried.
 func Fusions() []*Fusion {
 	list := make([]*Fusion, len(fusions))
 	for i, f := range fusions {

@@ -1,3 +1,4 @@
-// Package recordtest holds tests alone: records of operators run on the emulator, one application at a time, against the
-// interpreter. Their kernels are assembled for all cards, where the environment names an assembler (ESSMC_PTXAS).
+// Package recordtest has only tests. They run records of operators on the emulator, one application at a time, and
+// compare the results with the interpreter. If ESSMC_PTXAS is an assembler, they also assemble the kernels for all
+// cards.
 package recordtest

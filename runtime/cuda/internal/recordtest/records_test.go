@@ -43,8 +43,8 @@ var spilling = []string{"lstm_plain"}
 // assembled are the codes that ran.
 var assembled = map[string]*kernel.Code{}
 
-// run computes a graph of one step by its record, on an emulated device. It returns nil if it has none, or if that does
-// not compute the shapes; built says whether it has one.
+// run computes a graph of one step by its record, on an emulated device. It returns nil if it has none, or if that
+// does not support the shapes; built reports whether it has one.
 func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, built bool) {
 	t.Helper()
 	p, err := lowering.Lower(g, runtime.Config{Threads: 1}, backend{})
@@ -116,7 +116,7 @@ func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, buil
 	}
 	for _, w := range builder.Keep().Work {
 		if w.Kind == record.Fill {
-			bench.Set(place(w.Dst), make([]byte, w.Bytes)) // with 0 alone
+			bench.Set(place(w.Dst), make([]byte, w.Bytes)) // fills are only with 0
 			continue
 		}
 		call := *w.Call

@@ -15,8 +15,8 @@ func init() {
 	}
 }
 
-// takesCell reports whether the kernel computes a recurrent layer: weights are constants, activations the standard ones, and
-// there are neither lengths of samples nor peepholes.
+// takesCell reports whether the kernel supports a recurrent layer: constant weights, standard activations, no
+// lengths of samples and no peepholes.
 func takesCell(s *lowering.Step) bool {
 	n := s.Node
 	return ops.Newest(n.Op) && singles(s, 0, 5, 6) && constants(s, 1, 2, 3) && s.Absent(4) && s.Absent(7) &&

@@ -25,20 +25,21 @@ func init() {
 	)
 }
 
-// leastMatrixTaps is the number of taps from which a convolution with matrices is one here: shorter ones are a Conv, whose
-// products tensor cores compute.
+// leastMatrixTaps is the minimum number of taps for a convolution with matrices here. Shorter ones become a Conv,
+// whose products run on tensor cores.
 const leastMatrixTaps = 32
 
-// convolved reports whether systems are to be computed as convolutions.
+// convolved reports whether the options request convolutions.
 func convolved(b *record.Builder) bool {
 	form := b.Binding.Program.Config.Kernel
 	return form == essm.FormFFT || form == essm.FormDirect
 }
 
-// sides are the taps of a kernel, for the input of a step and those before it, and for those behind it.
+// sides are the numbers of taps for the current and earlier inputs, and for later ones.
 type sides struct{ fore, back int }
 
-// joined returns a kernel as one list, in the order of package kernel. taps sets both sides, from the step on.
+// joined returns a kernel as one list, in the order of package kernel. taps fills both sides, starting at the
+// current step.
 func (s sides) joined(taps func(fore, back []float64)) []float64 {
 	all := make([]float64, s.fore+s.back)
 	back := all[:s.back]
@@ -47,18 +48,18 @@ func (s sides) joined(taps func(fore, back []float64)) []float64 {
 	return all
 }
 
-// cut leaves the taps that meet inputs.
+// cut removes the taps that never meet an input.
 func (s *sides) cut(length int) { s.fore, s.back = min(s.fore, length), min(s.back, length) }
 
-// halves is a convolution of each channel with a kernel of its own.
+// halves is a convolution of each channel with its own kernel.
 type halves struct {
 	sides
 	channels, inputs int // channel i reads input i mod inputs
 	taps             func(channel int, fore, back []float64)
 }
 
-// build adds the convolution to a step of one input and one output, if it takes less than other picoseconds for a number or is
-// asked for.
+// build adds the convolution to a step of one input and one output, if it is requested or estimated to take less
+// than other picoseconds per number.
 func (h halves) build(b *record.Builder, s *lowering.Step, batch, length int, other float64) bool {
 	h.cut(length)
 	c := kernel.Convolution{Batch: batch, Length: length, Inputs: h.inputs, Channels: h.channels, Taps: h.fore + h.back,
@@ -87,14 +88,14 @@ func (h halves) build(b *record.Builder, s *lowering.Step, batch, length int, ot
 	return true
 }
 
-// matrices is a convolution with a kernel for each pair of an output and an input of a group.
+// matrices is a convolution with one kernel per pair of an output and an input of a group.
 type matrices struct {
 	sides
 	groups, in, out int
 	taps            func(output, input int, fore, back []float64)
 }
 
-// build adds the convolution, as that of halves.
+// build adds the convolution, under the same conditions as for halves.
 func (h matrices) build(b *record.Builder, s *lowering.Step, batch, length int, other float64) bool {
 	h.cut(length)
 	c := kernel.MatrixConvolution{Batch: batch, Length: length, Groups: h.groups, In: h.in, Out: h.out, Taps: h.fore + h.back,
@@ -187,7 +188,7 @@ func buildMatrixConv(b *record.Builder, s *lowering.Step) bool {
 	}}.build(b, s, shape[0], shape[1], math.Inf(1))
 }
 
-// buildContinuousConv computes the kernels of a length on the host.
+// buildContinuousConv computes the kernels for the bound length on the host.
 func buildContinuousConv(b *record.Builder, s *lowering.Step) bool {
 	shape := b.Binding.ShapeOf(s, 0)
 	rows, length, in := s.ConstShape(5)[0], shape[1], shape[2]

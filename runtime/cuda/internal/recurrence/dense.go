@@ -25,7 +25,7 @@ func buildDense(b *record.Builder, s *lowering.Step) bool {
 	single, ok := stateType(b, first, last)
 	window := int(s.Node.Attrs.Int("window", 0))
 	if first == nil && last == nil && window >= shape[1] {
-		window = 0 // no input leaves it
+		window = 0 // no input leaves the window
 	}
 	forward, backward := directions(s)
 	k := kernel.DenseScan{Batch: shape[0], Length: shape[1], Heads: system[0] * system[1], States: system[2], Lags: window,
@@ -59,11 +59,11 @@ func buildDense(b *record.Builder, s *lowering.Step) bool {
 }
 
 const (
-	maxDenseTaps = 16 << 20 // numbers of all kernels of a system
-	maxDenseSide = 64       // states of a head, above which matrices are too large to look at their powers
+	maxDenseTaps = 16 << 20 // maximum of numbers in all kernels of a system
+	maxDenseSide = 64       // maximum of states per head; powers of larger matrices cost too much
 )
 
-// convolveDense adds a convolution with the kernels of the states, if that is asked for or is faster than a scan.
+// convolveDense adds a convolution with the kernels of the states, if it is requested or faster than a scan.
 func convolveDense(b *record.Builder, s *lowering.Step, k *kernel.DenseScan, forward, backward bool) bool {
 	n, taps := k.States, k.Length
 	if k.Lags > 0 {

@@ -1,12 +1,13 @@
-// Package recurrence holds the records of operators that carry a state from one step of time to the next: diagonal, gated
-// and selective scans, diagonal systems, RNN, GRU and LSTM, and the fusion of a state-space layer into the kernels of
-// kernel.Layer. Systems of one input and one output, and those with full matrices, are also convolutions, as LongConv,
-// SoftmaxConv, MatrixConv and ContinuousConv are.
+// Package recurrence registers the records of operators that carry a state from one step of time to the next:
+// diagonal, gated and selective scans, diagonal systems, RNN, GRU and LSTM, and the fusion of a state-space layer
+// into the kernels of kernel.Layer. Systems of one input and one output, and systems with full matrices, can also
+// run as convolutions, like LongConv, SoftmaxConv, MatrixConv and ContinuousConv.
 //
-// Always: states before the first and after the last step are those of the operators, in float64 or in the type of the
-// data; coefficients and powers are made on the host in float64.
+// Its invariants: states before the first and after the last step are the operators' own, in float64 or in the type
+// of the data; coefficients and powers are computed on the host in float64.
 //
-// The package imports ir/scalar, ir/tensor, ops, ops/essm, runtime/lowering, runtime/cuda/kernel, and the package record.
+// The package imports ir/scalar, ir/tensor, ops, ops/essm, runtime/lowering, runtime/cuda/kernel, and the package
+// record.
 package recurrence
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// small reports whether all numbers can be counted in 32 bits, with room for the rest of a tile.
+// small reports whether all numbers fit in 32 bits, with a margin for the rest of a tile.
 func small(numbers ...int) bool {
 	for _, n := range numbers {
 		if n < 0 || n > math.MaxInt32 {
@@ -28,7 +29,7 @@ func small(numbers ...int) bool {
 	return true
 }
 
-// constants reports whether inputs of a step are constants, where they are given.
+// constants reports whether the inputs of a step with the given numbers are constants or absent.
 func constants(s *lowering.Step, inputs ...int) bool {
 	for _, i := range inputs {
 		if !s.Absent(i) && s.Constant64(i) == nil {
@@ -38,7 +39,7 @@ func constants(s *lowering.Step, inputs ...int) bool {
 	return true
 }
 
-// singles reports whether inputs of a step are float32 tensors, where they are given.
+// singles reports whether the inputs of a step with the given numbers are float32 tensors or absent.
 func singles(s *lowering.Step, inputs ...int) bool {
 	for _, i := range inputs {
 		if !s.Absent(i) && !s.Float32Input(i) {
@@ -48,7 +49,7 @@ func singles(s *lowering.Step, inputs ...int) bool {
 	return true
 }
 
-// stateType reports whether a state is of a type that kernels have, and whether it is float32.
+// stateType reports whether kernels support the type of a state, and whether it is float32.
 func stateType(b *record.Builder, in, out *lowering.Value) (single, ok bool) {
 	for _, v := range []*lowering.Value{in, out} {
 		if v == nil || b.Binding.Missing(v) {
@@ -63,7 +64,7 @@ func stateType(b *record.Builder, in, out *lowering.Value) (single, ok bool) {
 	return single, true
 }
 
-// at returns value i of a list; nil beyond it.
+// at returns value i of a list, or nil beyond its end.
 func at(list []*lowering.Value, i int) *lowering.Value {
 	if i < len(list) {
 		return list[i]
@@ -71,7 +72,7 @@ func at(list []*lowering.Value, i int) *lowering.Value {
 	return nil
 }
 
-// pairs makes complex numbers of two constants.
+// pairs combines two constants to complex numbers.
 func pairs(re, im []float64) []complex128 {
 	z := make([]complex128, len(re))
 	for i := range z {

@@ -8,7 +8,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 )
 
-// scanned tells that a step runs as a recurrence, and why there is no other form.
+// scanned records that a step runs as a recurrence, and why it has no other form.
 func scanned(b *record.Builder, why string) {
 	if form := b.Binding.Program.Config.Kernel; form != essm.FormAuto && form != "" && form != essm.FormScan {
 		why = fmt.Sprintf("%s was requested, but %s", form, why)
@@ -19,13 +19,13 @@ func scanned(b *record.Builder, why string) {
 // Reasons for scans.
 const (
 	noOther  = "the operator has no other form here"
-	alone    = "it is computed with what follows it; direct and fft take systems by themselves, where they are asked for"
+	alone    = "it is computed with what follows it; direct and fft compute the system separately, on request"
 	systems  = "systems of several inputs and outputs have no other form here"
-	carries  = "a state before the first or after the last step asks for a recurrence"
+	carries  = "a state before the first or after the last step needs a recurrence"
 	unstable = "an eigenvalue is above 1 in absolute value, so only the recurrence is safe"
 )
 
-// convolution is a convolution that may be computed by transforms.
+// convolution is a convolution that may be computed by Fourier transforms.
 type convolution interface {
 	Transforms() bool
 	Points() (n, levels int)
@@ -33,13 +33,13 @@ type convolution interface {
 	DirectTime() float64
 }
 
-// choose returns whether a convolution is computed by transforms; false if it takes other picoseconds for a number or more, and is
-// not asked for. other is infinite without a recurrence.
+// choose returns whether a convolution is computed by transforms. ok is false if the convolution is not requested
+// and takes at least other picoseconds per number. other is infinite if there is no recurrence.
 func choose(b *record.Builder, c convolution, other float64) (transforms, ok bool) {
 	asked := b.Binding.Program.Config.Kernel
 	fast, direct := c.TransformTime(), c.DirectTime()
 	transforms, ok = fast < direct, min(fast, direct) < other
-	why := "the least time by estimate"
+	why := "the smallest estimated time"
 	switch {
 	case asked == essm.FormFFT && !c.Transforms():
 		transforms, ok, why = false, true, "fft was requested, but the kernel is too long for transforms"
@@ -66,7 +66,7 @@ func choose(b *record.Builder, c convolution, other float64) (transforms, ok boo
 		name string
 		time float64
 	}{{essm.FormScan, other}, {essm.FormFFT, fast}, {essm.FormDirect, direct}} {
-		if math.IsInf(f.time, 1) && f.name != pick { // there is none
+		if math.IsInf(f.time, 1) && f.name != pick { // the form does not exist
 			continue
 		}
 		text := ""

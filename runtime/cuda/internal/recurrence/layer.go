@@ -25,8 +25,8 @@ func init() {
 	record.RegisterFusion(10, record.Fusion{Name: "layer", Build: fuseLayer})
 }
 
-// takesSystem reports whether kernel.Layer computes a system: one channel, real B and C, as many outputs as inputs, no
-// window. Others are computed by their body.
+// takesSystem reports whether kernel.Layer supports a system: one channel, real B and C, as many outputs as inputs,
+// no window. Others are computed by their body.
 func takesSystem(s *lowering.Step) bool {
 	if !constants(s, 1, 2, 3, 4, 5, 6, 9) || !singles(s, 0) || !s.Absent(7) || !s.Absent(8) ||
 		s.Node.Attrs.Int("window", 0) != 0 {
@@ -40,27 +40,27 @@ func takesSystem(s *lowering.Step) bool {
 	return s.Absent(9) || len(s.ConstShape(9)) == 3
 }
 
-// layer is a layer in the making: a system, and the steps that join it.
+// layer is a layer under construction: a system, and the steps that join it.
 type layer struct {
 	b      *record.Builder
 	system *lowering.Step
 	taken  []*lowering.Step
-	u      *lowering.Value // of the layer
-	scale  []float64       // the system reads scale·u + shift; nil: u
+	u      *lowering.Value // input of the layer
+	scale  []float64       // the system reads scale·u + shift; if nil, u
 	shift  []float64
 	stages []stage
-	// known are the values of the group that the present stage can tell.
+	// known are the values of the group that the current stage can express.
 	known map[*lowering.Value]scalar.Expr
 }
 
 // stage is a kernel.Stage with the constants that it reads.
 type stage struct {
-	product *lowering.Step // essm.Linear; nil: none
+	product *lowering.Step // essm.Linear, or nil
 	element scalar.Expr
 	numbers []*tensor.Tensor
 }
 
-// newLayer begins a layer with its system alone; nil if it has no kernel for these shapes.
+// newLayer returns a layer with only its system, or nil if there is no kernel for these shapes.
 func newLayer(b *record.Builder, s *lowering.Step) *layer {
 	shape := b.Binding.ShapeOf(s, 0)
 	if _, ok := stateType(b, at(s.In, 10), at(s.Out, 1)); !ok || !small(shape...) ||
@@ -72,9 +72,9 @@ func newLayer(b *record.Builder, s *lowering.Step) *layer {
 		known: map[*lowering.Value]scalar.Expr{s.Out[0]: x[0], s.In[0]: x[2]}}
 }
 
-// fuseLayer takes a system and the steps behind it that treat each step of time by itself: products with square matrices and
-// elementwise operators, up to the last point where one sequence leaves them. A norm with fixed statistics before the
-// system joins it.
+// fuseLayer takes a system and the steps after it that treat each step of time separately: products with square
+// matrices and elementwise operators, up to the last point where only one sequence is read later. A norm with fixed
+// statistics before the system joins it.
 func fuseLayer(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 	i := 0
 	var before *lowering.Step
@@ -165,7 +165,7 @@ func (l *layer) sequence(v *lowering.Value) bool {
 	return d.IsFloat32(v) && slices.Equal(d.Shape(v), d.ShapeOf(l.system, 0))
 }
 
-// product begins a stage with a product.
+// product starts a stage with a product.
 func (l *layer) product(s *lowering.Step) bool {
 	features := l.b.Binding.ShapeOf(l.system, 0)[2]
 	e, ok := l.known[s.In[0]]
@@ -180,7 +180,7 @@ func (l *layer) product(s *lowering.Step) bool {
 	return true
 }
 
-// element adds an elementwise operator to the present stage.
+// element adds an elementwise operator to the current stage.
 func (l *layer) element(s *lowering.Step) bool {
 	e, ok := ops.Element(s.Node)
 	if !ok {
@@ -220,7 +220,7 @@ func (l *layer) element(s *lowering.Step) bool {
 	return true
 }
 
-// closed returns the layer up to the value v, if no other value of it is read elsewhere; nil if one is.
+// closed returns the layer up to the value v, or nil if another value of the layer is read elsewhere.
 func (l *layer) closed(v *lowering.Value) *layer {
 	for _, s := range l.taken {
 		for i, x := range s.Out {
@@ -251,7 +251,7 @@ func buildLayer(b *record.Builder, l *layer) bool {
 	f.Forward, f.Backward = directions(s)
 	for _, g := range l.stages {
 		e := g.element
-		if !e.Valid() { // of a system alone
+		if !e.Valid() { // a system without stages
 			e = scalar.Input(0)
 		}
 		f.Stages = append(f.Stages, kernel.Stage{Product: g.product != nil, Element: e, Numbers: len(g.numbers)})

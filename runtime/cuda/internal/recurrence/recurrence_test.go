@@ -301,7 +301,7 @@ func TestSiso(t *testing.T) {
 	}
 }
 
-// A system alone, and layers as presets have them, are computed by the kernels of layers.
+// A system without stages, and layers as in presets, are computed by the kernels of layers.
 func TestLayer(t *testing.T) {
 	for i, c := range []struct {
 		length, heads, n, h int
@@ -458,7 +458,7 @@ func TestSisoForms(t *testing.T) {
 	m.finishForms(t, forms, m.Ops("essm", "SSM", 1, in)...)
 }
 
-// Long convolutions of all directions, with kernels longer and shorter than sequences, and those of DSS.
+// Long convolutions of all directions, with kernels longer and shorter than sequences, and the convolutions of DSS.
 func TestConvolutions(t *testing.T) {
 	forms := []string{"", essm.FormFFT, essm.FormDirect}
 	for i, c := range []struct {

@@ -25,7 +25,7 @@ func buildScan(b *record.Builder, s *lowering.Step) bool {
 	forward, backward := directions(s)
 	batch, length, n := shape[0], shape[1], shape[2]
 	if first == nil && last == nil && window >= length {
-		window = 0 // no input leaves it
+		window = 0 // no input leaves the window
 	}
 	a := pairs(s.Constant64(1), s.Constant64(2))
 	if !ok || !small(batch, length, n, window) || len(a) != n {

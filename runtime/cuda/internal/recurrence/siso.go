@@ -17,8 +17,8 @@ func init() {
 	record.Register(record.Record{Op: "essm.DPLRScan", Takes: takesDPLR, Build: buildDPLR})
 }
 
-// takesSiso reports whether kernel.SisoScan or a convolution computes a system: each head has one input and one output, and
-// there is no state with a window, which would hold the inputs of each head.
+// takesSiso reports whether kernel.SisoScan or a convolution supports a system: each head has one input and one
+// output, and there is no state with a window, which would contain the inputs of each head.
 func takesSiso(s *lowering.Step) bool {
 	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9) || !singles(s, 0) ||
 		s.Node.Attrs.Int("window", 0) != 0 && (at(s.In, 10) != nil || at(s.Out, 1) != nil) {
@@ -28,7 +28,7 @@ func takesSiso(s *lowering.Step) bool {
 	return in[3] == 1 && out[2] == 1 && in[2] > 0 && in[2] <= kernel.MaxSisoStates
 }
 
-// optional returns a constant; zeros if it is not given.
+// optional returns a constant, or zeros if it is absent.
 func optional(s *lowering.Step, i, n int) []float64 {
 	if s.Absent(i) {
 		return make([]float64, n)
@@ -36,7 +36,7 @@ func optional(s *lowering.Step, i, n int) []float64 {
 	return s.Constant64(i)
 }
 
-// buildSiso adds the work of a system that takesSiso takes.
+// buildSiso adds the work of a system that takesSiso accepts.
 func buildSiso(b *record.Builder, s *lowering.Step) bool {
 	in := s.ConstShape(5)
 	q := siso{b: b, s: s, inputs: in[1], heads: in[0] * in[1], states: in[2], first: at(s.In, 10), last: at(s.Out, 1),
@@ -80,7 +80,7 @@ func buildDPLR(b *record.Builder, s *lowering.Step) bool {
 		}
 		return sys
 	}
-	// The low-rank part only damps.
+	// The low-rank part only damps the state.
 	q.unstable = slices.ContainsFunc(two(1), func(f complex128) bool { return cmplx.Abs(f) > 1+1e-12 })
 	return q.build()
 }
@@ -92,12 +92,12 @@ type siso struct {
 	inputs, heads, states, rank int
 	lags                        int // of the window
 	forward, backward, direct   bool
-	unstable                    bool // powers grow without bound: a convolution with more than a window is of no use
+	unstable                    bool // powers grow without bound, so a convolution is useful only with a window
 	first, last                 *lowering.Value
 	system                      func(backward bool) kernel.SisoSystem
 }
 
-// window returns the lags of the window; 0 if no input leaves it.
+// window returns the lags of the window, or 0 if no input leaves it.
 func (q siso) window() int {
 	window := int(q.s.Node.Attrs.Int("window", 0))
 	if q.first == nil && q.last == nil && window >= q.b.Binding.ShapeOf(q.s, 0)[1] {
@@ -106,7 +106,7 @@ func (q siso) window() int {
 	return window
 }
 
-// build adds a convolution, or a scan for each direction; the second adds its outputs to those of the first.
+// build adds a convolution, or a scan for each direction. The second scan adds its outputs to those of the first.
 func (q siso) build() bool {
 	b := q.b
 	shape := b.Binding.ShapeOf(q.s, 0)
@@ -147,7 +147,7 @@ func (q siso) build() bool {
 	return true
 }
 
-// convolve adds a convolution with the responses of the system to an input, if that is asked for or is faster than a scan.
+// convolve adds a convolution with the system's response to an input, if it is requested or faster than a scan.
 func (q siso) convolve(batch, length int) bool {
 	taps := length
 	if q.lags > 0 {
@@ -161,7 +161,7 @@ func (q siso) convolve(batch, length int) bool {
 		h.fore = min(taps, 1) // the direct term
 	}
 	scan := kernel.ScanTime(q.states)
-	if q.rank > 0 || q.lags > 0 { // step by step, one after the other
+	if q.rank > 0 || q.lags > 0 { // sequentially, step by step
 		if scan = 0; length > kernel.ShortScan {
 			scan = math.MaxFloat64
 		}

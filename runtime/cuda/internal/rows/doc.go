@@ -1,9 +1,9 @@
-// Package rows holds the records of operators that join numbers along axes, or bring them to a common scale: norms, softmax,
-// reductions, pooling, picks of sequences, searches and Fourier transforms; also masks and products of steps,
-// and Resize by nearest elements.
+// Package rows registers the records of operators that combine numbers along axes, or bring them to a common scale:
+// norms, softmax, reductions, pooling, selection of steps, searches and Fourier transforms; also masks and products
+// of steps, and Resize by nearest elements.
 //
-// Always: a record takes a step only if some shape of it is computed; Build refuses shapes beyond the kernels' limits, and
-// nothing else that Takes lets through.
+// Its invariants: a record accepts a step only if at least one shape of it can be computed. Build then refuses only
+// shapes beyond the limits of the kernels.
 //
 // The package imports ir/tensor, ops, runtime/lowering, runtime/cuda/internal/record and runtime/cuda/kernel.
 package rows
@@ -14,7 +14,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// float32s takes steps of operators in their newest versions whose first inputs are of float32.
+// float32s accepts steps of operators in their newest versions whose first inputs are float32.
 func float32s(inputs int) func(s *lowering.Step) bool {
 	return func(s *lowering.Step) bool {
 		for i := range inputs {
@@ -26,7 +26,7 @@ func float32s(inputs int) func(s *lowering.Step) bool {
 	}
 }
 
-// given reports whether output i of a step is asked for.
+// given reports whether output i of a step is present.
 func given(s *lowering.Step, i int) bool { return i < len(s.Out) && s.Out[i] != nil }
 
 func size(shape []int) int {
@@ -34,7 +34,7 @@ func size(shape []int) int {
 	return n
 }
 
-// around returns the sizes before, along and behind an axis.
+// around returns the sizes before, along and after an axis.
 func around(shape []int, axis int) (outer, n, inner int) {
 	return size(shape[:axis]), shape[axis], size(shape[axis+1:])
 }

@@ -72,7 +72,7 @@ func dft(b *record.Builder, s *lowering.Step) bool {
 	return fourier(b, f, b.Buffer(s.Out[0]), b.Buffer(s.In[0]))
 }
 
-// fourierMix transforms along the features, then along the steps, of which the real parts are kept.
+// fourierMix transforms along the features, then along the steps, and keeps the real parts.
 func fourierMix(b *record.Builder, s *lowering.Step) bool {
 	shape := b.Binding.ShapeOf(s, 0)
 	if size(shape) == 0 {

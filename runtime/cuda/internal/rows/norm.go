@@ -16,18 +16,18 @@ func init() {
 	)
 }
 
-// takesNorm takes norms of float32. Weights may be constants of another type.
+// takesNorm accepts norms of float32. Weights may be constants of another type.
 func takesNorm(s *lowering.Step) bool {
 	for i := 1; i < len(s.In); i++ {
 		if !s.Absent(i) && s.In[i].Const == nil && !s.Float32Input(i) {
 			return false
 		}
 	}
-	// Statistics are of float32 as X is, whatever the computation should be in.
+	// Statistics have the type of X, float32, whatever type the computation uses.
 	return float32s(1)(s) && (s.Node.Attrs.Int("stash_type", 1) == 1 || !given(s, 1) && !given(s, 2))
 }
 
-// last brings the axes from attribute axis on to a common scale.
+// last normalizes the axes from attribute axis on.
 func last(b *record.Builder, s *lowering.Step, centered bool) bool {
 	d := b.Binding
 	shape := d.ShapeOf(s, 0)

@@ -24,7 +24,7 @@ func pick(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	shape := d.ShapeOf(s, 0)
 	if shape[1] == 0 {
-		return false // an error, which the operator's evaluation tells
+		return false // an error that the operator's evaluation reports
 	}
 	if size(shape) == 0 {
 		return true
@@ -75,7 +75,7 @@ func pickStep(b *record.Builder, s *lowering.Step) bool {
 		}
 		n := size(d.ShapeOf(s, 3+i))
 		if n != 1 && n != shape[0] {
-			return false // an error, which the operator's evaluation tells
+			return false // an error that the operator's evaluation reports
 		}
 		*x.to, *x.one = b.Buffer(s.In[3+i]), n == 1
 	}

@@ -15,13 +15,13 @@ func init() {
 	)
 }
 
-// takesPool takes windows over up to three axes.
+// takesPool accepts windows over up to three axes.
 func takesPool(s *lowering.Step) bool {
 	n := len(s.Node.Attrs.Ints("kernel_shape", nil))
 	return float32s(1)(s) && n > 0 && n <= 3
 }
 
-// takesMaxPool refuses places in column order.
+// takesMaxPool accepts all but indices in column order.
 func takesMaxPool(s *lowering.Step) bool {
 	return takesPool(s) && (!given(s, 1) || s.Node.Attrs.Int("storage_order", 0) == 0)
 }

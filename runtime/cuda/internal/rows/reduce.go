@@ -22,7 +22,7 @@ func init() {
 	record.Register(record.Record{Op: "GlobalLpPool", Takes: takesLp, Build: globalLp})
 }
 
-// reduces takes all types with arithmetic.
+// reduces accepts all types with arithmetic.
 func reduces(s *lowering.Step) bool {
 	t, ok := ir.AsTensor(s.Node.In(0).Type)
 	return ok && ops.Newest(s.Node.Op) && kernel.Converts(t.Elem, t.Elem)

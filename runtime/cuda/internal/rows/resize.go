@@ -12,7 +12,7 @@ func init() {
 	record.Register(record.Record{Op: "Resize", Takes: takesResize, Build: resize})
 }
 
-// takesResize takes the forms that only choose elements of the input.
+// takesResize accepts the forms that only select elements of the input.
 func takesResize(s *lowering.Step) bool {
 	a := s.Node.Attrs
 	return float32s(1)(s) && a.Str("mode", "nearest") == "nearest" &&
@@ -40,12 +40,12 @@ func resize(b *record.Builder, s *lowering.Step) bool {
 		args[i] = t
 	}
 	axes := make([][]int, len(in))
-	for a := range in { // the operator tells where the elements of each axis come from
+	for a := range in { // the operator gives the source of the elements of each axis
 		if in[a] > 1<<24 {
 			return false
 		}
 		shape, inner := make([]int, len(in)), 1
-		for i := range shape { // few along the other axes, of which at least one is left
+		for i := range shape { // few along the other axes, of which at least one remains
 			shape[i] = (in[i] + out[i] - 1) / out[i]
 		}
 		shape[a] = in[a]

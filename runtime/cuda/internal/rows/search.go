@@ -15,7 +15,7 @@ func init() {
 	)
 }
 
-// search looks along attribute axis, which is along where it is not given.
+// search searches along attribute axis, whose default is along.
 func search(f kernel.Search, along int64) func(b *record.Builder, s *lowering.Step) bool {
 	return func(b *record.Builder, s *lowering.Step) bool {
 		shape := b.Binding.ShapeOf(s, 0)
@@ -28,7 +28,7 @@ func search(f kernel.Search, along int64) func(b *record.Builder, s *lowering.St
 		case b.Bytes(s.Out[0]) == 0:
 			return true
 		case n == 0:
-			return false // an error, which the operator's evaluation tells
+			return false // an error that the operator's evaluation reports
 		}
 		f := f
 		f.Last = !f.Hard && s.Node.Attrs.Bool("select_last_index", false)

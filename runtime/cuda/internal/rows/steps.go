@@ -43,7 +43,7 @@ func stepMask(b *record.Builder, s *lowering.Step) bool {
 		}
 		n := size(d.ShapeOf(s, 1+i))
 		if n != 1 && n != m.Batch {
-			return false // an error, which the operator's evaluation tells
+			return false // an error that the operator's evaluation reports
 		}
 		*x.to, *x.one = b.Buffer(s.In[1+i]), n == 1
 	}
@@ -53,8 +53,8 @@ func stepMask(b *record.Builder, s *lowering.Step) bool {
 	return ok
 }
 
-// subsetProducts tells the kernel which steps each product is of: subsets in the order of their largest element, then of the
-// next one, counted from the last step.
+// subsetProducts gives the kernel the steps of each product: subsets in the order of their largest element, then of
+// the next one, counted from the last step.
 func subsetProducts(b *record.Builder, s *lowering.Step) bool {
 	shape := b.Binding.ShapeOf(s, 0)
 	batch, length, features, n := shape[0], shape[1], shape[2], int(s.Node.Attrs.Int("size", 2))
@@ -81,7 +81,7 @@ func subsetProducts(b *record.Builder, s *lowering.Step) bool {
 			for _, d := range subset[:n] {
 				out = binary.LittleEndian.AppendUint32(out, uint32(length-1-d))
 			}
-			i := 0 // the least element that can grow does, and those below begin anew
+			i := 0 // the smallest element that can grow does, and those below restart
 			for i < n-1 && subset[i]+1 == subset[i+1] {
 				subset[i] = i
 				i++

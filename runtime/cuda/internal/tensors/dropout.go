@@ -12,13 +12,13 @@ func init() {
 	}})
 }
 
-// trains reports whether a Dropout may drop elements: its third input is not a constant that says no.
+// trains reports whether a Dropout may drop elements: unless its third input is the constant false.
 func trains(s *lowering.Step) bool {
 	v := s.Node.In(2)
 	return v != nil && (v.Const == nil || v.Const.DType() != tensor.Bool || v.Const.Len() != 1 || v.Const.Bytes()[0] != 0)
 }
 
-// dropout is the identity, and its mask holds.
+// dropout is the identity; its mask is all true.
 func dropout(b *record.Builder, s *lowering.Step) bool {
 	if !s.Absent(1) && size(b.Binding.Shape(s.In[1])) != 1 { // the ratio
 		return false

@@ -29,7 +29,7 @@ func init() {
 		record.Record{Op: "CumSum", Takes: takes(computed), Build: cumSum})
 }
 
-// scatters reports whether kernels combine elements as a Scatter operator does, or replace them.
+// scatters reports whether kernels support a Scatter operator's way of combining elements.
 func scatters(s *lowering.Step) bool {
 	if s.Node.Attrs.Str("reduction", "none") == "none" {
 		return takes(gathered)(s)
@@ -39,10 +39,10 @@ func scatters(s *lowering.Step) bool {
 
 const outOfRange = "an index is outside of its dimension"
 
-// key names data of a step by all that they depend on.
+// key identifies data of a step by everything that they depend on.
 func key(parts ...any) string { return fmt.Sprintln(parts...) }
 
-// selected adds a gather, of elements of 16 bytes as pairs.
+// selected adds a gather. Elements of 16 bytes are moved as pairs.
 func selected(b *record.Builder, s *lowering.Step, shape []int, out, data kernel.Operand, columns ...kernel.Index) bool {
 	if size(b.Binding.Shape(s.Out[0])) == 0 {
 		return true
@@ -67,7 +67,7 @@ func gather(b *record.Builder, s *lowering.Step) bool {
 		kernel.Index{Operand: index, Dim: in[a], Along: inner})
 }
 
-// arrayFeatures gathers along the last axis, by indices that are known.
+// arrayFeatures gathers along the last axis, by constant indices.
 func arrayFeatures(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, known := d.Shape(s.In[0]), d.Constant(s.In[1])
@@ -85,7 +85,7 @@ func arrayFeatures(b *record.Builder, s *lowering.Step) bool {
 		kernel.Index{Operand: index, Dim: n, Along: 1})
 }
 
-// outside reports whether a constant has an index beyond a dimension of n.
+// outside reports whether a constant has an index out of range for a dimension of n.
 func outside(t *tensor.Tensor, n int) bool {
 	if t == nil {
 		return false
@@ -102,8 +102,8 @@ func outside(t *tensor.Tensor, n int) bool {
 	return false
 }
 
-// along returns the operand of data for the shape of the indices of GatherElements and ScatterElements, and its stride along
-// the axis; there it does not move.
+// along returns the operand of data for the shape of the indices of GatherElements and ScatterElements, and its
+// stride along the axis. The operand itself has stride 0 there.
 func along(b *record.Builder, v *lowering.Value, axis int) (x kernel.Operand, stride int) {
 	x = operand(b, v)
 	stride, x.Strides[axis] = x.Strides[axis], 0
@@ -121,7 +121,7 @@ func gatherElements(b *record.Builder, s *lowering.Step) bool {
 	return selected(b, s, shape, operand(b, s.Out[0]), x, kernel.Index{Operand: operand(b, s.In[1]), Dim: in[a], Along: stride})
 }
 
-// reaches reports whether the indices have as many axes as the data, and are within them beside one axis.
+// reaches reports whether the indices have as many axes as the data, and are within them on all axes but one.
 func reaches(in, index []int, axis int) bool {
 	if len(in) != len(index) {
 		return false
@@ -134,8 +134,8 @@ func reaches(in, index []int, axis int) bool {
 	return true
 }
 
-// columns returns the columns of vectors of indices, for the shape (…, n, run) of which the last axis of indices is left out,
-// and the number of elements of a slice.
+// columns returns the columns of vectors of indices for the shape (…, n, run), which omits the last axis of
+// indices, and the number of elements of a slice.
 func columns(b *record.Builder, v *lowering.Value, in []int) (list []kernel.Index, run int, ok bool) {
 	d := b.Binding
 	shape := d.Shape(v)
@@ -267,7 +267,7 @@ func oneHot(b *record.Builder, s *lowering.Step) bool {
 	return launch(b, calls) && ok && okay && moved(b, s)
 }
 
-// wholeIndices cuts indices of other types off to int64. Those below -depth stay below it.
+// wholeIndices truncates indices of other types to int64. Values below -depth stay below it.
 func wholeIndices(b *record.Builder, shape []int, depth int, in kernel.Operand) (kernel.Operand, tensor.DType) {
 	if in.Type.IsFloat() {
 		x, to := scalar.Input(0), kernel.Operand{Buffer: b.Scratch(size(shape) * in.Type.Bits() / 8), Type: in.Type}

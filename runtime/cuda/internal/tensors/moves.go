@@ -31,8 +31,8 @@ func init() {
 		record.Record{Op: "Trilu", Takes: takes(computed), Build: trilu})
 }
 
-// takes returns Record.Takes for operators whose outputs are of types that fit, and some of whose inputs must be constant
-// where they are given.
+// takes returns Record.Takes for operators whose outputs have types that fit, and whose inputs with the given
+// numbers must be constant or absent.
 func takes(fits func(t tensor.DType) bool, constants ...int) func(s *lowering.Step) bool {
 	return func(s *lowering.Step) bool {
 		if !ops.Newest(s.Node.Op) || s.Rows != nil {
@@ -55,7 +55,7 @@ func takes(fits func(t tensor.DType) bool, constants ...int) func(s *lowering.St
 	}
 }
 
-// whole reports whether elements of a type are of whole bytes.
+// whole reports whether the elements of a type are whole bytes.
 func whole(t tensor.DType) bool { return t.Bits() > 0 && t.Bits()%8 == 0 }
 
 // gathered reports whether kernels gather elements of a type.
@@ -64,7 +64,7 @@ func gathered(t tensor.DType) bool { return whole(t) && t.Bits() <= 64 }
 // computed reports whether kernels compute with elements of a type.
 func computed(t tensor.DType) bool { return kernel.Converts(t, t) }
 
-// view lets the result lie where the input lies, or copies it.
+// view makes the result share the memory of the input, or copies it.
 func view(b *record.Builder, s *lowering.Step) bool {
 	if !b.View(s.Out[0], s.In[0]) {
 		b.Copy(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Bytes(s.In[0]))
@@ -110,7 +110,7 @@ func moved(b *record.Builder, s *lowering.Step) bool {
 	return true
 }
 
-// pieces copies the pieces of the inputs that make up the outputs; zeros are the rest.
+// pieces copies the pieces of the inputs that make up the outputs, and fills the rest with zeros.
 func pieces(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	n := d.Concrete(s)
@@ -163,10 +163,10 @@ func pieces(b *record.Builder, s *lowering.Step) bool {
 	return moved(b, s)
 }
 
-// run is a part of an axis: n places of the output from out on, that copy the places from in on, step apart.
+// run is a part of an axis: n elements of the output from out on, copied from in on with stride step.
 type run struct{ out, n, in, step int }
 
-// runsOf divides an axis into runs. from holds the source of each place; -1 is none.
+// runsOf divides an axis into runs. from has the source of each element, or -1 for none.
 func runsOf(from []int) (list []run) {
 	for i := 0; i < len(from); {
 		if from[i] < 0 {
@@ -185,7 +185,7 @@ func runsOf(from []int) (list []run) {
 	return list
 }
 
-const maxRuns = 256 // copies of one step
+const maxRuns = 256 // maximum number of copies of one step
 
 // copyRuns copies the runs of all axes.
 func copyRuns(b *record.Builder, s *lowering.Step, axes [][]run) bool {
@@ -246,7 +246,7 @@ func slice(b *record.Builder, s *lowering.Step) bool {
 		}
 		first, n := ops.SliceRange(start, p[2][i], step, int64(in[a]))
 		if n < 2 {
-			step = 1 // it may be huge
+			step = 1 // it may be out of range
 		}
 		axes[a] = []run{{n: int(n), in: int(first), step: int(step)}}
 	}
@@ -256,7 +256,7 @@ func slice(b *record.Builder, s *lowering.Step) bool {
 	return copyRuns(b, s, axes)
 }
 
-// centerCropPad copies the middle of each axis to the middle of the result's, between zeros.
+// centerCropPad copies the middle of each axis to the middle of the result's axis, with zeros around it.
 func centerCropPad(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, out := d.Shape(s.In[0]), d.Shape(s.Out[0])
@@ -347,7 +347,7 @@ func pad(b *record.Builder, s *lowering.Step) bool {
 	return copyRuns(b, s, axes)
 }
 
-// source returns the place below n that place k of a padded axis copies; -1 is the constant.
+// source returns the element below n that element k of a padded axis copies, or -1 for the constant.
 func source(mode string, k, n int) int {
 	switch {
 	case k >= 0 && k < n:
@@ -378,7 +378,7 @@ func expand(b *record.Builder, s *lowering.Step) bool {
 	return move(b, shape, out, in) && moved(b, s)
 }
 
-// constantOfShape repeats the value, whose bytes may all be the same.
+// constantOfShape repeats a value. It is a fill if all its bytes are equal.
 func constantOfShape(b *record.Builder, s *lowering.Step) bool {
 	shape, t := b.Binding.Shape(s.Out[0]), b.Binding.DType(s.Out[0])
 	value := tensor.New(t, 1)
@@ -406,7 +406,7 @@ func tile(b *record.Builder, s *lowering.Step) bool {
 	if size(out) == 0 {
 		return true
 	}
-	var shape, from []int // each axis is two: the repetition, and the elements
+	var shape, from []int // each axis becomes two: the repetition, and the elements
 	for a, stride := range ops.Strides(in) {
 		shape, from = append(shape, out[a]/in[a], in[a]), append(from, 0, stride)
 	}
@@ -415,7 +415,7 @@ func tile(b *record.Builder, s *lowering.Step) bool {
 	return move(b, shape, kernel.Dense(b.Buffer(s.Out[0]), x.Type), x) && moved(b, s)
 }
 
-// permuted copies a tensor, seen with the axes of parts, with these axes in another order.
+// permuted copies a tensor viewed with the axes parts, with these axes reordered by perm.
 func permuted(b *record.Builder, s *lowering.Step, parts, perm []int) bool {
 	x := operand(b, s.In[0])
 	strides := ops.Strides(parts)

@@ -19,7 +19,7 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestSamples holds the samples of all operators that this package has records of, on an emulated card. Samples of types
+// TestSamples checks the samples of all operators that this package has records of, on an emulated card. Samples of types
 // without kernels are refused.
 func TestSamples(t *testing.T) {
 	drv := emu.New(emu.Options{})
@@ -115,7 +115,7 @@ func sampleAnswers(t *testing.T, name string, b runtime.Backend, g *ir.Graph, in
 	return err == nil
 }
 
-// TestOutOfRange holds that an index beyond its dimension is an error of its node.
+// TestOutOfRange checks that an index out of range is an error of its node.
 func TestOutOfRange(t *testing.T) {
 	drv := emu.New(emu.Options{})
 	backend, err := cuda.New(drv, cuda.Options{})

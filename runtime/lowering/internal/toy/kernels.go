@@ -79,7 +79,7 @@ func places(d *lowering.Binding, s *lowering.Step, i int, shape []int) []int {
 	return lowering.Offsets[int](d, shape, ops.BroadcastStrides(d.ShapeOf(s, i), shape), 0)
 }
 
-// copying copies, for operators that change the shape alone. It returns nil if the shapes do not fit, so that the
+// copying copies, for operators that change only the shape. It returns nil if the shapes do not fit, so that the
 // operator returns its error.
 func copying(d *lowering.Binding, s *lowering.Step) kernel {
 	before, err := tensor.Size(d.ShapeOf(s, 0))

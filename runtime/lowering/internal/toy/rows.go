@@ -57,7 +57,7 @@ func (backend) Make(s *lowering.Step) {
 	}
 }
 
-// window is a convolution whose first tap reads the step that lies first steps ahead; of has the weights.
+// window is a convolution whose first tap reads the step first steps ahead; of has the weights.
 func window(d *lowering.Binding, s, of *lowering.Step, first, dilation int) kernel {
 	x, y := d.ShapeOf(s, 0), d.Shape(s.Out[0])
 	w, bias, shape := of.Constant64(1), of.Constant64(2), of.ConstShape(1)

@@ -1,10 +1,10 @@
-// Package toy is a backend in plain loops. As the second user of runtime/lowering, it shows that nothing there belongs
-// to the CPU backend alone, and it is the shortest example of a backend. Some operators of each kind have loops
+// Package toy is a backend in plain loops. As the second user of runtime/lowering, it shows that nothing there is
+// specific to the CPU backend. It is also the shortest example of a backend. Some operators of each kind have loops
 // (kernels.go); all others are evaluated as package ops defines them.
 //
 // The package imports ir, ops, runtime and runtime/lowering, and neither runtime/cpu nor runtime/ref. Its invariant:
-// each value of known shape is in the arena during its lifetime, and reads as NaN before and after it, so that a wrong
-// lifetime or a wrong place shows in the answers.
+// each value of known shape is in the arena during its lifetime, and reads as NaN before and after it, so a wrong
+// lifetime or a wrong offset shows in the answers.
 package toy
 
 import (
@@ -285,7 +285,7 @@ func (e *executable) place(lives []lowering.Life) error {
 			return nil
 		})
 	}
-	offsets, size := lowering.Place(all, align)
+	offsets, size := lowering.Place(d.Steps(), all, align)
 	if err := e.Hold(int64(size), "the plan of graph "+d.Program.Graph.Name); err != nil {
 		return err
 	}
@@ -377,7 +377,7 @@ func poison(c *ir.EvalCtx, b []byte) { ops.Fill(c, b, 0xff) }
 func (e *executable) ArenaBytes() int64           { return e.Held() }
 func (e *executable) Profile() []runtime.StepTime { return e.times }
 
-// release gives back what the executable and those of its subgraphs have charged.
+// release releases the charges of the executable and of its subgraphs' executables.
 func (e *executable) release() {
 	e.Release()
 	for _, u := range e.units {

@@ -1,5 +1,5 @@
-// Command emulate is the only process of the machine that emulate.sh starts. It runs /test with the arguments in /args
-// and the environment in /env, one per line, and switches the machine off.
+// Command emulate is the only process of the virtual machine that emulate.sh starts. It runs /test with the
+// arguments in /args and the environment in /env, one per line, and then switches the machine off.
 package main
 
 import (
