@@ -31,8 +31,8 @@ each layer is one node of the domain ai.essmc, and the file has a function that 
 it in standard operators. This is for viewers; engines run it slowly.
 
 --external FILE writes large weights to a file beside the model, which engines can map.
-Its name has a hash of them, as in FILE-0123456789abcdef, so that a model never comes with the
-weights of another one; the output names the file.
+Its name ends with a hash of the weights, as in FILE-0123456789abcdef: a model never comes
+with the weights of another one. The output names the file.
 
 Batch and length stay variable. ONNX has no optional inputs: lengths and state_in become
 required (zeros are the state before the first step), unless --without-optional drops

@@ -1,4 +1,4 @@
-// Command essmc compiles state-space sequence models to plans, and runs them.
+// Command essmc compiles ONNX models and state-space sequence models to plans, and runs them.
 //
 // It may import everything. Each subcommand is one file with a function that makes its cobra command. Common parts are
 // in flags.go and in the packages under internal. All state belongs to the commands of one call of Main. Errors are one

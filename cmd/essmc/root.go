@@ -18,8 +18,8 @@ func newRootCommand() *cobra.Command {
 		Use:     "essmc",
 		Version: version(),
 		Short:   "Compile state-space sequence models and run them",
-		Long: `essmc compiles state-space sequence models (eSSM, S4, S5, Mamba and others) and runs
-them, without Python.
+		Long: `essmc compiles and runs ONNX models and state-space sequence models (eSSM, S4, S5, Mamba
+and others), without Python.
 
 MODEL is a model directory (config.json and model.safetensors), an ONNX file, a plan
 from "essmc compile", or a graph as IR text.`,

@@ -35,15 +35,21 @@ of essmc have the inputs "input", "lengths" (optional: the number of valid steps
 each sequence) and, if they are causal, "state_in". Their outputs are "output" and
 "state_out".
 
-Inputs are .npy, .npz (FILE.npz:KEY selects one of several arrays), .csv (a sequence
-with a row per step and a column per feature; tokens with a row per sequence), or .wav
-for an input of one feature. If the configuration of a model directory states the
-sampling rate, the model is adapted to a .wav file with another rate, as --resample
-does; plans and ONNX files that state it refuse other rates. An input can also be a
-number, or a list as in [1,2,3] or [[1,2],[3,4]]; or texts, as in '["a","b"]', in a .npy
-file, or the fields of a .csv file; or, for models that take maps, {"age":41} or a list
-of such maps, a row for each. A .json file holds one of these, or {"NAME":value,…} for
-several inputs.
+An input is one of these:
+  .npy, .npz      an array; FILE.npz:KEY selects one of several
+  .csv            a sequence with a row per step and a column per feature; tokens with a
+                  row per sequence; or texts
+  .png, .jpg, …   an image; --resize and --normalize fit it to the input
+  .wav            a recording, for an input of one feature
+  .json           any of the following values, or {"NAME":value,…} for several inputs
+  3, [[1,2],[3,4]], '["a","b"]'
+                  a number, a list, or texts
+  {"age":41}      a map, or a list of maps with one row per map
+
+Arrays of another element type are converted; a note says where values change. If the
+configuration of a model directory states the sampling rate, the model is adapted to a
+.wav file with another rate, as --resample does. Plans and ONNX files that state a rate
+refuse other rates.
 
 --text gives the texts of a language model: they become the inputs input_ids,
 attention_mask and token_type_ids, by the tokenizer.json beside the model. @FILE has one
@@ -51,7 +57,7 @@ text per line. See also essmc tokenize.
 
 Outputs are .npy, .npz or .csv. Without --output, run prints a summary of each output,
 with class names if the model has them. --outputs y,z computes only the outputs y and
-z, in less time if the model need not give its state; an input that only others need
+z, in less time if the model need not give its state. Inputs that only other outputs need
 may be left out.
 
 --stream N computes the same results in chunks of N steps, as a stream: it keeps the

@@ -14,10 +14,10 @@ import (
 
 const module = "github.com/essmc/essmc"
 
-// rooms is the table of ARCHITECTURE.md: the imports that a package may have, besides the standard library. A
+// packages is the table of ARCHITECTURE.md: the imports that a package may have, besides the standard library. A
 // package imports only from rows above its own. Packages below an internal folder belong to the row of the folder's
 // parent.
-var rooms = []struct {
+var packages = []struct {
 	pkg     string
 	imports []string
 }{
@@ -160,12 +160,12 @@ func list(t *testing.T, args ...string) []listed {
 	return all
 }
 
-// room finds the row of a package: its own, or the row of the package whose internal folder it is in.
-func room(pkg string) int {
+// rowOf returns the row of a package: its own, or the row of the package whose internal folder it is in.
+func rowOf(pkg string) int {
 	if i := strings.Index(pkg, "/internal/"); i >= 0 {
 		pkg = pkg[:i]
 	}
-	for i, r := range rooms {
+	for i, r := range packages {
 		if r.pkg == pkg {
 			return i
 		}
@@ -183,9 +183,9 @@ func TestImports(t *testing.T) {
 		if pkg == "internal/house" {
 			continue
 		}
-		i := room(pkg)
+		i := rowOf(pkg)
 		if i < 0 {
-			t.Errorf("package %s is not in the table of rooms (here, and in ARCHITECTURE.md)", pkg)
+			t.Errorf("package %s is not in the table of packages (here, and in ARCHITECTURE.md)", pkg)
 			continue
 		}
 		for _, path := range p.Imports {
@@ -193,16 +193,16 @@ func TestImports(t *testing.T) {
 				continue
 			}
 			own, inside := strings.CutPrefix(path, module+"/")
-			if inside && room(own) == i {
+			if inside && rowOf(own) == i {
 				continue
 			}
 			if own == "runtime/cuda/emu" && pkg != "runtime/cuda/internal/kerneltest" {
-				t.Errorf("%s imports the emulator, which is for tests alone", pkg)
+				t.Errorf("%s imports the emulator, which is only for tests", pkg)
 			}
-			if inside && room(own) > i {
-				t.Errorf("%s imports %s, which stands below it", pkg, own)
+			if inside && rowOf(own) > i {
+				t.Errorf("%s imports %s, which is in a later row", pkg, own)
 			}
-			allowed := slices.ContainsFunc(rooms[i].imports, func(a string) bool {
+			allowed := slices.ContainsFunc(packages[i].imports, func(a string) bool {
 				return a == "*" || inside && a == own || !inside && (path == a || strings.HasPrefix(path, a+"/"))
 			})
 			if !allowed {
@@ -217,7 +217,7 @@ func TestTableInArchitecture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range rooms {
+	for _, r := range packages {
 		if !bytes.Contains(text, []byte("| `"+r.pkg+"` |")) {
 			t.Errorf("ARCHITECTURE.md has no row for %s", r.pkg)
 		}
