@@ -81,6 +81,7 @@ type Budget struct {
 	Attributes int   // attributes in the file; default 524288
 	Values     int   // inputs, outputs, initializers, value infos and functions in the file; default 262144
 	Depth      int   // depth of nested graphs, types and function calls; default 32
+	Ports      int   // inputs of a node, and outputs of a node; default 65536
 	// Memory bounds the bytes of tensors that the file's size does not bound: sparse and external ones. The default is
 	// 64 MiB and four times the size of the model and of the files that it refers to.
 	Memory int64
@@ -98,6 +99,7 @@ func (b Budget) withDefaults(size int64) Budget {
 	def(&b.Attributes, 1<<19)
 	def(&b.Values, 1<<18)
 	def(&b.Depth, 32)
+	def(&b.Ports, 1<<16)
 	if b.Bytes == 0 {
 		b.Bytes = 64 << 30
 	}

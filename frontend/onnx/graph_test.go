@@ -353,6 +353,24 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestPorts checks the limit of inputs and outputs, whose error names the node, though its name is behind them.
+func TestPorts(t *testing.T) {
+	b := model(graph(floats(11, "x", 4), node("Sum", "wide", "x,x,x", "s"), node("Split", "", "s", "a,b,c,d", intAttr("num_outputs", 4)),
+		floats(12, "a", 1)))
+	refused(t, b, Options{Budget: Budget{Ports: 2}}, `node "wide" (Sum): expected at most 2 inputs, found 3`)
+	refused(t, b, Options{Budget: Budget{Ports: 3}}, `node of output "a" (Split): expected at most 3 outputs, found 4`)
+	if _, _, err := Parse(b, "m", Options{Budget: Budget{Ports: 4}}); err != nil {
+		t.Error(err)
+	}
+	many := func(n int) []byte { // with the default
+		return model(graph(floats(11, "x", 4), node("Sum", "wide", strings.Repeat("x,", n-1)+"x", "s"), floats(12, "s", 4)))
+	}
+	if _, _, err := Parse(many(1<<16), "m", Options{}); err != nil {
+		t.Error(err)
+	}
+	refused(t, many(1<<16+1), Options{}, "expected at most 65536 inputs, found 65537")
+}
+
 func TestLegacy(t *testing.T) {
 	// IR version 1 had neither imports nor types of attributes.
 	g, _ := parse(t, join(num(1, 1), graph(floats(11, "x", 2, 2),

@@ -392,12 +392,13 @@ func (p *parser) node(f field, n *nodeProto, depth int) error {
 	if err := f.message(&c); err != nil {
 		return err
 	}
+	inputs, outputs := 0, 0
 	err := c.each(func(f field) error {
 		switch f.num {
 		case 1:
-			return p.texts(f, &n.inputs)
+			return p.port(f, &n.inputs, &inputs)
 		case 2:
-			return p.texts(f, &n.outputs)
+			return p.port(f, &n.outputs, &outputs)
 		case 3:
 			return p.text(f, &n.name)
 		case 4:
@@ -417,6 +418,14 @@ func (p *parser) node(f field, n *nodeProto, depth int) error {
 	if err == nil && n.op == "" {
 		err = fmt.Errorf("has no operator")
 	}
+	for _, found := range []struct {
+		n    int
+		what string
+	}{{inputs, "inputs"}, {outputs, "outputs"}} {
+		if err == nil && found.n > p.budget.Ports {
+			err = fmt.Errorf("expected at most %d %s, found %d", p.budget.Ports, found.what, found.n)
+		}
+	}
 	if err == nil {
 		err = n.distinct()
 	}
@@ -424,6 +433,15 @@ func (p *parser) node(f field, n *nodeProto, depth int) error {
 		return fmt.Errorf("node %s: %w", n.label(), err)
 	}
 	return nil
+}
+
+// port appends the name of an input or output to a list, and counts it. Names beyond the limit are only counted, since
+// the name of the node, for the message, may be behind them.
+func (p *parser) port(f field, to *[]string, count *int) error {
+	if *count++; *count > p.budget.Ports {
+		return nil
+	}
+	return p.texts(f, to)
 }
 
 // distinct checks that attributes have distinct names.

@@ -82,23 +82,25 @@ type Limits struct {
 	Nodes int
 	// Depth bounds the nesting of graphs and of types.
 	Depth int
+	// Ports bounds the inputs of each operator, and its outputs. The default is 65,536.
+	Ports int
 	// Memory bounds the bytes of tensors that the file's size does not bound: in other files, or sparse.
 	Memory int64
 }
 
 // onnx returns the limits for an ONNX file.
 func (l Limits) onnx() onnx.Budget {
-	return onnx.Budget{Bytes: l.Bytes, Nodes: l.Nodes, Depth: l.Depth, Memory: l.Memory}
+	return onnx.Budget{Bytes: l.Bytes, Nodes: l.Nodes, Depth: l.Depth, Ports: l.Ports, Memory: l.Memory}
 }
 
 // text returns the limits for a graph as text.
 func (l Limits) text() irtext.Budget {
-	return irtext.Budget{Bytes: int(min(l.Bytes, math.MaxInt)), Nodes: l.Nodes, Depth: l.Depth, Data: l.Memory}
+	return irtext.Budget{Bytes: int(min(l.Bytes, math.MaxInt)), Nodes: l.Nodes, Depth: l.Depth, Ports: l.Ports, Data: l.Memory}
 }
 
 // plan returns the limits for a plan.
 func (l Limits) plan() plan.Limits {
-	return plan.Limits{FileBytes: l.Bytes, Nodes: l.Nodes, Depth: l.Depth}
+	return plan.Limits{FileBytes: l.Bytes, Nodes: l.Nodes, Depth: l.Depth, Ports: l.Ports}
 }
 
 // maxReader is the default of Limits.Bytes for Reader.

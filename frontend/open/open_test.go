@@ -400,6 +400,40 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestPorts checks the limit of inputs and outputs for every form that states them.
+func TestPorts(t *testing.T) {
+	const text = `<ir_version: 10, opset_import: ["" : 22]> g (float[N] x, float[N] z) => (y, c) {
+		[wide] s = Sum (x, z, x)
+		[parts] a, b, c, d = Split <axis = 0, num_outputs = 4> (s)
+		y = Add (a, b)
+	}`
+	g, err := irtext.Parse([]byte(text), "m", ops.Default, irtext.Options{})
+	must(t, err)
+	var standard, stored bytes.Buffer
+	must(t, onnx.Write(&standard, g, onnx.WriteOptions{}))
+	must(t, plan.Write(&stored, g))
+	for kind, b := range map[open.Kind][]byte{open.Text: []byte(text), open.ONNX: standard.Bytes(), open.Plan: stored.Bytes()} {
+		for ports, want := range map[int][]string{
+			2: {`"wide"`, "Sum", "at most 2 inputs, found 3"},
+			3: {`"parts"`, "Split", "at most 3 outputs, found 4"},
+			4: nil,
+		} {
+			m, err := open.Bytes(b, "m", open.Options{Limits: open.Limits{Ports: ports}})
+			if err == nil {
+				_, err = m.Compile(runtime.Options{}) // reads the plan
+			}
+			if want == nil {
+				must(t, err)
+			}
+			for _, w := range want {
+				if err == nil || !strings.Contains(err.Error(), w) {
+					t.Errorf("%v: expected %s, found %v", kind, w, err)
+				}
+			}
+		}
+	}
+}
+
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("broken") }

@@ -69,6 +69,8 @@ func TestUntrusted(t *testing.T) {
 		{"large plan", large, "269484032"},
 		{"large text", file("large.txt", "g () => () {}", 257<<20), "268435456"},
 		{"many nodes", file("long.txt", long.String(), 0), "100000"},
+		{"wide node", file("wide.txt", "g (float[N] x) => (y) { y = Sum (x"+strings.Repeat(", x", 4096)+") }", 0),
+			"node Sum: expected at most 4096 inputs, found 4097"},
 		{"deep graph", file("deep.txt", nested(20), 0), "16"},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -121,7 +123,7 @@ func TestUntrusted(t *testing.T) {
 	}
 	o := open.Untrusted()
 	if o.Run.MaxMemory == 0 || !o.Run.Copy || o.Run.Threads != 1 || o.Run.Limits == (plan.Limits{}) ||
-		o.Limits.Bytes == 0 || o.Limits.Nodes == 0 || o.Limits.Depth == 0 || o.Limits.Memory == 0 {
+		o.Limits.Bytes == 0 || o.Limits.Nodes == 0 || o.Limits.Depth == 0 || o.Limits.Ports == 0 || o.Limits.Memory == 0 {
 		t.Errorf("a limit is not set: %+v", o)
 	}
 	greedy := "g (float[N] x) => (y) <int64[1] r = {1099511627776}> { y = Tile (x, r) }"

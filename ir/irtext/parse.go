@@ -2,6 +2,7 @@ package irtext
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ type Budget struct {
 	Bytes int   // bytes of text; default 256 MiB
 	Nodes int   // nodes of all graphs; default 1,000,000
 	Depth int   // nesting of graphs, and of types; default 32
+	Ports int   // inputs of a node, and outputs of a node; default 65,536
 	Data  int64 // bytes of constants outside the text; default 16 GiB
 }
 
@@ -26,6 +28,9 @@ func (b Budget) withDefaults() Budget {
 	}
 	if b.Depth == 0 {
 		b.Depth = 32
+	}
+	if b.Ports == 0 {
+		b.Ports = 1 << 16
 	}
 	if b.Data == 0 {
 		b.Data = 16 << 30
@@ -318,8 +323,8 @@ func (p *parser) event() ir.Event {
 }
 
 // ids reads names up to, and without, a character that ends the list. As in ONNX, a missing name before a comma is the
-// empty name.
-func (p *parser) ids(end byte) (names []string, at []int) {
+// empty name. Of more names than a node may have, ids returns the number only.
+func (p *parser) ids(end byte) (names []string, at []int, n int) {
 	for p.err == nil {
 		place := p.here()
 		name, ok := p.name()
@@ -327,14 +332,28 @@ func (p *parser) ids(end byte) (names []string, at []int) {
 			if p.peek() != end {
 				p.fail(place, "expected a name or %q, found %s", string(end), p.found())
 			}
-			return names, at
+			return names, at, n
 		}
-		names, at = append(names, name), append(at, place)
+		if n++; n <= p.budget.Ports {
+			names, at = append(names, name), append(at, place)
+		}
 		if !p.accept(',') {
-			return names, at
+			return names, at, n
 		}
 	}
-	return names, at
+	return names, at, n
+}
+
+// ports checks the number of inputs or outputs of a node.
+func (p *parser) ports(at int, n *ir.Node, what string, found int) {
+	if found <= p.budget.Ports {
+		return
+	}
+	label := n.Op.FullName()
+	if n.Name != "" {
+		label = fmt.Sprintf("%q (%s)", n.Name, label)
+	}
+	p.fail(at, "node %s: expected at most %d %s, found %d", label, p.budget.Ports, what, found)
 }
 
 func (p *parser) node(types map[string]*declared) *ir.Node {
@@ -350,7 +369,7 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 		}
 		p.expect(']', "after the node's label")
 	}
-	outs, outsAt := p.ids('=')
+	outs, outsAt, made := p.ids('=')
 	p.expect('=', "after the outputs of a node")
 	n.Op = p.op()
 	if n.Op == nil {
@@ -361,11 +380,13 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 		n.Attrs = p.attrs(n.Op)
 	}
 	p.expect('(', "before the inputs of "+n.Op.FullName())
-	ins, insAt := p.ids(')')
+	ins, insAt, read := p.ids(')')
 	p.expect(')', "after the inputs of "+n.Op.FullName())
 	if !hasAttrs && p.accept('<') {
 		n.Attrs = p.attrs(n.Op)
 	}
+	p.ports(at, n, "inputs", read)
+	p.ports(at, n, "outputs", made)
 	for i, name := range ins {
 		var v *ir.Value
 		if name != "" {

@@ -174,6 +174,18 @@ func TestParseBudget(t *testing.T) {
 	}
 }
 
+func TestParsePorts(t *testing.T) {
+	for src, want := range map[string]string{
+		"g (float x) => () {\n[wide] a = Same (x, x, x) }": `t:2:1: node "wide" (Same): expected at most 2 inputs, found 3`,
+		"g (float x) => () {\n b, c, d, e = Same (x) }":    "t:2:2: node Same: expected at most 2 outputs, found 4",
+	} {
+		_, err := Parse([]byte(src), "t", testOps(), Options{Budget: Budget{Ports: 2}})
+		if err == nil || err.Error() != want {
+			t.Errorf("expected %s, found %v", want, err)
+		}
+	}
+}
+
 func TestParseExternal(t *testing.T) {
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in")

@@ -220,6 +220,9 @@ func (d *decoder) node(j, owner int) (*ir.Node, error) {
 	if err != nil {
 		return n, err
 	}
+	if to-from > d.lim.Ports {
+		return n, fmt.Errorf("%w: expected at most %d inputs, found %d", ErrLimit, d.lim.Ports, to-from)
+	}
 	for k := from; k < to; k++ {
 		v, err := d.operand(d.p.NodeInputs(k))
 		if err != nil {
@@ -229,6 +232,9 @@ func (d *decoder) node(j, owner int) (*ir.Node, error) {
 	}
 	if from, to, err = d.nodeOut.next(uint64(r.OutputsEnd())); err != nil {
 		return n, err
+	}
+	if to-from > d.lim.Ports {
+		return n, fmt.Errorf("%w: expected at most %d outputs, found %d", ErrLimit, d.lim.Ports, to-from)
 	}
 	for k := from; k < to; k++ {
 		ref := d.p.NodeOutputs(k)

@@ -286,6 +286,7 @@ func TestLimits(t *testing.T) {
 		{Limits{MetadataBytes: 100}, "section metadata has"},
 		{Limits{Nodes: 2}, "7 nodes, at most 2"},
 		{Limits{Depth: 1}, "nested deeper than 1"},
+		{Limits{Ports: 1}, `node 0 (test.Add ""): plan exceeds a limit: expected at most 1 inputs, found 2`},
 	} {
 		_, err := Read(bytes.NewReader(file), int64(len(file)), "m.essm", ops, c.lim)
 		if !errors.Is(err, ErrLimit) || errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), c.want) {

@@ -19,12 +19,14 @@ type Limits struct {
 	MetadataBytes int64 // the section with everything but weights; default 256 MiB
 	Nodes         int   // nodes of all graphs; default 4 million
 	Depth         int   // nesting of graphs, and of types; default and maximum 64
+	Ports         int   // inputs of a node, and outputs of a node; default 65,536
 }
 
 func (l Limits) withDefaults() Limits {
 	l.FileBytes = min(cmp.Or(l.FileBytes, 64<<30), math.MaxInt/2)
 	l.MetadataBytes = cmp.Or(l.MetadataBytes, 256<<20)
 	l.Nodes = cmp.Or(l.Nodes, 4<<20)
+	l.Ports = cmp.Or(l.Ports, 1<<16)
 	l.Depth = min(cmp.Or(l.Depth, maxDepth), maxDepth)
 	return l
 }
