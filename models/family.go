@@ -122,6 +122,20 @@ func ParseConfig(data []byte, name string) (Config, error) {
 	return c, nil
 }
 
+// Known reports whether an object of JSON is the configuration of a model: it has a model_type, of any family, or a
+// family claims it.
+func Known(v *config.Value) bool {
+	if t := v.Get("model_type"); t != nil && t.Kind != config.Null {
+		return true
+	}
+	for _, f := range families {
+		if f.Claims != nil && f.Claims(v) {
+			return true
+		}
+	}
+	return false
+}
+
 // ConfigOf is ParseConfig for an object of JSON that is read already.
 func ConfigOf(v *config.Value, name string) (Config, error) {
 	c, err := configOf(v, name)

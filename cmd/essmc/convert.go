@@ -1,36 +1,55 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/models"
 )
 
 func newConvertCommand() *cobra.Command {
-	var dir, config string
+	var dir string
+	var o checkpoint.Options
 	var force bool
 	cmd := &cobra.Command{
-		Use:     "convert FILE -o DIR [--config FILE.yaml|FILE.json]",
-		Short:   "Convert a checkpoint of the authors' code to a model directory",
+		Use:     "convert FILE -o DIR [--config FILE.yaml|FILE.json] [--prefix P]",
+		Short:   "Convert a checkpoint to a model directory",
 		GroupID: groupStart,
-		Long: `Convert reads a Lightning checkpoint (.ckpt) or a state dict (.pt) of the authors'
-training code, and writes a model directory. Nothing in the file is executed. The
-configuration is that of the checkpoint (hyper_parameters), or of --config. Convert
-lists the settings that it drops, which are irrelevant for inference.
+		Long: `Convert writes a model directory from a checkpoint. Nothing in the file is executed.
 
-It also reads checkpoints of S5 and LRU in flax's msgpack: a file, or a folder with
-checkpoint_N, and the options of the command line in args.json beside it.`,
+FILE is a Lightning checkpoint (.ckpt) or a state dict (.pt, of torch.save). The
+configuration of the authors' training code is in the checkpoint (hyper_parameters), or
+in the file given by --config. For a state dict of any other family, such as Mamba or
+S5, --config is a config.json as in a model directory, with model_type. FILE can then
+also be a .safetensors file. Convert lists the settings that it drops, which are
+irrelevant for inference.
+
+FILE can also be a checkpoint of S5 or LRU in flax's msgpack, or a folder with
+checkpoint_N, with the options of the command line in args.json beside it.
+
+--prefix net takes the tensors whose names begin with net., and cuts that off; others are
+left out. Names that begin with module. (DataParallel), or that contain _orig_mod.
+(torch.compile), need no --prefix. With it, FILE can be a model directory, too.`,
 		Example: `  essmc convert last.ckpt -o model
   essmc convert weights.pt --config config.yaml -o model
+  essmc convert mamba.pt --config config.json -o model
+  essmc convert trained --prefix net -o model
   essmc convert s5-run -o model`,
 		Args: args("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" {
 				return usagef("%s: -o DIR is missing", cmd.CommandPath())
+			}
+			if changed(cmd, "prefix") && strings.Trim(o.Prefix, ".") == "" {
+				return usagef("%s: --prefix %s: expected the beginning of the names of tensors, as in net", cmd.CommandPath(), quoted(o.Prefix))
 			}
 			if !force {
 				if err := checkEmpty(dir); err != nil {
@@ -38,7 +57,8 @@ checkpoint_N, and the options of the command line in args.json beside it.`,
 				}
 			}
 			done := spin(cmd, "converting")
-			c, w, notes, err := checkpoint.Convert(args[0], config)
+			o.Context = cmd.Context()
+			c, w, notes, err := checkpoint.Convert(args[0], o)
 			done()
 			if err != nil {
 				return err
@@ -47,7 +67,11 @@ checkpoint_N, and the options of the command line in args.json beside it.`,
 			if err != nil {
 				return err
 			}
-			if err := writeModel(cmd, dir, c, w, force); err != nil {
+			beside, err := filesBeside(args[0])
+			if err != nil {
+				return err
+			}
+			if err := writeModel(cmd, dir, c, w, force, beside...); err != nil {
 				return err
 			}
 			for _, note := range gather(notes) {
@@ -60,14 +84,55 @@ checkpoint_N, and the options of the command line in args.json beside it.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return []string{"ckpt", "pt", "pth"}, cobra.ShellCompDirectiveFilterFileExt
+			return []string{"ckpt", "pt", "pth", "safetensors"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 	}
 	outputDirVar(cmd, &dir)
-	cmd.Flags().StringVar(&config, "config", "", "read the configuration, with the authors' names, from `FILE`")
+	cmd.Flags().StringVar(&o.Config, "config", "", "read the configuration from `FILE`: a config.json, or with the authors' names")
+	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "take the tensors whose names begin with `P`, without it")
+	complete(cmd, "prefix", cobra.NoFileCompletions)
 	complete(cmd, "config", filesOf("yaml", "yml", "json"))
 	forceVar(cmd, &force)
 	return cmd
+}
+
+// besideModel are the files of a model directory that are no part of the model, and that other commands read.
+var besideModel = []string{"tokenizer.json", "generation_config.json"}
+
+// maxBeside bounds such a file: the bound of tokenizers.
+const maxBeside = 128 << 20
+
+// filesBeside reads the files in besideModel, if the path is a model directory or its weights.
+func filesBeside(path string) (list []fileBeside, err error) {
+	st, err := files.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() {
+		path = filepath.Dir(path)
+	}
+	if _, err := files.Stat(filepath.Join(path, checkpoint.ConfigName)); err != nil {
+		return nil, nil
+	}
+	for _, name := range besideModel {
+		f, err := files.Open(filepath.Join(path, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(io.LimitReader(f, maxBeside+1))
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		if len(b) > maxBeside {
+			return nil, fmt.Errorf("%s: more than %d bytes", filepath.Join(path, name), maxBeside)
+		}
+		list = append(list, fileBeside{name, b})
+	}
+	return list, nil
 }
 
 // gather joins notes ("KEY: TEXT") of several keys with the same text, in the order of the first of them.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/essmc/essmc/cmd/essmc/internal/table"
 	"github.com/essmc/essmc/frontend/checkpoint"
+	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/models"
 )
 
@@ -152,18 +154,40 @@ func listPresets(w io.Writer) error {
 	return table.Print(w, columns, rows)
 }
 
-// writeModel writes a complete model directory, or nothing. If replace is set, there may be a model already.
-func writeModel(cmd *cobra.Command, dir string, c models.Config, w models.Weights, replace bool) error {
+// fileBeside is a file of a model directory that is no part of the model.
+type fileBeside struct {
+	name string
+	data []byte
+}
+
+// writeModel writes a complete model directory with the files beside the model, or nothing. If replace is set, there may be
+// a model already.
+func writeModel(cmd *cobra.Command, dir string, c models.Config, w models.Weights, replace bool, beside ...fileBeside) error {
 	defer spin(cmd, "writing")()
+	if err := cmd.Context().Err(); err != nil {
+		return err
+	}
+	fill := func(dir string) error {
+		if err := checkpoint.WriteDir(dir, c, w); err != nil {
+			return err
+		}
+		for _, f := range beside {
+			write := func(w io.Writer) error { _, err := w.Write(f.data); return err }
+			if err := atomicfile.Write(filepath.Join(dir, f.name), write); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if replace && checkEmpty(dir) != nil {
-		return checkpoint.WriteDir(dir, c, w)
+		return fill(dir)
 	}
 	s, err := newStage(dir)
 	if err != nil {
 		return err
 	}
 	defer s.discard()
-	if err := checkpoint.WriteDir(s.temp, c, w); err != nil {
+	if err := fill(s.temp); err != nil {
 		return s.rename(err)
 	}
 	return s.commit()

@@ -81,7 +81,10 @@ var mistakes = []mistake{
 	{"49 pointers of Git LFS", []string{"inspect pointer.onnx", "inspect pointerdir", "convert pointer.ckpt -o z"}, ""},
 	{"50 a missing shard", []string{"inspect sharded"}, ""},
 	{"51 tensors that do not fit", []string{"inspect wrongshape", "inspect missing", "inspect extra"}, ""},
-	{"52 weights of DataParallel", []string{"inspect parallel"}, ""},
+	{"52 weights of DataParallel, torch.compile and Lightning", []string{"inspect parallel", "inspect compiled", "inspect lightning",
+		"convert lightning -o z", "convert lightning --prefix nets -o z", "convert lightning --prefix . -o z",
+		"convert mamba.pt -o z", "convert mamba.pt --config hubmodel/config.json -o z",
+		"convert lightning/model.safetensors -o z", "convert bare.safetensors -o z"}, ""},
 	{"53 a recording into stream", []string{"stream waves --shape 1x4", "stream waves", "stream waves --format f32"},
 		"RIFF\xc4\x09\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\xa0\x09"},
 	{"54 a state that is none", []string{"stream waves --restore junk.state", "stream waves --restore waves.npy"}, ""},
@@ -234,13 +237,23 @@ func modelFiles(t *testing.T, put func(name, text string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parallel := map[string]*tensor.Tensor{}
-	for name, x := range w {
-		parallel["module."+name] = x
-	}
-	copyModel(t, "hubmodel", "parallel")
-	if err := safetensors.WriteFile("parallel/model.safetensors", parallel, nil); err != nil {
-		t.Fatal(err)
+	wrapped := map[string]*tensor.Tensor{}
+	for dir, prefix := range map[string]string{"parallel": "module.", "compiled": "module._orig_mod.", "lightning": "net."} {
+		clear(wrapped)
+		for name, x := range w {
+			wrapped[prefix+name] = x
+		}
+		copyModel(t, "hubmodel", dir)
+		if err := safetensors.WriteFile(dir+"/model.safetensors", wrapped, nil); err != nil {
+			t.Fatal(err)
+		}
+		if prefix != "net." {
+			continue
+		}
+		writeTorch(t, "mamba.pt", wrapped)
+		if err := safetensors.WriteFile("bare.safetensors", wrapped, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if config, err = os.ReadFile("hubmodel/config.json"); err != nil {
 		t.Fatal(err)

@@ -33,45 +33,38 @@ const ConfigName = "config.json"
 
 // ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names, or, without these,
 // pytorch_model.bin or its shards. float16 and bfloat16 are widened to float32.
-func ReadDir(dir string) (models.Config, models.Weights, error) { return readDir(dir, nil) }
-
-// ReadDirWithin is like ReadDir, but refuses a directory if the files of its weights have more than limit bytes in total.
-func ReadDirWithin(dir string, limit int64) (models.Config, models.Weights, error) {
-	return readDir(dir, &limit)
+func ReadDir(dir string) (models.Config, models.Weights, error) {
+	c, w, _, err := ReadDirWith(dir, Options{})
+	return c, w, err
 }
 
-func readDir(dir string, limit *int64) (models.Config, models.Weights, error) {
-	path := filepath.Join(dir, ConfigName)
+// ReadDirWith is like ReadDir, with options. The notes say what was left out.
+func ReadDirWith(dir string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
+	if err := o.check(); err != nil {
+		return nil, nil, nil, err
+	}
+	path := o.Config
+	if path == "" {
+		path = filepath.Join(dir, ConfigName)
+	}
 	data, err := readSmall(path, config.MaxSize)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	c, err := models.ParseConfig(data, path)
+	if c, err = models.ParseConfig(data, path); err != nil {
+		return nil, nil, nil, err
+	}
+	tensors, err := readTensors(dir, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	tensors, err := readTensors(dir, limit)
-	if err != nil {
-		return nil, nil, err
+	if tensors, notes, err = renamed(o, tensors); err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	w, err := weights(c, withoutModule(tensors))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	if w, err = o.weights(dir, c, tensors); err != nil {
+		return nil, nil, nil, err
 	}
-	return c, w, nil
-}
-
-// withoutModule cuts the prefix module. of torch's DataParallel, if all names have it.
-func withoutModule(tensors map[string]*tensor.Tensor) map[string]*tensor.Tensor {
-	out := make(map[string]*tensor.Tensor, len(tensors))
-	for name, t := range tensors {
-		short, ok := strings.CutPrefix(name, "module.")
-		if !ok {
-			return tensors
-		}
-		out[short] = t
-	}
-	return out
+	return c, w, notes, nil
 }
 
 // weights converts a checkpoint's tensors to a model's weights, and checks them.

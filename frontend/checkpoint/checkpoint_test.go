@@ -228,7 +228,7 @@ func TestReadTorch(t *testing.T) {
 		if v.config != "" {
 			config = data(v.config)
 		}
-		c, w, notes, err := ReadTorch(data(v.file), config)
+		c, w, notes, err := ReadTorch(data(v.file), Options{Config: config})
 		if err != nil {
 			t.Error(err)
 			continue
@@ -266,7 +266,7 @@ func TestReadTorchRefused(t *testing.T) {
 		{data("image.ckpt"), data("options-concat-retrieval.yaml"),
 			"options-concat-retrieval.yaml: model.d_model: is 16, but the tensors have 32 features"},
 	} {
-		_, _, _, err := ReadTorch(v.file, v.config)
+		_, _, _, err := ReadTorch(v.file, Options{Config: v.config})
 		if err == nil || !strings.Contains(err.Error(), v.want) {
 			t.Errorf("%s: error %v, expected one about %q", v.file, err, v.want)
 		}

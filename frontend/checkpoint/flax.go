@@ -22,32 +22,81 @@ import (
 // ArgsName is the file of a command line's options, as JSON, beside a checkpoint of flax.
 const ArgsName = "args.json"
 
-// Convert converts a checkpoint of a released code: a file of torch (ReadTorch), or one of flax or a folder with such files
-// (ReadFlax).
-func Convert(path, configPath string) (c models.Config, w models.Weights, notes []string, err error) {
+// Convert converts a checkpoint: a file of torch (ReadTorch); one of flax, or a folder with such files (ReadFlax); or the
+// weights in a .safetensors file, with the configuration in o.Config. With o.Prefix it also reads a model directory, whose
+// names begin with the prefix.
+func Convert(path string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
+	if err := errors.Join(o.check(), o.ended(path)); err != nil {
+		return nil, nil, nil, err
+	}
 	st, err := files.Stat(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if st.IsDir() {
-		return ReadFlax(path, configPath)
+		if _, err := files.Stat(filepath.Join(path, ConfigName)); err == nil && o.Prefix != "" {
+			return ReadDirWith(path, o)
+		}
+		return ReadFlax(path, o)
 	}
 	f, err := files.Open(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if dir := modelOf(path); dir != "" && configPath == "" {
+	if dir := modelOf(path); dir != "" && o.Config == "" {
 		f.Close()
+		if o.Prefix != "" {
+			return ReadDirWith(dir, o)
+		}
 		return nil, nil, nil, fmt.Errorf("%s: is part of the model directory %s, which needs no conversion; try essmc inspect %s",
 			path, dir, dir)
 	}
 	head := make([]byte, 1)
 	n, err := io.ReadFull(f, head)
 	f.Close()
-	if err == nil && flaxfile.Is(head[:n]) {
-		return ReadFlax(path, configPath)
+	switch {
+	case strings.EqualFold(filepath.Ext(path), ".safetensors"):
+		return readSafetensors(path, o)
+	case err == nil && flaxfile.Is(head[:n]):
+		return ReadFlax(path, o)
 	}
-	return ReadTorch(path, configPath)
+	return ReadTorch(path, o)
+}
+
+// readSafetensors reads weights without a config.json beside them.
+func readSafetensors(path string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
+	if o.Config == "" {
+		return nil, nil, nil, fmt.Errorf("%s: has no %s beside it; give the model's configuration as a file (--config config.json)",
+			path, ConfigName)
+	}
+	_, c, err = configFile(o.Config)
+	if err == nil && c == nil {
+		err = fmt.Errorf("%s: expected a config.json with model_type, found none", o.Config)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	f, err := files.Open(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer f.Close()
+	r, size, err := (&files.Budget{Limit: o.Bytes, Context: o.Context}).Regular(f, path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	file, err := safetensors.Read(r, size, path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	tensors, notes, err := renamed(o, file.Tensors)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if w, err = o.weights(path, c, tensors); err != nil {
+		return nil, nil, nil, err
+	}
+	return c, w, notes, nil
 }
 
 // modelOf returns the model directory of which the file is the weights; "": of none.
@@ -63,12 +112,18 @@ func modelOf(path string) string {
 }
 
 // ReadFlax converts a checkpoint of S5 or LRU that flax wrote in msgpack, or the latest one in a folder (checkpoint_N). The
-// configuration is the options of the released code's command line, in the file at configPath or else in args.json beside
+// configuration is the options of the released code's command line, in the file at o.Config or else in args.json beside
 // the checkpoint; a config.json as in a model directory is right, too. Sizes of input and output follow from tensors. The
 // notes, in alphabetical order, list the defaults that were used.
-func ReadFlax(path, configPath string) (c models.Config, w models.Weights, notes []string, err error) {
+func ReadFlax(path string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
 	if path, err = flaxPath(path); err != nil {
 		return nil, nil, nil, err
+	}
+	if o.Prefix != "" {
+		return nil, nil, nil, fmt.Errorf("%s: is a checkpoint of flax, whose names need no prefix; leave out --prefix", path)
+	}
+	if st, err := files.Stat(path); err == nil && o.Bytes > 0 && st.Size() > o.Bytes {
+		return nil, nil, nil, fmt.Errorf("%s: %w", path, &files.LimitError{Size: st.Size(), Limit: o.Bytes})
 	}
 	v, err := flaxfile.ReadFile(path)
 	if err != nil {
@@ -78,12 +133,15 @@ func ReadFlax(path, configPath string) (c models.Config, w models.Weights, notes
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	source := configPath
+	if err := o.ended(path); err != nil {
+		return nil, nil, nil, err
+	}
+	source := o.Config
 	if source == "" {
 		source = filepath.Join(filepath.Dir(path), ArgsName)
 	}
 	data, err := readSmall(source, config.MaxSize)
-	if configPath == "" && errors.Is(err, fs.ErrNotExist) {
+	if o.Config == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil, fmt.Errorf("%s: has no %s beside it; give the options of the command line that trained it as JSON "+
 			"(--config FILE.json)", path, ArgsName)
 	}
@@ -100,8 +158,8 @@ func ReadFlax(path, configPath string) (c models.Config, w models.Weights, notes
 	if c, err = models.ConfigOf(options, source); err != nil {
 		return nil, nil, nil, err
 	}
-	if w, err = weights(c, tensors); err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
+	if w, err = o.weights(path, c, tensors); err != nil {
+		return nil, nil, nil, err
 	}
 	slices.Sort(notes)
 	return c, w, notes, nil
@@ -136,7 +194,8 @@ func flaxPath(path string) (string, error) {
 	}
 	if latest == "" {
 		if _, err := files.Stat(filepath.Join(path, ConfigName)); err == nil {
-			return "", fmt.Errorf("%s: holds a %s, so it is a model directory, which needs no conversion", path, ConfigName)
+			return "", fmt.Errorf("%s: holds a %s, so it is a model directory, which needs no conversion; try essmc inspect %s",
+				path, ConfigName, path)
 		}
 		return "", fmt.Errorf("%s: holds no checkpoint: expected a file .ckpt or .pt of torch, or a folder with checkpoint_N of flax",
 			path)

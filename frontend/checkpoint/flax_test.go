@@ -118,7 +118,7 @@ func TestFlaxCheckpoints(t *testing.T) {
 		writeFlax(t, dir, "checkpoint_9", flaxState(nil), nil)
 		writeFlax(t, dir, "checkpoint_10", flaxState(w), options)
 		for _, path := range []string{dir, filepath.Join(dir, "checkpoint_10")} {
-			got, tensors, _, err := Convert(path, "")
+			got, tensors, _, err := Convert(path, Options{})
 			if err != nil {
 				t.Errorf("%s %s: %v", c.preset, c.changes, err)
 				continue
@@ -162,7 +162,7 @@ func TestFlaxRefused(t *testing.T) {
 		{flaxState(w)[:100], nil, "the file ends too early"},
 	} {
 		reset(c.state, c.change)
-		if _, _, _, err := Convert(dir, ""); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, _, err := Convert(dir, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("found %v\nwant  %s", err, c.want)
 		}
 	}
@@ -170,10 +170,10 @@ func TestFlaxRefused(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, ArgsName)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := Convert(dir, ""); err == nil || !strings.Contains(err.Error(), "has no args.json beside it; give the options") {
+	if _, _, _, err := Convert(dir, Options{}); err == nil || !strings.Contains(err.Error(), "has no args.json beside it; give the options") {
 		t.Errorf("found %v", err)
 	}
-	if _, _, _, err := Convert(t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "holds no checkpoint") {
+	if _, _, _, err := Convert(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "holds no checkpoint") {
 		t.Errorf("found %v", err)
 	}
 	// A folder of orbax, as checkpoint of its own or below checkpoint_N.
@@ -185,7 +185,7 @@ func TestFlaxRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, orbax} {
-		if _, _, _, err := Convert(path, ""); err == nil || !strings.Contains(err.Error(), "is a folder of orbax, which is not read; write its "+
+		if _, _, _, err := Convert(path, Options{}); err == nil || !strings.Contains(err.Error(), "is a folder of orbax, which is not read; write its "+
 			"tree as one file in Python: open(FILE, \"wb\")") {
 			t.Errorf("found %v", err)
 		}

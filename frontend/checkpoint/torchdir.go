@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,35 +24,28 @@ const (
 const maxTorchIndex = 64 << 20
 
 // readTensors reads the tensors of a model directory: in safetensors if there are some, and otherwise in torch's format.
-// Files of more than limit bytes in total are refused; nil stands for no limit.
-func readTensors(dir string, limit *int64) (map[string]*tensor.Tensor, error) {
+func readTensors(dir string, o Options) (map[string]*tensor.Tensor, error) {
 	has := func(name string) bool {
 		_, err := files.Stat(filepath.Join(dir, name))
 		return err == nil
 	}
 	if !has(safetensors.SingleName) && !has(safetensors.IndexName) && (has(torchName) || has(torchIndex)) {
-		return readTorchDir(dir, !has(torchName), limit)
+		return readTorchDir(dir, !has(torchName), o)
 	}
-	if limit != nil {
-		return safetensors.ReadDirWithin(dir, *limit)
-	}
-	return safetensors.ReadDir(dir)
+	return safetensors.ReadDirWith(dir, safetensors.Options{Bytes: o.Bytes, Context: o.Context})
 }
 
 // readTorchDir reads pytorch_model.bin, or the shards that its index names: files in the same directory, which hold exactly
 // the tensors that the index lists for them.
-func readTorchDir(dir string, sharded bool, limit *int64) (map[string]*tensor.Tensor, error) {
+func readTorchDir(dir string, sharded bool, o Options) (map[string]*tensor.Tensor, error) {
 	root, err := files.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	left := int64(torchfile.MaxFile)
-	if limit != nil {
-		left = *limit
-	}
+	budget := &files.Budget{Limit: cmp.Or(o.Bytes, torchfile.MaxFile), Context: o.Context}
 	if !sharded {
-		return readTorchFile(root, dir, torchName, &left)
+		return readTorchFile(root, dir, torchName, budget)
 	}
 	index := filepath.Join(dir, torchIndex)
 	text, err := readSmall(index, maxTorchIndex)
@@ -73,7 +67,7 @@ func readTorchDir(dir string, sharded bool, limit *int64) (map[string]*tensor.Te
 		if shard != filepath.Base(shard) || !filepath.IsLocal(shard) {
 			return nil, fmt.Errorf("%s: shard %q: expected the name of a file in this folder", index, shard)
 		}
-		tensors, err := readTorchFile(root, dir, shard, &left)
+		tensors, err := readTorchFile(root, dir, shard, budget)
 		if err != nil {
 			return nil, err
 		}
@@ -92,40 +86,33 @@ func readTorchDir(dir string, sharded bool, limit *int64) (map[string]*tensor.Te
 	return all, nil
 }
 
-// readTorchFile reads the state dict in a file of the directory, and subtracts its size from the bytes left.
-func readTorchFile(root *files.Root, dir, name string, left *int64) (map[string]*tensor.Tensor, error) {
+// readTorchFile reads the state dict in a file of the directory, within a budget.
+func readTorchFile(root *files.Root, dir, name string, b *files.Budget) (map[string]*tensor.Tensor, error) {
 	path := filepath.Join(dir, name)
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	size, err := f.Regular(path)
+	r, size, err := b.Regular(f, path)
 	if err != nil {
 		return nil, err
 	}
-	if *left -= size; *left < 0 {
-		return nil, fmt.Errorf("%s: file has %d bytes, %d more than the limit allows", path, size, -*left)
-	}
-	v, err := torchfile.Read(f, size, path)
+	v, err := torchfile.Read(r, size, path)
 	if err != nil {
 		return nil, err
 	}
 	d, ok := v.(*torchfile.Dict)
 	if !ok {
-		return nil, fmt.Errorf("%s: found %s where a dict should be", path, torchfile.Describe(v))
+		return nil, fmt.Errorf("%s: %w", path, notDict(v))
 	}
-	tensors := map[string]*tensor.Tensor{}
-	for k, v := range d.All() {
-		name, ok := k.(string)
-		if !ok {
-			return nil, fmt.Errorf("%s: found %s where the name of a tensor should be", path, torchfile.Describe(k))
-		}
-		t, ok := v.(*tensor.Tensor)
-		if !ok {
-			return nil, fmt.Errorf("%s: %s: found %s where a tensor should be", path, name, torchfile.Describe(v))
-		}
-		tensors[name] = t
+	all, where, err := stateDict(d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s%w", path, where, err)
+	}
+	tensors, err := tensorsOf(all)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s%w", path, where, err)
 	}
 	return tensors, nil
 }

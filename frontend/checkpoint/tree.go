@@ -16,6 +16,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/checkpoint/torchfile"
 	"github.com/essmc/essmc/models"
+	"github.com/essmc/essmc/models/config"
 )
 
 // A configuration of any origin is a tree of nil, bool, int64, float64, string, []any and map[string]any.
@@ -29,25 +30,33 @@ const (
 
 // configFile reads a configuration file: a tree of the authors' keys, or a config.json (docs/math.md, Model directory).
 func configFile(path string) (any, models.Config, error) {
-	data, err := readSmall(path, maxConfigFile)
+	ext := strings.ToLower(filepath.Ext(path))
+	limit := int64(maxConfigFile)
+	if ext == ".json" {
+		limit = config.MaxSize
+	}
+	data, err := readSmall(path, limit)
 	if err != nil {
 		return nil, nil, err
 	}
 	var v any
-	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	switch ext {
 	case ".yaml", ".yml":
 		v, err = parseYAML(data)
 	case ".json":
+		if parsed, wrong := config.Parse(data); wrong == nil && models.Known(parsed) {
+			c, err := models.ConfigOf(parsed, path)
+			return nil, c, err
+		}
+		if len(data) > maxConfigFile {
+			return nil, nil, fmt.Errorf("%s: more than %d bytes, and no model_type", path, maxConfigFile)
+		}
 		v, err = parseJSON(data)
 	default:
 		err = fmt.Errorf("expected a .yaml or .json file")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if m, ok := v.(map[string]any); ok && m["model_type"] != nil {
-		c, err := models.ParseConfig(data, path)
-		return nil, c, err
 	}
 	return v, nil, nil
 }

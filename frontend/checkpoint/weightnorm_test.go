@@ -59,14 +59,3 @@ func TestWeightNormConverts(t *testing.T) {
 		}
 	}
 }
-
-func TestParallelPrefix(t *testing.T) {
-	x := tensor.New(tensor.Float32, 1)
-	out := withoutModule(map[string]*tensor.Tensor{"module.a": x, "module.b": x})
-	if len(out) != 2 || out["a"] == nil || out["b"] == nil {
-		t.Error(out)
-	}
-	if out := withoutModule(map[string]*tensor.Tensor{"module.a": x, "b": x}); out["module.a"] == nil {
-		t.Error(out)
-	}
-}

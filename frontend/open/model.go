@@ -94,11 +94,7 @@ func (m *Model) guarded(f func() error) (err error) {
 }
 
 func (m *Model) readDirectory(dir string) error {
-	read := checkpoint.ReadDir
-	if limit := m.options.Limits.Bytes; limit > 0 {
-		read = func(dir string) (models.Config, models.Weights, error) { return checkpoint.ReadDirWithin(dir, limit) }
-	}
-	c, w, err := read(dir)
+	c, w, _, err := checkpoint.ReadDirWith(dir, checkpoint.Options{Bytes: m.options.Limits.Bytes, Context: m.options.Context})
 	if err != nil {
 		return err
 	}

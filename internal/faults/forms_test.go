@@ -507,7 +507,7 @@ func makeCheckpoint(t testing.TB, path, config string, version int) {
 // converted reads such a folder.
 func converted(config string) func(path string) (string, error) {
 	return func(path string) (string, error) {
-		c, w, _, err := checkpoint.Convert(filepath.Join(path, "w.pt"), filepath.Join(path, config))
+		c, w, _, err := checkpoint.Convert(filepath.Join(path, "w.pt"), checkpoint.Options{Config: filepath.Join(path, config)})
 		if err != nil {
 			return "", err
 		}

@@ -86,7 +86,7 @@ func forms(t *testing.T) []form {
 		}
 	}
 	array := func(path string) error { _, err := arrays.Read(path); return err }
-	pickle := func(path string) error { _, _, _, err := checkpoint.ReadTorch(path, ""); return err }
+	pickle := func(path string) error { _, _, _, err := checkpoint.ReadTorch(path, checkpoint.Options{}); return err }
 	all := []form{
 		{name: "plan", file: filepath.Join(corpus, "window.essm"), read: openAndRun},
 		{name: "plan of waves", file: filepath.Join(corpus, "waves.essm"), read: openAndRun},

@@ -81,6 +81,7 @@ var packages = []struct {
 	{"frontend/arrays", []string{"internal/files", "ir/tensor", "internal/atomicfile", "internal/lfs"}},
 	{"frontend/checkpoint/safetensors", []string{"internal/files", "ir/tensor", "internal/atomicfile", "internal/lfs"}},
 	{"frontend/checkpoint/torchfile", []string{"internal/files", "ir/tensor", "internal/lfs"}},
+	{"frontend/checkpoint/torchfile/torchtest", []string{"ir/tensor"}},
 	{"frontend/checkpoint/flaxfile", []string{"internal/files", "ir/tensor", "internal/lfs"}},
 	{"frontend/checkpoint", []string{"internal/files", "ir", "ir/tensor", "ops", "ops/essm", "models",
 		"models/config", "models/essm", "models/families", "internal/atomicfile", "internal/lfs", "internal/spell", "frontend/checkpoint/safetensors",

@@ -12,7 +12,7 @@ import (
 // TestFlaxCheckpoint converts a checkpoint that flax wrote, and holds the model to the answers beside it.
 func TestFlaxCheckpoint(t *testing.T) {
 	from, dir := filepath.Join(shared.Path(t, "reference-zoo-ckpt"), "s5-lra-cifar-classification"), t.TempDir()
-	c, w, _, err := checkpoint.Convert(from, "")
+	c, w, _, err := checkpoint.Convert(from, checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

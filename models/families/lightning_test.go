@@ -14,7 +14,7 @@ func TestLightning(t *testing.T) {
 	for name, kind := range map[string]string{"s4-image.ckpt": "s4", "s4d-speech.ckpt": "s4d", "s4-v3.ckpt": "s4"} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(shared.Path(t, "reference-zoo-ckpt"), name)
-			c, w, _, err := checkpoint.ReadTorch(filepath.Join(dir, "model.ckpt"), "")
+			c, w, _, err := checkpoint.ReadTorch(filepath.Join(dir, "model.ckpt"), checkpoint.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

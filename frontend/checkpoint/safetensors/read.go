@@ -37,18 +37,13 @@ func ReadFile(path string) (*File, error) {
 	return readOpen(f, path, nil)
 }
 
-// readOpen reads an open file. Unless left is nil, it subtracts the file's size from that limit.
-func readOpen(f *files.File, name string, left *int64) (*File, error) {
-	size, err := f.Regular(name)
+// readOpen reads an open file within a budget.
+func readOpen(f *files.File, name string, b *files.Budget) (*File, error) {
+	r, size, err := b.Regular(f, name)
 	if err != nil {
 		return nil, err
 	}
-	if left != nil {
-		if *left -= size; *left < 0 {
-			return nil, fmt.Errorf("%s: file has %d bytes, %d more than the limit allows", name, size, -*left)
-		}
-	}
-	return Read(f, size, name)
+	return Read(r, size, name)
 }
 
 // entry is one tensor of the header. Its data is [begin, end) of the data area.

@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,12 +29,20 @@ const maxIndex = 64 << 20
 // ReadDir reads the tensors of a model directory: model.safetensors, or the shards that its index names.
 func ReadDir(dir string) (map[string]*tensor.Tensor, error) { return readDir(dir, nil) }
 
-// ReadDirWithin is like ReadDir, but refuses a directory if the files of its tensors have more than limit bytes in total.
-func ReadDirWithin(dir string, limit int64) (map[string]*tensor.Tensor, error) {
-	return readDir(dir, &limit)
+// Options are the bounds of ReadDirWith.
+type Options struct {
+	// Bytes bounds the size of the files in total; 0: only by MaxFile for each.
+	Bytes int64
+	// Context, if not nil, ends reading with an error when it is done.
+	Context context.Context
 }
 
-func readDir(dir string, left *int64) (map[string]*tensor.Tensor, error) {
+// ReadDirWith is like ReadDir, within bounds.
+func ReadDirWith(dir string, o Options) (map[string]*tensor.Tensor, error) {
+	return readDir(dir, &files.Budget{Limit: o.Bytes, Context: o.Context})
+}
+
+func readDir(dir string, left *files.Budget) (map[string]*tensor.Tensor, error) {
 	path := filepath.Join(dir, SingleName)
 	f, err := files.Open(path)
 	if err == nil {
@@ -57,7 +66,7 @@ func readDir(dir string, left *int64) (map[string]*tensor.Tensor, error) {
 // hold exactly the tensors that the index lists for them.
 func ReadSharded(dir string) (map[string]*tensor.Tensor, error) { return readSharded(dir, nil) }
 
-func readSharded(dir string, left *int64) (map[string]*tensor.Tensor, error) {
+func readSharded(dir string, left *files.Budget) (map[string]*tensor.Tensor, error) {
 	root, err := files.OpenRoot(dir)
 	if err != nil {
 		return nil, err
