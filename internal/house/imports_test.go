@@ -256,3 +256,26 @@ func TestRuntimeIsLight(t *testing.T) {
 		}
 	}
 }
+
+// TestTestsOnly checks that the command links none of the modules that ARCHITECTURE.md lists for tests only.
+func TestTestsOnly(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var only []string
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "| `"); ok && strings.Contains(line, "(tests only)") {
+			name, _, _ := strings.Cut(rest, "`")
+			only = append(only, name)
+		}
+	}
+	if !slices.Contains(only, "github.com/dlclark/regexp2") {
+		t.Errorf("modules for tests only: found %q, expected regexp2 among them", only)
+	}
+	for _, p := range list(t, "-deps", "./cmd/essmc", "./frontend/open", "./frontend/onnxgo") {
+		if p.Module != nil && slices.Contains(only, p.Module.Path) {
+			t.Errorf("%s is linked, of module %s, which is for tests only", p.ImportPath, p.Module.Path)
+		}
+	}
+}

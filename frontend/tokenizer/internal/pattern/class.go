@@ -153,23 +153,23 @@ func (p *parser) classRune() rune {
 	return p.escapedRune(true)
 }
 
-// posix reads [:name:] or [:^name:], or nothing.
+// posix reads [:name:] or [:^name:], or nothing: what begins with [: may be a class with a colon, such as [:].
 func (p *parser) posix() []rune {
-	rest := p.s[p.at:]
-	if !strings.HasPrefix(rest, "[:") {
+	rest, ok := strings.CutPrefix(p.s[p.at:], "[:")
+	if !ok {
 		return nil
 	}
-	end := strings.Index(rest, ":]")
-	if end < 0 || end > 20 {
+	end := strings.IndexAny(rest, ":]")
+	if end < 1 || end > 20 || !strings.HasPrefix(rest[end:], ":]") {
 		return nil
 	}
-	name := rest[2:end]
+	name := rest[:end]
 	not := strings.HasPrefix(name, "^")
 	s := p.bracket(strings.TrimPrefix(name, "^"))
 	if s == nil {
 		p.fail("the POSIX bracket [:%s:] is not known", name)
 	}
-	p.at += end + 2
+	p.at += len("[:") + end + len(":]")
 	p.noRange()
 	if not {
 		return negate(s.r)

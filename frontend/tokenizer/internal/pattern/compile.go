@@ -166,6 +166,9 @@ func (c *compiler) repeat(n repeat, k int32) int32 {
 		n.kind = greedy
 		return c.atomic(n, k, k)
 	}
+	if n.counts() {
+		return c.counted(n, k, k)
+	}
 	if n.max < 0 {
 		return c.times(n.node, n.min, c.star(n, k, k))
 	}
@@ -216,6 +219,9 @@ func (c *compiler) repeat2(n repeat, empty, full int32) int32 {
 	if n.kind == possessive {
 		n.kind = greedy
 		return c.atomic(n, full, empty)
+	}
+	if n.counts() {
+		return c.counted(n, empty, full)
 	}
 	var list []node
 	for i := 0; i < n.min && c.called(); i++ {

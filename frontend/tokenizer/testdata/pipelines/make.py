@@ -7,8 +7,7 @@ DIR gets lines.jsonl (a text per line as a JSON string, or {"bytes": base64} if 
 a folder with tokenizer.json, tokenizer_config.json, answers.jsonl (per line: ids, tokens, offsets in bytes, type ids,
 attention mask, special mask, word ids, decoded text with and without special tokens) and cases.jsonl (pairs,
 truncation, padding, decoding token by token). --small trains vocabularies of some thousand entries, for the files of
-this folder, and compresses all files.
-
+this folder, and compresses all files. It needs tokenizers, transformers, sentencepiece and protobuf.
 
 Bytes that are not UTF-8 cannot be given to Python: the library gets U+FFFD for each of them, and offsets count one byte.
 """

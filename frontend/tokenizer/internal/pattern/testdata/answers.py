@@ -172,6 +172,26 @@ a)|a
 [z-a]|a
 (?<=a*)x|aax
 *a|a
+[[:]]+|a:[:]:]
+[[:]]+punct:]]+|:punct:]]
+[[:a]b:]+|ab:c
+[[:a:b]]+|ab:c]
+[[:^]a]+|a^:
+[[::]]+|a::]
+[[::]abcdefghijk]+|abc:d
+[[:^:]abcdefghijk]+|abc:d
+[[:a:]]+|abc:d
+[[:foo:]]+|foo
+[[:]a-]+|:a-]
+[[:alpha]+|a
+[[:alpha:a]+|a:
+(?:(?=[ab])(?:(?!(?i:a))|(?:a)++|(?:\p{L}){,3})){3,}|ccabab a 
+(?:(?:[^a]{2,3}|(?:ab)++)){,2}(?:bccb.|(?:c|(?i:a)|abc)(?:é|(?i:a))abc[^a]|(?:b+?)*+)(?:(?=[^a])[^a]?){2}|b a∤ébbbab∤∤ba
+(?:(?:(?i:bÉ))?+|[^\n]|(?:(?i:[a-b])){2}){,2}\p{L}(?>(?:(?i:[a-b]))?)|B bÉ é∤B漢-∤c
+(?:a?+|.|bb){,2}c|abbc aac bbbc c
+(?:a?+|.|bb){,2}?c|abbc aac bbbc c
+(?:a*+|.|bb|cc){,2}c|abbc aac bbbc c
+(?:a?+|.){3}c|abbc aac bbbc c
 '''.strip("\n").split("\n")
 
 # Expressions of published tokenizers; their texts are random.
