@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/runtime/plan"
 )
 
@@ -47,10 +50,14 @@ with each chunk. essmc stream carries the state then.`,
 			if err != nil {
 				return err
 			}
+			if err := f.checkWeights(m.Name, graphBytes(g)); err != nil {
+				return err
+			}
 			for _, w := range m.Warnings() {
 				warn(cmd, "%s", w)
 			}
-			if _, err := busy(cmd, "writing", func() (any, error) { return nil, plan.WriteFile(file, g) }); err != nil {
+			write := func(w io.Writer) error { return plan.Write(files.UntilWriter(cmd.Context(), w), g) }
+			if _, err := busy(cmd, "writing", func() (any, error) { return nil, atomicfile.Write(file, write) }); err != nil {
 				return err
 			}
 			source, err := m.Source()
@@ -72,5 +79,6 @@ with each chunk. essmc stream carries the state then.`,
 	f.registerShapes(cmd)
 	f.registerCarry(cmd)
 	f.registerSkip(cmd)
+	f.registerBounds(cmd)
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/internal/files"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 )
 
@@ -19,6 +20,7 @@ func newConvertCommand() *cobra.Command {
 	var dir string
 	var o checkpoint.Options
 	var force bool
+	var b bounds
 	cmd := &cobra.Command{
 		Use:     "convert FILE -o DIR [--config FILE.yaml|FILE.json] [--prefix P]",
 		Short:   "Convert a checkpoint to a model directory",
@@ -57,10 +59,17 @@ left out. Names that begin with module. (DataParallel), or that contain _orig_mo
 				}
 			}
 			done := spin(cmd, "converting")
-			o.Context = cmd.Context()
+			o.Context, o.Bytes = cmd.Context(), b.memory.value
 			c, w, notes, err := checkpoint.Convert(args[0], o)
 			done()
 			if err != nil {
+				return err
+			}
+			size := int64(0)
+			for _, t := range w {
+				size += int64(tensor.ByteSize(t.DType(), t.Len()))
+			}
+			if err := b.checkWeights(args[0], size); err != nil {
 				return err
 			}
 			n, err := models.Parameters(c, w)
@@ -93,6 +102,7 @@ left out. Names that begin with module. (DataParallel), or that contain _orig_mo
 	complete(cmd, "prefix", cobra.NoFileCompletions)
 	complete(cmd, "config", filesOf("yaml", "yml", "json"))
 	forceVar(cmd, &force)
+	b.registerBounds(cmd)
 	return cmd
 }
 

@@ -233,6 +233,7 @@ func samplesPer(g *ir.Graph, batch string) int64 {
 
 // sourceFlags are the flags for reading a model, before the passes. They do not apply to plans.
 type sourceFlags struct {
+	bounds
 	resample positive
 	shapes   namedShapes
 	carry    carry
@@ -265,7 +266,10 @@ func (f *sourceFlags) registerSkip(cmd *cobra.Command) {
 
 // open reads the model with the flags.
 func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error) {
-	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Skip: f.skip}
+	if err := f.checkFile(path); err != nil {
+		return nil, err
+	}
+	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Skip: f.skip, Limits: f.limits()}
 	m, err := readModel(cmd, path, o)
 	var wrong *open.OptionError
 	switch {
@@ -330,6 +334,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	cmd.Flags().Var(&f.threads, "threads", "number of threads; 0: all processors")
 	deviceVar(cmd, &f.device, "device", deviceUsage)
 	fallbackVar(cmd, &f.fallback)
+	f.registerBounds(cmd)
 }
 
 // outputsVar adds the flag for the outputs to compute.
@@ -424,7 +429,7 @@ var precisions = map[string]tensor.DType{"float64": tensor.Float64, "bf16": tens
 
 // options returns the options of the runtime.
 func (f *runFlags) options(cmd *cobra.Command) (o runtime.Options, err error) {
-	o = runtime.Options{Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total()}
+	o = runtime.Options{Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total(), Context: cmd.Context()}
 	o.Precision, o.TF32, o.Outputs = precisions[f.precision.value], f.precision.value == tf32, f.outputs
 	o.Backend, err = f.device.backend(f.fallback.value, func() []cpu.Option { return tunedOptions(cmd) })
 	return o, err
@@ -433,7 +438,11 @@ func (f *runFlags) options(cmd *cobra.Command) (o runtime.Options, err error) {
 // compileModel prepares a model to run: the source graph on the interpreter, and the graph after the passes on other
 // backends.
 func (f *runFlags) compileModel(cmd *cobra.Command, m *open.Model, o runtime.Options) (*runtime.Model, error) {
-	o.Copy = ownCopy(m)
+	left, err := f.left(m)
+	if err != nil {
+		return nil, err
+	}
+	o.MaxMemory, o.Copy = left, ownCopy(m)
 	compiling := true
 	o.Logger = slog.New(onWarning(func(message string) {
 		if !compiling { // those of passes are written below, those of shapes before the first run

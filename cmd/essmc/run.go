@@ -189,6 +189,9 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs *inputFlags
 	if len(files) == 0 && !asJSON {
 		return summary(cmd.OutOrStdout(), model, out, top)
 	}
+	if err := cmd.Context().Err(); err != nil {
+		return err
+	}
 	for _, o := range files {
 		if _, ok := out[o.Name]; !ok {
 			return fmt.Errorf("output %q: is a state, which --stream does not write; use essmc stream --snapshot",

@@ -149,7 +149,7 @@ func (f *streamFlags) stream(cmd *cobra.Command, model *runtime.Model) error {
 		}
 	}
 	switch {
-	case f.snapshot == "" && interrupted:
+	case interrupted && (f.snapshot == "" || errors.Is(ctx.Err(), context.DeadlineExceeded)):
 		return ctx.Err()
 	case f.snapshot == "":
 		return p.finish(ctx, pending, steps)

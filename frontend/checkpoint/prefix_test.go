@@ -229,7 +229,7 @@ func TestStateDictOfFamilies(t *testing.T) {
 	for o, want := range map[Options]string{
 		{Config: config}:             "w.pt: tensor backbone.norm_f.weight: expected float32[16], found float32[17]",
 		{}:                           "give its config.json with model_type: --config config.json",
-		{Config: config, Bytes: 100}: "the limit is 100",
+		{Config: config, Bytes: 100}: "expected at most 100 bytes",
 	} {
 		if _, _, _, err := Convert(path, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, expected %s", o, err, want)

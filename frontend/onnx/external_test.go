@@ -134,7 +134,7 @@ func TestExternalDataBudget(t *testing.T) {
 	defer root.Close()
 	refused(t, model(graph(parts...)), Options{Dir: root}, "more than the budget")
 	refused(t, model(graph(parts[0])), Options{Dir: root, Budget: Budget{Memory: 1 << 20}},
-		"more than the budget of 1048576")
+		"expected at most 1048576 bytes, found 8388608")
 }
 
 func TestReadFile(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -311,7 +312,8 @@ func (r *reader) charge(n int64) error {
 		limit = allowance(r.source.size + r.externalBytes)
 	}
 	if n > limit-r.memory {
-		return fmt.Errorf("needs %d bytes, more than the budget of %d for sparse and external tensors", n, limit)
+		return fmt.Errorf("more than the budget for sparse and external tensors: %w",
+			&files.LimitError{Size: r.memory + n, Limit: limit})
 	}
 	r.memory += n
 	return nil

@@ -13,7 +13,7 @@ type LimitError struct {
 
 // Error has both numbers.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("the weights have %d bytes, the limit is %d", e.Size, e.Limit)
+	return fmt.Sprintf("too large: expected at most %d bytes, found %d", e.Limit, e.Size)
 }
 
 // Budget bounds the bytes of the files of a model, in total, and ends reading them. A nil *Budget does neither.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -213,7 +214,7 @@ func (p *parser) external(d tensor.DType, shape []int, n int) *tensor.Tensor {
 	case p.open == nil:
 		p.fail(at, "expected constants inside the text only, found one in %q", location)
 	case size > p.budget.Data-p.data:
-		p.fail(at, "expected at most %d bytes of constants beside the text, found more", p.budget.Data)
+		p.fail(at, "constants beside the text: %w", &files.LimitError{Size: p.data + size, Limit: p.budget.Data})
 	}
 	if p.err != nil {
 		return nil

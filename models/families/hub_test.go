@@ -73,7 +73,7 @@ func TestTorchShards(t *testing.T) {
 			t.Errorf("%d tensors of %d: %v", len(again), len(w), err)
 		}
 	}
-	if _, _, _, err := checkpoint.ReadDirWith(from, checkpoint.Options{Bytes: 1000}); err == nil || !strings.Contains(err.Error(), "the limit is 1000") {
+	if _, _, _, err := checkpoint.ReadDirWith(from, checkpoint.Options{Bytes: 1000}); err == nil || !strings.Contains(err.Error(), "expected at most 1000 bytes") {
 		t.Errorf("a limit of 1000 bytes: %v", err)
 	}
 	// What is read can be written, and is the same model.
