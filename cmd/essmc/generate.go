@@ -217,9 +217,7 @@ func newTokenWriter(w io.Writer, k *tokenizer.Tokenizer, prompt []int64) *tokenW
 	t := &tokenWriter{w: w, k: k}
 	if k != nil {
 		t.d = k.NewDecoder(false)
-		for _, token := range prompt {
-			t.d.Next(token)
-		}
+		t.d.Skip(prompt)
 	}
 	return t
 }

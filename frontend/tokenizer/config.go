@@ -11,15 +11,19 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/frontend/tokenizer/internal/jsontext"
+	"github.com/essmc/essmc/frontend/tokenizer/internal/model"
 )
 
 // Config is what tokenizer_config.json and special_tokens_map.json state about the use of a tokenizer. Encode does not use it,
-// as the Rust library does not, except that tensors of texts of different lengths are padded with PadToken on its side.
+// except that tensors of texts of different lengths are padded with PadToken on its side. Decode uses CleanSpaces. The keys
+// add_bos_token and add_eos_token are ignored, as transformers 5 ignores them beside a tokenizer.json, for all classes: its
+// post-processor says which tokens are added.
 type Config struct {
 	MaxLength    int               // the number of tokens that the model accepts; 0: not stated
 	PadToken     string            // "": not stated
 	PadLeft      bool              // padding_side is left
 	TruncateLeft bool              // truncation_side is left
+	CleanSpaces  bool              // Decode takes spaces off before punctuation and English endings, such as " ." and " 's"
 	Tokens       map[string]string // the texts of tokens by their role, such as "eos_token" and "mask_token"
 }
 
@@ -33,6 +37,7 @@ func (t *Tokenizer) Config() Config {
 // readConfig reads the files beside tokenizer.json, if they exist.
 func (t *Tokenizer) readConfig(dir string) error {
 	t.config.Tokens = map[string]string{}
+	var asked cleaning
 	for _, name := range []string{SpecialMapName, ConfigName} {
 		path := filepath.Join(dir, name)
 		b, err := read(path, maxConfig)
@@ -44,18 +49,24 @@ func (t *Tokenizer) readConfig(dir string) error {
 		}
 		v, err := jsontext.Parse(b)
 		if err == nil {
-			err = t.config.read(v)
+			err = t.config.read(v, &asked)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	t.config.PadToken = t.config.Tokens["pad_token"]
+	if t.config.CleanSpaces = asked.spaces && (asked.bpe || !model.IsBPE(t.model)); t.config.CleanSpaces {
+		t.decoder.Clean()
+	}
 	return nil
 }
 
+// cleaning is what the files say about spaces in decoded texts. BPE needs to be asked twice: its spaces belong to the text.
+type cleaning struct{ spaces, bpe bool }
+
 // read reads an object. Keys that are about other things are left alone: these files have what Python classes are given.
-func (c *Config) read(v jsontext.Value) error {
+func (c *Config) read(v jsontext.Value, asked *cleaning) error {
 	return v.Fields(func(key []byte, v jsontext.Value) error {
 		if v.Kind() == jsontext.Null {
 			return nil
@@ -72,6 +83,10 @@ func (c *Config) read(v jsontext.Value) error {
 			c.PadLeft, err = side(v)
 		case k == "truncation_side":
 			c.TruncateLeft, err = side(v)
+		case k == "clean_up_tokenization_spaces":
+			asked.spaces, err = v.Bool()
+		case k == "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output":
+			asked.bpe, err = v.Bool()
 		case strings.HasSuffix(k, "_token") && !strings.HasPrefix(k, "add_"):
 			err = c.token(k, v)
 		}

@@ -3,7 +3,8 @@ package tokenizer
 import "github.com/essmc/essmc/frontend/tokenizer/internal/decode"
 
 // Decode returns the text of tokens. Tokens that the vocabulary does not have are left out, and so are special ones if
-// skipSpecial is set. Bytes that are not UTF-8 become U+FFFD.
+// skipSpecial is set. Bytes that are not UTF-8 become U+FFFD. If the files beside tokenizer.json ask for it, spaces are taken off
+// before punctuation (Config.CleanSpaces).
 func (t *Tokenizer) Decode(ids []int64, skipSpecial bool) string {
 	s := t.decoder.Stream(false)
 	for _, id := range ids {
@@ -38,6 +39,14 @@ func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
 func (d *Decoder) Next(id int64) string {
 	d.t.put(d.s, id, d.skipSpecial)
 	return d.s.Text()
+}
+
+// Skip adds tokens whose text is not wanted, such as those of a prompt. The texts of the tokens after them may depend on them.
+func (d *Decoder) Skip(ids []int64) {
+	for _, id := range ids {
+		d.t.put(d.s, id, d.skipSpecial)
+	}
+	d.s.Skip()
 }
 
 // Flush ends the text and returns the rest of it.

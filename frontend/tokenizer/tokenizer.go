@@ -9,6 +9,11 @@
 // Offsets are bytes of the text as given. Each byte that is not UTF-8 is read as U+FFFD, with an offset of one byte. Classes of
 // characters follow the versions of Unicode that the library follows, not those of Go (internal/chars).
 //
+// ReadDir also reads tokenizer_config.json, and uses it as transformers 5 does: add_bos_token and add_eos_token are ignored, since
+// the post-processor of tokenizer.json says which tokens are added; clean_up_tokenization_spaces has Decode take spaces off
+// before punctuation, except with BPE. Classes of transformers that replace parts of tokenizer.json by their own, such as
+// LlamaTokenizer, are not imitated.
+//
 // Files are untrusted: reading one takes at most 16 MiB and 8 times its size of memory, and a key or a type that is not known
 // is an error that names it, since tokens that are nearly right are wrong. Encoding takes n log n of the text, whatever the
 // added tokens are; a model that looks for entries in the text multiplies that by the length of the longest one.

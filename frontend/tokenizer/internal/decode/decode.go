@@ -25,6 +25,7 @@ type maker func(next sink, live bool) sink
 // Decoder is the decoders of a file. It is immutable.
 type Decoder struct {
 	steps []maker
+	clean bool
 }
 
 // Parse reads a decoder; null is one that puts spaces between tokens. Errors begin with `where`.
@@ -80,15 +81,20 @@ func (d *Decoder) add(raw json.RawMessage, where string, depth int) error {
 
 // Stream decodes the tokens of one text. It is not safe for concurrent use.
 type Stream struct {
-	first  sink
-	out    strings.Builder
-	closed bool
+	first   sink
+	cleaner *cleaner // nil: none
+	out     strings.Builder
+	closed  bool
 }
 
 // Stream begins a text. A live one does not wait for the end of bytes, of which some may turn out to be no characters.
 func (d *Decoder) Stream(live bool) *Stream {
 	s := &Stream{}
 	s.first = &writer{&s.out}
+	if d.clean {
+		s.cleaner = &cleaner{next: s.first}
+		s.first = s.cleaner
+	}
 	for i := len(d.steps) - 1; i >= 0; i-- {
 		s.first = d.steps[i](s.first, live)
 	}
@@ -111,6 +117,14 @@ func (s *Stream) Text() string {
 	text := s.out.String()
 	s.out.Reset()
 	return text
+}
+
+// Skip drops the text so far: what follows is cleaned by itself.
+func (s *Stream) Skip() {
+	s.out.Reset()
+	if s.cleaner != nil {
+		s.cleaner.waiting = s.cleaner.waiting[:0]
+	}
 }
 
 // writer is the end of a chain.

@@ -82,6 +82,12 @@ func Parse(v jsontext.Value) (Model, error) {
 	return nil, fmt.Errorf("type: expected BPE, WordPiece, WordLevel or Unigram, found %q", kind)
 }
 
+// IsBPE reports whether a model is BPE.
+func IsBPE(m Model) bool {
+	_, ok := m.(*bpe)
+	return ok
+}
+
 // object has the fields of a model. Those that are read are taken out.
 type object map[string]jsontext.Value
 
