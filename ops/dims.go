@@ -21,8 +21,8 @@ func Axis(axis int64, rank int) (int, error) {
 
 // AxesOf makes axes non-negative and sorts them. A repeated axis is an error.
 func AxesOf(axes []int64, rank int) ([]int, error) {
-	out := make([]int, len(axes))
-	for i, a := range axes {
+	out := make([]int, min(len(axes), rank+1)) // one more repeats one of them
+	for i, a := range axes[:len(out)] {
 		x, err := Axis(a, rank)
 		if err != nil {
 			return nil, err

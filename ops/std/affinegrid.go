@@ -47,7 +47,7 @@ var AffineGrid = ops.Register(&ir.Op{
 		if err := ops.SameShape(theta.Shape(), []int{int(size[0]), k, k + 1}); err != nil {
 			return nil, fmt.Errorf("theta: %w", err)
 		}
-		shape, err := intShape(append(append([]int64{size[0]}, size[2:]...), int64(k)))
+		shape, err := intShape(c, append(append([]int64{size[0]}, size[2:]...), int64(k)))
 		if err != nil {
 			return nil, err
 		}

@@ -48,7 +48,7 @@ var CenterCropPad = ops.Register(&ir.Op{
 		if len(want) != len(axes) {
 			return nil, fmt.Errorf("shape has %d sizes for %d axes", len(want), len(axes))
 		}
-		sizes, err := intShape(want)
+		sizes, err := intShape(c, want)
 		if err != nil {
 			return nil, err
 		}
@@ -67,9 +67,7 @@ var CenterCropPad = ops.Register(&ir.Op{
 			xOff += (x.Dim(a) - kept[a]) / 2 * xStr[a]
 			yOff += (shape[a] - kept[a]) / 2 * yStr[a]
 		}
-		m, from := newMover(c, out, x), []int(nil)
-		ops.Walk(c, kept, xStr, xOff, func(o int) { from = append(from, o) })
-		i := 0
+		m, from, i := newMover(c, out, x), offsets(c, ops.Make[int](c, product(kept)), kept, xStr, xOff), 0
 		ops.Walk(c, kept, yStr, yOff, func(o int) {
 			m.copy(o, from[i], 1)
 			i++

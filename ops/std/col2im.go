@@ -32,6 +32,10 @@ var Col2Im = ops.Register(&ir.Op{
 	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Summing,
 })
 
+// axisBytes is the size of what evalCol2Im keeps for each axis. The number of axes is that of image_shape's elements, so it
+// follows from data: the window, and the sizes of the image, its blocks, its places, the tap, and strides of three of them.
+const axisBytes = 128
+
 func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	x, err := need(in, 0, "input")
 	if err != nil {
@@ -51,6 +55,7 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			"input %s, image_shape %v, block_shape %v: expected three axes, and as many sizes of blocks as of images",
 			x, image, block)
 	}
+	c.Charge(int64(k) * axisBytes)
 	win, err := ops.Windows(c.Node, k)
 	if err != nil {
 		return nil, err
@@ -88,10 +93,11 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	y := ops.Make[float64](c, product(shape))
 	size, tap := product(shape[2:]), make([]int, k)
+	room := [2][]int{ops.Make[int](c, product(places)), ops.Make[int](c, product(places))}
 	for t := range int(taps) {
 		c.Step(1)
 		unravel(t, bs, tap)
-		from, to := tapPlaces(c, tap, win, places, shape[2:])
+		from, to := tapPlaces(c, tap, win, places, shape[2:], room)
 		for p := range shape[0] * channels {
 			c.Step(1)
 			src, dst := v[(p*int(taps)+t)*x.Dim(2):], y[p*size:]

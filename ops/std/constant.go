@@ -96,7 +96,7 @@ var ConstantOfShape = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		shape, err := intShape(want)
+		shape, err := intShape(c, want)
 		if err != nil {
 			return nil, err
 		}

@@ -247,7 +247,7 @@ func (s *stacks) join(c *ir.EvalCtx, i int, axis int64, reverse bool, typ ir.Typ
 
 // stack joins tensors of one shape on a new axis.
 func stack(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64, reverse bool) (*tensor.Tensor, error) {
-	rows := make([]*tensor.Tensor, len(parts))
+	rows := ops.Make[*tensor.Tensor](c, len(parts))
 	for i, p := range parts {
 		a, err := ops.Axis(axis, p.Rank()+1)
 		if err != nil {

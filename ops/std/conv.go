@@ -130,7 +130,7 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Win
 	xSize, taps, ySize := product(xs[2:]), product(wsh[2:]), product(ys[2:])
 	y := ops.Make[float64](c, n*m*ySize)
 	xStr, yStr := ops.Strides(xs[2:]), ops.Strides(ys[2:])
-	tap := make([]int, len(win))
+	tap, room := make([]int, len(win)), [2][]int{}
 	for t := range taps {
 		c.Step(1)
 		rest := t
@@ -163,10 +163,10 @@ func convolve(c *ir.EvalCtx, x, w, b []float64, xs, wsh, ys []int, win []ops.Win
 			lines(c, y[yOff:], w[t:], x[xOff:], count[0], n, m, group, cg, xs[1], taps, xSize, ySize)
 			continue
 		}
-		var from []int
-		ops.Walk(c, count, xStep, xOff, func(o int) { from = append(from, o) })
-		var to []int
-		ops.Walk(c, count, yStr, yOff, func(o int) { to = append(to, o) })
+		if room[0] == nil {
+			room = [2][]int{ops.Make[int](c, ySize), ops.Make[int](c, ySize)}
+		}
+		from, to := offsets(c, room[0], count, xStep, xOff), offsets(c, room[1], count, yStr, yOff)
 		for s := range n {
 			c.Step(1)
 			for f := range m {

@@ -170,8 +170,9 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 }
 
 // tapPlaces lists, for one tap, the offsets in the output plane (sizes ys) and the offsets in the input plane (sizes
-// xs) that contribute to them: position o*stride + tap*dilation - begin receives from position o.
-func tapPlaces(c *ir.EvalCtx, tap []int, win []ops.Window, xs, ys []int) (from, to []int) {
+// xs) that contribute to them: position o*stride + tap*dilation - begin receives from position o. room has two slices with
+// an element for each input position, for the result.
+func tapPlaces(c *ir.EvalCtx, tap []int, win []ops.Window, xs, ys []int, room [2][]int) (from, to []int) {
 	k := len(win)
 	xStr, yStr := ops.Strides(xs), ops.Strides(ys)
 	count, yStep := make([]int, k), make([]int, k)
@@ -194,23 +195,21 @@ func tapPlaces(c *ir.EvalCtx, tap []int, win []ops.Window, xs, ys []int) (from, 
 	if product(count) == 0 {
 		return nil, nil
 	}
-	ops.Walk(c, count, xStr, xOff, func(o int) { from = append(from, o) })
-	ops.Walk(c, count, yStep, yOff, func(o int) { to = append(to, o) })
-	return from, to
+	return offsets(c, room[0], count, xStr, xOff), offsets(c, room[1], count, yStep, yOff)
 }
 
 func spreadOver(c *ir.EvalCtx, y, x, w []float64, ys, xs, ws []int, win []ops.Window, group int) error {
 	n, channels, mg := xs[0], xs[1], ws[1]
 	cg := channels / max(1, group)
 	xSize, taps, ySize := product(xs[2:]), product(ws[2:]), product(ys[2:])
-	tap := make([]int, len(win))
+	tap, room := make([]int, len(win)), [2][]int{ops.Make[int](c, xSize), ops.Make[int](c, xSize)}
 	for t := range taps {
 		c.Step(1)
 		rest := t
 		for i := len(win) - 1; i >= 0; i-- {
 			tap[i], rest = rest%ws[i+2], rest/ws[i+2]
 		}
-		from, to := tapPlaces(c, tap, win, xs[2:], ys[2:])
+		from, to := tapPlaces(c, tap, win, xs[2:], ys[2:], room)
 		for s := range n {
 			c.Step(1)
 			for ch := range channels {

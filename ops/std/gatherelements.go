@@ -80,8 +80,11 @@ func elementPlaces(c *ir.EvalCtx, x, it *tensor.Tensor, axis int64) ([]int, erro
 	strides := ops.Strides(x.Shape())
 	along := strides[a]
 	strides[a] = 0
-	places := make([]int, 0, len(idx))
-	ops.Walk(c, it.Shape(), strides, 0, func(o int) { places = append(places, o+idx[len(places)]*along) })
+	places, i := ops.Make[int](c, len(idx)), 0
+	ops.Walk(c, it.Shape(), strides, 0, func(o int) {
+		places[i] = o + idx[i]*along
+		i++
+	})
 	return places, nil
 }
 

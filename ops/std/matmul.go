@@ -120,9 +120,17 @@ func evalMatMul(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	var offA, offB []int
-	ops.Walk(c, batch, ops.BroadcastStrides(x[:len(x)-2], batch), 0, func(o int) { offA = append(offA, o*m*k) })
-	ops.Walk(c, batch, ops.BroadcastStrides(y[:len(y)-2], batch), 0, func(o int) { offB = append(offB, o*k*p) })
+	places := func(shape []int, size int) []int {
+		list := offsets(c, ops.Make[int](c, product(batch)), batch, ops.BroadcastStrides(shape[:len(shape)-2], batch), 0)
+		for i := range ops.Each(c, len(list)) {
+			list[i] *= size
+		}
+		return list
+	}
+	if _, err := ops.Elems(batch); err != nil {
+		return nil, err
+	}
+	offA, offB := places(x, m*k), places(y, k*p)
 	if a.DType().IsInt() {
 		u, err := ops.Int64s(c, a)
 		if err != nil {

@@ -59,7 +59,7 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 			d, _ := spreadOut(w, ir.Const(int64(x.Dim(i+2))), ir.Const(taps[i]), 0, nil, i).Known()
 			full = append(full, d)
 		}
-		inner, err := intShape(full)
+		inner, err := intShape(c, full)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 		if want, err := ints(c, in, 2); err != nil {
 			return nil, err
 		} else if want != nil {
-			if shape, err = intShape(want); err != nil {
+			if shape, err = intShape(c, want); err != nil {
 				return nil, fmt.Errorf("output_shape: %w", err)
 			}
 			if len(shape) != len(inner) {

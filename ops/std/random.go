@@ -66,7 +66,7 @@ func randomOf(name, doc string, next func(*ir.Node) func(*mt19937) float64, attr
 		if err != nil {
 			return nil, d, err
 		}
-		s, err := intShape(n.Attrs.Ints("shape", nil))
+		s, err := intShape(nil, n.Attrs.Ints("shape", nil))
 		return s, d, err
 	}
 	return ops.Same(ops.Register(&ir.Op{
@@ -227,7 +227,7 @@ var Multinomial = ops.Same(ops.Register(&ir.Op{
 		if x.Rank() != 2 || x.Dim(1) == 0 {
 			return nil, fmt.Errorf("input: expected rows of classes, found %s", x)
 		}
-		shape, err := intShape([]int64{int64(x.Dim(0)), getInt(c.Node, "sample_size")})
+		shape, err := intShape(c, []int64{int64(x.Dim(0)), getInt(c.Node, "sample_size")})
 		if err != nil {
 			return nil, err
 		}

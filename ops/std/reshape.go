@@ -41,7 +41,7 @@ var Reshape = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		shape, copied, rest := make([]int, len(want)), make([]bool, len(want)), -1
+		shape, copied, rest := ops.Make[int](c, len(want)), ops.Make[bool](c, len(want)), -1
 		for i, d := range want {
 			switch {
 			case d == -1 && rest < 0:
@@ -380,7 +380,7 @@ var Expand = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		target, err := intShape(want)
+		target, err := intShape(c, want)
 		if err != nil {
 			return nil, err
 		}
@@ -405,8 +405,8 @@ var Expand = ops.Register(&ir.Op{
 })
 
 // intShape converts a vector of sizes, which must not be negative.
-func intShape(v []int64) ([]int, error) {
-	out := make([]int, len(v))
+func intShape(c *ir.EvalCtx, v []int64) ([]int, error) {
+	out := ops.Make[int](c, len(v))
 	for i, d := range v {
 		if d < 0 || d > math.MaxInt32*16 {
 			return nil, fmt.Errorf("shape %v: size %d at place %d", v, d, i)

@@ -145,7 +145,7 @@ func keptDims(n *ir.Node, in ir.Shape) (dims []ir.Dim) {
 		}
 		given[i+1] = v.Const
 	}
-	plan, err := resamplings(n, given, shape)
+	plan, err := resamplings(nil, n, given, shape)
 	if err != nil {
 		return nil
 	}
@@ -239,7 +239,7 @@ func evalResize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := resamplings(c.Node, in, x.Shape())
+	plan, err := resamplings(c, c.Node, in, x.Shape())
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ type ResizedAxis struct {
 // extrapolation value. It does not read the first input, in[0]. Axes that do not change are omitted. Mode nearest has
 // no weights.
 func ResizePlan(n *ir.Node, in []tensor.Datum, shape []int) (axes []ResizedAxis, beyond float64, err error) {
-	plan, err := resamplings(n, in, shape)
+	plan, err := resamplings(nil, n, in, shape)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -339,13 +339,13 @@ func ResizePlan(n *ir.Node, in []tensor.Datum, shape []int) (axes []ResizedAxis,
 }
 
 // resamplings reads scales or sizes, and the region of interest.
-func resamplings(n *ir.Node, in []tensor.Datum, shape []int) ([]resampling, error) {
+func resamplings(c *ir.EvalCtx, n *ir.Node, in []tensor.Datum, shape []int) ([]resampling, error) {
 	axes, err := resizeAxes(n, len(shape))
 	if err != nil {
 		return nil, err
 	}
 	input := func(name string) []float64 {
-		return ops.F64(nil, in, slices.IndexFunc(n.Op.In, func(p ir.Param) bool { return p.Name == name }))
+		return ops.F64(c, in, slices.IndexFunc(n.Op.In, func(p ir.Param) bool { return p.Name == name }))
 	}
 	scales, sizes, roi := attrScales(n), []float64(nil), []float64(nil)
 	for i, p := range n.Op.In {
@@ -571,7 +571,7 @@ func nearestAxes(c *ir.EvalCtx, f *filter, shape []int, plan []resampling) (from
 // tensor of the given shape that is there, or -1 for the extrapolation value, which it returns, too. It does not read the first
 // input, in[0].
 func NearestPlan(n *ir.Node, in []tensor.Datum, shape []int) (axes [][]int, beyond float64, err error) {
-	plan, err := resamplings(n, in, shape)
+	plan, err := resamplings(nil, n, in, shape)
 	if err != nil {
 		return nil, 0, err
 	}

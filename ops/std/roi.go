@@ -76,7 +76,7 @@ func evalMaxRoiPool(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, fmt.Errorf("X %s, rois %s, pooled_shape %v: expected (N,C,H,W), (R,5), and two positive numbers", x,
 			rois, bins)
 	}
-	shape, err := intShape([]int64{int64(rois.Dim(0)), int64(x.Dim(1)), bins[0], bins[1]})
+	shape, err := intShape(c, []int64{int64(rois.Dim(0)), int64(x.Dim(1)), bins[0], bins[1]})
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func evalRoiAlign(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Dim(1) != 4 || len(samples) != rois.Dim(0) {
 		return nil, fmt.Errorf("X %s, rois %s, %d batch_indices: expected (N,C,H,W), (R,4), (R)", x, rois, len(samples))
 	}
-	shape, err := intShape([]int64{int64(len(samples)), int64(x.Dim(1)), getInt(n, "output_height"),
+	shape, err := intShape(c, []int64{int64(len(samples)), int64(x.Dim(1)), getInt(n, "output_height"),
 		getInt(n, "output_width")})
 	if err != nil {
 		return nil, err

@@ -184,6 +184,16 @@ func elemIs(d tensor.DType) func(*ir.Node) tensor.DType {
 	return func(*ir.Node) tensor.DType { return d }
 }
 
+// offsets writes what ops.Walk visits to the start of into, and returns that part.
+func offsets(c *ir.EvalCtx, into, shape, strides []int, first int) []int {
+	i := 0
+	ops.Walk(c, shape, strides, first, func(o int) {
+		into[i] = o
+		i++
+	})
+	return into[:i]
+}
+
 // ints reads an optional integer input. It returns nil if the input is absent.
 func ints(c *ir.EvalCtx, in []tensor.Datum, i int) ([]int64, error) {
 	t := ops.Tensor(in, i)

@@ -35,7 +35,7 @@ var Tile = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		times, err := intShape(r)
+		times, err := intShape(c, r)
 		if err != nil {
 			return nil, err
 		}
