@@ -70,12 +70,12 @@ func Append[T any](c *ir.EvalCtx, list []T, x ...T) []T {
 
 // Clone is slices.Clone(v).
 func Clone[T any](c *ir.EvalCtx, v []T) []T {
-	var z T
-	if len(v) > large && isNumber(z) {
+	if len(v) > large {
 		w := Make[T](c, len(v))
 		Put(c, w, v)
 		return w
 	}
+	var z T
 	charge(c, len(v), int(unsafe.Sizeof(z)))
 	return slices.Clone(v)
 }
@@ -235,7 +235,10 @@ func Convert(c *ir.EvalCtx, t *tensor.Tensor, d tensor.DType, saturate bool) (*t
 }
 
 // SizeOf returns the bytes of a datum, each part as if it shared nothing with others.
-func SizeOf(d tensor.Datum) int64 {
+func SizeOf(d tensor.Datum) int64 { return SizeIn(nil, d) }
+
+// SizeIn is SizeOf during an evaluation, whose context ends the visit of many strings or items.
+func SizeIn(c *ir.EvalCtx, d tensor.Datum) int64 {
 	switch d := d.(type) {
 	case *tensor.Tensor:
 		if d == nil {
@@ -243,7 +246,7 @@ func SizeOf(d tensor.Datum) int64 {
 		}
 		n := int64(0)
 		if d.DType() == tensor.String {
-			for _, s := range d.Strings() {
+			for _, s := range All(c, d.Strings()) {
 				n += int64(stringSize + len(s))
 			}
 			return n
@@ -254,13 +257,13 @@ func SizeOf(d tensor.Datum) int64 {
 			return 0
 		}
 		var n int64
-		for _, item := range d.Items {
-			n += ItemSize + SizeOf(item)
+		for i := range Costly(c, len(d.Items), 10) {
+			n += ItemSize + SizeIn(c, d.Items[i])
 		}
 		return n
 	case *tensor.Optional:
 		if d != nil {
-			return SizeOf(d.Value)
+			return SizeIn(c, d.Value)
 		}
 	}
 	return 0

@@ -174,6 +174,7 @@ func checkGaps(t *testing.T, m *runtime.Model) {
 type gaps struct {
 	context.Context
 	last, most   time.Duration
+	until        time.Duration
 	checks       int
 	at, from, to []byte // stacks, of the longest gap and of the last check
 }
@@ -189,6 +190,9 @@ func (g *gaps) Err() error {
 	g.at = stack()
 	g.checks++
 	g.last = worktime.Thread()
+	if g.until > 0 && g.last > g.until {
+		return context.DeadlineExceeded
+	}
 	return nil
 }
 

@@ -379,6 +379,9 @@ func encodeE8M0(x float64) byte {
 	return byte(min(max(e+127, 0), 254))
 }
 
+// MaxNumber is the number of bytes of a string up to which Convert reads it as a number.
+const MaxNumber = 1 << 12
+
 // Convert returns the elements as another dtype, or t itself if it has that dtype already. Numbers are converted as
 // ONNX's operator Cast does:
 //   - to a float: rounded to nearest, ties to even. A number beyond the range becomes infinity, or NaN for a type without
@@ -387,7 +390,8 @@ func encodeE8M0(x float64) byte {
 //     does NaN; use ConvertExact where that may happen.
 //   - integer to integer: the low bits are kept, as two's complement wraps around.
 //   - to bool: everything but 0 is true. From bool: 0 or 1.
-//   - strings are parsed, and numbers are formatted. A string that is not a number is an error.
+//   - strings are parsed, and numbers are formatted. A string that is not a number, or is longer than MaxNumber, is an
+//     error.
 //
 // Only int64 and uint64 to float32 skip float64 in between, so that they are rounded once.
 func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
@@ -397,9 +401,12 @@ func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
 	case t.dtype == String:
 		v := make([]float64, t.Len())
 		for i, s := range t.strs {
+			if len(s) > MaxNumber {
+				return nil, fmt.Errorf("cannot convert a string of %d bytes to %v: expected at most %d", len(s), d, MaxNumber)
+			}
 			x, err := strconv.ParseFloat(s, 64)
 			if err != nil {
-				return nil, fmt.Errorf("cannot convert string %q to %v", s, d)
+				return nil, fmt.Errorf("cannot convert string %.80q to %v", s, d)
 			}
 			v[i] = x
 		}

@@ -32,15 +32,18 @@ func (o Options) Node(ctx context.Context, n *ir.Node, in []tensor.Datum, b *ir.
 }
 
 // Widen returns d with float32 as float64.
-func Widen(d tensor.Datum) tensor.Datum {
+func Widen(d tensor.Datum) tensor.Datum { return widen(nil, d) }
+
+// widen is Widen within an evaluation's budget and context.
+func widen(c *ir.EvalCtx, d tensor.Datum) tensor.Datum {
 	switch d := d.(type) {
 	case *tensor.Tensor:
 		if d == nil || d.DType() != tensor.Float32 {
 			return d
 		}
 		src := tensor.Data[float32](d)
-		dst := make([]float64, len(src))
-		for i, v := range src {
+		dst := ops.Make[float64](c, len(src))
+		for i, v := range ops.All(c, src) {
 			dst[i] = float64(v)
 		}
 		return tensor.FromSlice(dst, d.Shape()...)
@@ -48,16 +51,16 @@ func Widen(d tensor.Datum) tensor.Datum {
 		if d == nil {
 			return d
 		}
-		s := &tensor.Sequence{Items: make([]tensor.Datum, len(d.Items))}
-		for i, item := range d.Items {
-			s.Items[i] = Widen(item)
+		s := &tensor.Sequence{Items: ops.Make[tensor.Datum](c, len(d.Items))}
+		for i := range ops.Costly(c, len(d.Items), 20) {
+			s.Items[i] = widen(c, d.Items[i])
 		}
 		return s
 	case *tensor.Optional:
 		if d == nil || d.Value == nil {
 			return d
 		}
-		return &tensor.Optional{Value: Widen(d.Value)}
+		return &tensor.Optional{Value: widen(c, d.Value)}
 	}
 	return d
 }

@@ -247,24 +247,17 @@ func (r *run) graph(c *code, in []tensor.Datum, outer *Frame) ([]tensor.Datum, e
 		return nil, fmt.Errorf("graph %s takes %d inputs, found %d", c.graph.Name, len(c.graph.Inputs), len(in))
 	}
 	f := &Frame{make(map[*ir.Value]tensor.Datum, len(c.steps)), outer}
+	h := &held{budget: r.budget, steps: ir.EvalCtx{Ctx: r.ctx}}
+	defer h.end()
 	for i, v := range c.graph.Inputs {
 		f.Values[v] = in[i]
-	}
-	if r.budget != nil {
-		for _, d := range in {
-			r.budget.Hold(ops.SizeOf(d))
-		}
-		defer func() {
-			for _, d := range f.Values {
-				r.budget.Release(ops.SizeOf(d))
-			}
-		}()
+		h.hold(v, in[i])
 	}
 	for i := range c.steps {
 		if err := r.ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := r.step(c, i, f); err != nil {
+		if err := r.step(c, i, f, h); err != nil {
 			return nil, err
 		}
 	}
@@ -277,6 +270,55 @@ func (r *run) graph(c *code, in []tensor.Datum, outer *Frame) ([]tensor.Datum, e
 		out[i] = d
 	}
 	return out, nil
+}
+
+// held are the bytes of the values of a frame. A nil budget has none.
+type held struct {
+	budget *ir.Budget
+	steps  ir.EvalCtx // ends the counting of many strings or items
+	bytes  map[*ir.Value]int64
+}
+
+func (h *held) size(v *ir.Value, d tensor.Datum) int64 {
+	if h.bytes == nil {
+		h.bytes = map[*ir.Value]int64{}
+	}
+	n := ops.SizeIn(&h.steps, d)
+	h.bytes[v] = n
+	return n
+}
+
+// hold charges the bytes of a value, whether they fit or not.
+func (h *held) hold(v *ir.Value, d tensor.Datum) {
+	if h.budget != nil {
+		h.budget.Hold(h.size(v, d))
+	}
+}
+
+// take charges the bytes of a value. The error is an *ir.BudgetError.
+func (h *held) take(v *ir.Value, d tensor.Datum) error {
+	if h.budget == nil {
+		return nil
+	}
+	n := h.size(v, d)
+	err := h.budget.Take(n)
+	if err != nil {
+		delete(h.bytes, v)
+	}
+	return err
+}
+
+// release gives the bytes of a value back.
+func (h *held) release(v *ir.Value) {
+	h.budget.Release(h.bytes[v])
+	delete(h.bytes, v)
+}
+
+// end gives all bytes back.
+func (h *held) end() {
+	for _, n := range h.bytes {
+		h.budget.Release(n)
+	}
 }
 
 // value returns the current datum of v.
@@ -295,10 +337,14 @@ func (r *run) value(f *Frame, v *ir.Value) (tensor.Datum, error) {
 }
 
 // step evaluates one node and stores its outputs in f.
-func (r *run) step(c *code, i int, f *Frame) (err error) {
+func (r *run) step(c *code, i int, f *Frame, h *held) (err error) {
 	s := &c.steps[i]
 	defer func() {
 		if v := recover(); v != nil {
+			if ended, ok := v.(*ir.Ended); ok { // in between the evaluations
+				err = r.failed(s.node, ended.Err, nil)
+				return
+			}
 			err = r.failed(s.node, nil, v)
 		} else if err != nil {
 			err = r.failed(s.node, err, nil)
@@ -332,17 +378,13 @@ func (r *run) step(c *code, i int, f *Frame) (err error) {
 		if v == nil {
 			continue
 		}
-		if r.budget != nil {
-			if err := r.budget.Take(ops.SizeOf(out[j])); err != nil {
-				return err
-			}
+		if err := h.take(v, out[j]); err != nil {
+			return err
 		}
 		f.Values[v] = out[j]
 	}
 	for _, v := range s.free {
-		if r.budget != nil {
-			r.budget.Release(ops.SizeOf(f.Values[v]))
-		}
+		h.release(v)
 		delete(f.Values, v)
 	}
 	if r.watch != nil {
@@ -392,9 +434,6 @@ func (r *run) compute(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, err
 		if i >= len(out) {
 			return nil, fmt.Errorf("operator returned %d results, but output %d (%s) is needed", len(out), i, v.Name)
 		}
-		if r.options.Wide {
-			out[i] = Widen(out[i])
-		}
 	}
 	return out, nil
 }
@@ -416,7 +455,15 @@ func (r *run) charged(c *ir.EvalCtx, in []tensor.Datum) (out []tensor.Datum, err
 			panic(v)
 		}
 	}()
-	return c.Node.Op.Eval(c, in)
+	if out, err = c.Node.Op.Eval(c, in); err != nil || !c.Wide {
+		return out, err
+	}
+	for i := range min(len(out), len(c.Node.Outputs)) {
+		if c.Node.Outputs[i] != nil {
+			out[i] = widen(c, out[i])
+		}
+	}
+	return out, nil
 }
 
 // spend takes the work of a node from the budget: its operator's, and one operation per byte that it reads or

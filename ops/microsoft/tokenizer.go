@@ -1,9 +1,12 @@
 package microsoft
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/essmc/essmc/ir"
@@ -57,7 +60,10 @@ var Tokenizer = ops.Register(&ir.Op{
 		}
 		most, rows := 0, ops.Make[[]string](c, x.Len())
 		for i, text := range ops.All(c, x.Strings()) {
-			if !utf8.ValidString(text) {
+			if len(text) > mostText {
+				return nil, fmt.Errorf("input 0 (X): a string of %d bytes, more than %d", len(text), mostText)
+			}
+			if !validText(c, text) {
 				return nil, fmt.Errorf("input 0 (X): string %d is not in UTF-8", i)
 			}
 			if rows[i], err = s.tokens(c, text); err != nil {
@@ -102,8 +108,35 @@ type splitter struct {
 	least int
 	pad   string
 	chars bool
-	apart []*regexp.Regexp
-	token *regexp.Regexp
+	apart []*expression
+	token *expression
+}
+
+// expression is a regular expression. One that looks behind (^, \b) depends on the letter before what it matches.
+type expression struct {
+	*regexp.Regexp
+	behind bool
+}
+
+func newExpression(text string) (*expression, error) {
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("expression: %w", err)
+	}
+	re.Longest()
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("expression: %w", err)
+	}
+	return &expression{re, looksBehind(parsed)}, nil
+}
+
+func looksBehind(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpBeginLine, syntax.OpBeginText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return true
+	}
+	return slices.ContainsFunc(re.Sub, looksBehind)
 }
 
 func splitterOf(n *ir.Node) (*splitter, error) {
@@ -129,11 +162,10 @@ func splitterOf(n *ir.Node) (*splitter, error) {
 		if e == "" {
 			return nil, errors.New("separators: expected an empty one to be the only one")
 		}
-		re, err := regexp.Compile(e)
+		re, err := newExpression(e)
 		if err != nil {
-			return nil, fmt.Errorf("expression: %w", err)
+			return nil, err
 		}
-		re.Longest()
 		s.apart = append(s.apart, re)
 	}
 	if token != "" {
@@ -142,26 +174,51 @@ func splitterOf(n *ir.Node) (*splitter, error) {
 	return s, nil
 }
 
-// mostText bounds texts, since an expression is matched without checks of the context.
-const mostText = 1 << 24
+// mostText bounds texts. Where an expression looks behind, mostBehind does: it is matched without checks of the context.
+const mostText, mostBehind = 1 << 24, 1 << 16
+
+// validText is utf8.ValidString.
+func validText(c *ir.EvalCtx, s string) bool {
+	for s != "" {
+		n := min(len(s), ir.Pace)
+		for n < len(s) && n < ir.Pace+utf8.UTFMax && !utf8.RuneStart(s[n]) {
+			n++
+		}
+		c.Step(n)
+		if !utf8.ValidString(s[:n]) {
+			return false
+		}
+		s = s[n:]
+	}
+	return true
+}
+
+// atLeast reports whether s has n letters or more.
+func atLeast(c *ir.EvalCtx, s string, n int) bool {
+	if n <= 1 || len(s) < n || len(s) >= utf8.UTFMax*n {
+		return len(s) >= n
+	}
+	for i := range len(s) {
+		if c.Step(1); utf8.RuneStart(s[i]) {
+			n--
+		}
+	}
+	return n <= 0
+}
 
 // tokens returns the tokens of a text, with the marks.
 func (s *splitter) tokens(c *ir.EvalCtx, text string) ([]string, error) {
-	if len(text) > mostText {
-		return nil, fmt.Errorf("input 0 (X): a string of %d bytes, more than %d", len(text), mostText)
-	}
 	var out []string
 	add := func(token string) {
-		if len(token) >= s.least && utf8.RuneCountInString(token) >= s.least {
-			c.Charge(32)
-			out = append(out, token)
+		if c.Step(8); atLeast(c, token, s.least) {
+			out = ops.Append(c, out, token)
 		}
 	}
-	c.Step(len(text) + 32)
+	c.Step(32)
 	if s.mark {
-		c.Charge(64)
-		out = append(out, textStart)
+		out = ops.Append(c, out, textStart)
 	}
+	var err error
 	switch {
 	case s.chars:
 		for i, w := 0, 0; i < len(text); i += w {
@@ -169,38 +226,71 @@ func (s *splitter) tokens(c *ir.EvalCtx, text string) ([]string, error) {
 			add(text[i : i+w])
 		}
 	case s.token != nil:
-		s.each(c, s.token, text, func(from, to int) { add(text[from:to]) })
+		err = s.token.each(c, text, func(from, to int) { add(text[from:to]) })
 	default:
-		s.between(c, text, s.apart, add)
+		err = s.between(c, text, s.apart, add)
 	}
 	if s.mark {
-		out = append(out, textEnd)
+		out = ops.Append(c, out, textEnd)
 	}
-	return out, nil
+	return out, err
 }
 
 // between adds the parts of a text between what separators match, each part separated by the next separators.
-func (s *splitter) between(c *ir.EvalCtx, text string, apart []*regexp.Regexp, add func(string)) {
+func (s *splitter) between(c *ir.EvalCtx, text string, apart []*expression, add func(string)) error {
 	if len(text) < s.least {
-		return
+		return nil
 	}
 	if len(apart) == 0 {
 		add(text)
-		return
+		return nil
 	}
 	at := 0
-	s.each(c, apart[0], text, func(from, to int) {
-		s.between(c, text[at:from], apart[1:], add)
+	var inner error
+	err := apart[0].each(c, text, func(from, to int) {
+		if inner == nil {
+			inner = s.between(c, text[at:from], apart[1:], add)
+		}
 		at = to
 	})
-	s.between(c, text[at:], apart[1:], add)
+	if err == nil && inner == nil {
+		inner = s.between(c, text[at:], apart[1:], add)
+	}
+	return cmp.Or(err, inner)
 }
 
-// each calls f for what an expression matches.
-func (s *splitter) each(c *ir.EvalCtx, re *regexp.Regexp, text string, f func(from, to int)) {
-	c.Step(16*len(text) + 32)
-	c.Charge(int64(24 * len(text)))
-	for _, m := range re.FindAllStringIndex(text, -1) {
-		f(m[0], m[1])
+// each calls f for what the expression matches: as regexp.Regexp.FindAllStringIndex, with checks of the context.
+func (e *expression) each(c *ir.EvalCtx, text string, f func(from, to int)) error {
+	const short = ir.Pace / 16
+	if len(text) <= short || e.behind {
+		if len(text) > mostBehind {
+			return fmt.Errorf("input 0 (X): a string of %d bytes, more than %d for an expression with ^ or \\b", len(text), mostBehind)
+		}
+		c.Step(16*len(text) + 32)
+		size := int64(64 * (len(text) + 1))
+		c.Charge(size)
+		for _, m := range e.FindAllStringIndex(text, -1) {
+			f(m[0], m[1])
+		}
+		c.Discharge(c.Charged() - size)
+		return nil
 	}
+	for at, end := 0, -1; at <= len(text); {
+		m := e.FindReaderIndex(ops.Runes(c, text[at:]))
+		if m == nil {
+			return nil
+		}
+		from, to := at+m[0], at+m[1]
+		if to > at {
+			at = to
+		} else { // an empty match: not right behind another one
+			_, size := utf8.DecodeRuneInString(text[at:])
+			at += max(1, size)
+		}
+		if from < to || from != end {
+			f(from, to)
+		}
+		end = to
+	}
+	return nil
 }

@@ -71,12 +71,27 @@ func lookupText[K comparable](c *ir.EvalCtx, like *tensor.Tensor, v []K, table m
 
 func mapped[K comparable, V any](c *ir.EvalCtx, v []K, table map[K]V, def V) []V {
 	out := ops.Make[V](c, len(v))
+	list, text := any(v).([]string)
+	longest := longestKey(table)
 	for i, k := range ops.All(c, v) {
-		x, ok := table[k]
-		if !ok {
-			x = def
+		x := def
+		if !text || len(list[i]) <= longest {
+			if y, ok := table[k]; ok {
+				x = y
+			}
 		}
 		out[i] = x
 	}
 	return out
+}
+
+// longestKey returns the length of the longest string among the keys of a table, 0 for other keys.
+func longestKey[K comparable, V any](table map[K]V) int {
+	n := 0
+	if t, ok := any(table).(map[string]V); ok {
+		for k := range t {
+			n = max(n, len(k))
+		}
+	}
+	return n
 }

@@ -88,18 +88,22 @@ func setOnes[T comparable, F float32 | float64](c *ir.EvalCtx, out []F, v, cats 
 			}
 		}
 	}
+	list, text := any(v).([]string)
+	longest := longestKey(place)
 	for i := range ops.Costly(c, len(v), 8) {
 		at := -1
 		if place == nil {
 			at = slices.Index(cats, v[i])
-		} else if k, ok := place[v[i]]; ok {
-			at = k
+		} else if !text || len(list[i]) <= longest {
+			if k, ok := place[v[i]]; ok {
+				at = k
+			}
 		}
 		switch {
 		case at >= 0:
 			out[i*len(cats)+at] = 1
 		case strict:
-			return fmt.Errorf("element %d (%v) is not among the %d categories", i, v[i], len(cats))
+			return fmt.Errorf("element %d (%.40s) is not among the %d categories", i, fmt.Sprint(v[i]), len(cats))
 		}
 	}
 	return nil

@@ -11,13 +11,21 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// relation is a comparison of integers, bools or strings.
+// relation is a comparison of integers or bools.
 type relation struct{ less, equal, greater bool }
 
 func relate[T cmp.Ordered](c *ir.EvalCtx, r relation, x, y []T) []bool {
 	out := ops.Make[bool](c, len(x))
 	for i := range ops.Each(c, len(x)) {
 		out[i] = r.less && x[i] < y[i] || r.equal && x[i] == y[i] || r.greater && x[i] > y[i]
+	}
+	return out
+}
+
+func equalTexts(c *ir.EvalCtx, x, y []string) []bool {
+	out := ops.Make[bool](c, len(x))
+	for i := range ops.Each(c, len(x)) {
+		out[i] = len(x[i]) == len(y[i]) && ops.CompareText(c, x[i], y[i]) == 0
 	}
 	return out
 }
@@ -46,7 +54,8 @@ func compare(name string, since int, doc string, types []tensor.DType, f scalarB
 			}
 			switch d := a.DType(); {
 			case d == tensor.String:
-				return relateAs(c, r, a.Strings(), b.Strings(), a, b, shape)
+				x, y := ops.BroadcastTo(c, a.Strings(), a.Shape(), shape), ops.BroadcastTo(c, b.Strings(), b.Shape(), shape)
+				return ops.One(tensor.FromSlice(equalTexts(c, x, y), shape...), nil)
 			case d == tensor.Uint64:
 				return relateAs(c, r, tensor.Data[uint64](a), tensor.Data[uint64](b), a, b, shape)
 			case d == tensor.Int64:

@@ -112,6 +112,7 @@ func concat(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64) (*tensor.Tensor, 
 	shape := slices.Clone(parts[0].Shape())
 	shape[a] = 0
 	for i, t := range parts {
+		c.Step(20)
 		if err := sameElem(parts[0], t); err != nil {
 			return nil, fmt.Errorf("part %d: %w", i, err)
 		}
@@ -134,6 +135,7 @@ func concat(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64) (*tensor.Tensor, 
 	outer, n, inner := splitAt(shape, a)
 	at := 0
 	for _, t := range parts {
+		c.Step(20)
 		m, run := newMover(c, out, t), t.Dim(a)*inner
 		for o := range ops.Each(c, outer) {
 			m.copy(o*n*inner+at, o*run, run)

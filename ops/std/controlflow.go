@@ -3,7 +3,6 @@ package std
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -214,7 +213,7 @@ func (s *stacks) push(c *ir.EvalCtx, out []tensor.Datum) error {
 		if !ok || t == nil {
 			return fmt.Errorf("scan output %d is not a tensor", i)
 		}
-		c.Charge(ops.ItemSize + ops.SizeOf(t)) // the subgraph has released it
+		c.Charge(ops.ItemSize + ops.SizeIn(c, t)) // the subgraph has released it
 		s.parts[i] = append(s.parts[i], t)
 		if s.elems += t.Len(); s.elems > ops.MaxElems {
 			return fmt.Errorf("scan outputs have more than %d elements", ops.MaxElems)
@@ -247,8 +246,10 @@ func (s *stacks) join(c *ir.EvalCtx, i int, axis int64, reverse bool, typ ir.Typ
 
 // stack joins tensors of one shape on a new axis.
 func stack(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64, reverse bool) (*tensor.Tensor, error) {
+	c.Charge(ops.ItemSize * int64(len(parts)))
 	rows := ops.Make[*tensor.Tensor](c, len(parts))
 	for i, p := range parts {
+		c.Step(200)
 		a, err := ops.Axis(axis, p.Rank()+1)
 		if err != nil {
 			return nil, err
@@ -258,10 +259,10 @@ func stack(c *ir.EvalCtx, parts []*tensor.Tensor, axis int64, reverse bool) (*te
 		if err != nil {
 			return nil, err
 		}
+		if reverse {
+			i = len(parts) - 1 - i
+		}
 		rows[i] = r
-	}
-	if reverse {
-		slices.Reverse(rows)
 	}
 	return concat(c, rows, axis)
 }

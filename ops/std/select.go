@@ -308,7 +308,7 @@ func elementOrder(c *ir.EvalCtx, x *tensor.Tensor) (func(i, j int) int, error) {
 	switch {
 	case x.DType() == tensor.String:
 		s := x.Strings()
-		return func(i, j int) int { return cmp.Compare(s[i], s[j]) }, nil
+		return func(i, j int) int { return ops.CompareText(c, s[i], s[j]) }, nil
 	case x.DType().IsComplex():
 		w, b := x.DType().Bits()/8, x.Bytes()
 		return func(i, j int) int { return bytes.Compare(b[i*w:(i+1)*w], b[j*w:(j+1)*w]) }, nil

@@ -127,7 +127,11 @@ var SequenceInsert = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		return []tensor.Datum{&tensor.Sequence{Items: slices.Insert(ops.Clone(c, s.Items), p, in[1])}}, nil
+		items := ops.Make[tensor.Datum](c, len(s.Items)+1)
+		ops.Put(c, items, s.Items[:p])
+		items[p] = in[1]
+		ops.Put(c, items[p+1:], s.Items[p:])
+		return []tensor.Datum{&tensor.Sequence{Items: items}}, nil
 	},
 	Tol: ir.Exact,
 })
@@ -156,7 +160,10 @@ var SequenceErase = ops.Register(&ir.Op{
 		if p < 0 {
 			return nil, fmt.Errorf("the sequence is empty")
 		}
-		return []tensor.Datum{&tensor.Sequence{Items: slices.Delete(ops.Clone(c, s.Items), p, p+1)}}, nil
+		items := ops.Make[tensor.Datum](c, len(s.Items)-1)
+		ops.Put(c, items, s.Items[:p])
+		ops.Put(c, items[p:], s.Items[p+1:])
+		return []tensor.Datum{&tensor.Sequence{Items: items}}, nil
 	},
 	Tol: ir.Exact,
 })
@@ -242,7 +249,7 @@ var SequenceMap = ops.Register(&ir.Op{
 		body := c.Node.Attrs.Graph("body")
 		results := make([]*tensor.Sequence, len(body.Outputs))
 		for i := range results {
-			results[i] = &tensor.Sequence{}
+			results[i] = &tensor.Sequence{Items: ops.Make[tensor.Datum](c, len(s.Items))}
 		}
 		for k := range len(s.Items) {
 			c.Step(1)
@@ -261,8 +268,8 @@ var SequenceMap = ops.Register(&ir.Op{
 				return nil, fmt.Errorf("item %d: %w", k, err)
 			}
 			for i, d := range out {
-				c.Charge(ops.ItemSize + ops.SizeOf(d)) // the subgraph has released it
-				results[i].Items = append(results[i].Items, d)
+				c.Charge(ops.ItemSize + ops.SizeIn(c, d)) // the subgraph has released it
+				results[i].Items[k] = d
 			}
 		}
 		out := make([]tensor.Datum, len(results))
@@ -314,13 +321,11 @@ var ConcatFromSequence = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		var parts []*tensor.Tensor
-		for i := range ops.Each(c, len(s.Items)) {
-			t, err := need(s.Items, i, "item")
-			if err != nil {
+		parts := ops.Make[*tensor.Tensor](c, len(s.Items))
+		for i := range ops.Costly(c, len(parts), 10) {
+			if parts[i], err = need(s.Items, i, "item"); err != nil {
 				return nil, err
 			}
-			parts = append(parts, t)
 		}
 		if getInt(c.Node, "new_axis") != 0 {
 			return ops.One(stack(c, parts, getInt(c.Node, "axis"), false))
@@ -394,15 +399,16 @@ var SplitToSequence = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out := &tensor.Sequence{}
-		for _, p := range ops.All(c, parts) {
+		out := &tensor.Sequence{Items: ops.Make[tensor.Datum](c, len(parts))}
+		for i, p := range parts {
+			c.Step(10)
 			if single && getInt(c.Node, "keepdims") == 0 {
 				s := p.Shape()
 				if p, err = p.Reshape(append(s[:a:a], s[a+1:]...)...); err != nil {
 					return nil, err
 				}
 			}
-			out.Items = ops.Append[tensor.Datum](c, out.Items, p)
+			out.Items[i] = p
 		}
 		return []tensor.Datum{out}, nil
 	},

@@ -176,8 +176,7 @@ func split(c *ir.EvalCtx, x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.
 	c.Charge(ops.ItemSize * int64(len(sizes)))
 	out, at := ops.Make[*tensor.Tensor](c, len(sizes)), 0
 	for i, k := range sizes {
-		c.Step(1)
-		c.Step(64)
+		c.Step(200)
 		shape := slices.Clone(x.Shape())
 		shape[axis] = int(k)
 		out[i] = ops.New(c, x.DType(), shape...)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/essmc/essmc/ir"
@@ -39,11 +40,11 @@ var StringConcat = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
-		out := ops.Clone(c, ops.BroadcastTo(c, x.Strings(), x.Shape(), shape))
-		for i, s := range ops.All(c, ops.BroadcastTo(c, y.Strings(), y.Shape(), shape)) {
-			c.Charge(int64(len(out[i]) + len(s)))
-			c.Step((len(out[i])+len(s))/8 + 32)
-			out[i] += s
+		a := ops.BroadcastTo(c, x.Strings(), x.Shape(), shape)
+		b := ops.BroadcastTo(c, y.Strings(), y.Shape(), shape)
+		out := ops.Make[string](c, len(a))
+		for i := range out {
+			out[i] = ops.JoinText(c, a[i], b[i])
 		}
 		return ops.One(tensor.FromStrings(out, shape...), nil)
 	},
@@ -70,7 +71,7 @@ var StringSplit = ops.Register(&ir.Op{
 		}
 		most, parts, counts := 0, ops.Make[[]string](c, x.Len()), ops.Make[int64](c, x.Len())
 		for i, s := range ops.All(c, x.Strings()) {
-			c.Step(len(s) + 32)
+			c.Step(32)
 			parts[i] = cut(c, s, getStr(c.Node, "delimiter"), limit)
 			counts[i] = int64(len(parts[i]))
 			most = max(most, len(parts[i]))
@@ -108,29 +109,53 @@ func cut(c *ir.EvalCtx, s, delimiter string, limit int) []string {
 		return ops.Append(c, parts, s)
 	}
 	var parts []string
-	for s = strings.TrimSpace(s); s != ""; {
-		i := strings.IndexFunc(s, isSpace)
-		if i < 0 || limit >= 0 && len(parts) == limit-1 {
+	for s = withoutEnd(c, s[prefix(c, s, true):]); s != ""; {
+		i := prefix(c, s, false)
+		if i == len(s) || limit >= 0 && len(parts) == limit-1 {
 			return ops.Append(c, parts, s)
 		}
-		parts, s = ops.Append(c, parts, s[:i]), strings.TrimLeftFunc(s[i:], isSpace)
+		parts, s = ops.Append(c, parts, s[:i]), s[i+prefix(c, s[i:], true):]
 	}
 	return parts
+}
+
+// prefix returns the length of the longest prefix of s of white space, or of other letters.
+func prefix(c *ir.EvalCtx, s string, space bool) int {
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if unicode.IsSpace(r) != space {
+			return i
+		}
+		c.Step(4)
+		i += size
+	}
+	return len(s)
+}
+
+// withoutEnd returns s without the white space at its end.
+func withoutEnd(c *ir.EvalCtx, s string) string {
+	for s != "" {
+		r, size := utf8.DecodeLastRuneInString(s)
+		if !unicode.IsSpace(r) {
+			break
+		}
+		c.Step(4)
+		s = s[:len(s)-size]
+	}
+	return s
 }
 
 // indexOf is strings.Index.
 func indexOf(c *ir.EvalCtx, s, part string) int {
 	const window = 1 << 16
 	for lo := 0; lo < len(s); lo += window {
-		c.Step(ir.Pace)
+		c.Step(min(window, len(s)-lo)/8 + 16)
 		if i := strings.Index(s[lo:min(len(s), lo+window+len(part)-1)], part); i >= 0 {
 			return lo + i
 		}
 	}
 	return -1
 }
-
-func isSpace(r rune) bool { return strings.TrimSpace(string(r)) == "" }
 
 // StringNormalizer removes words and changes the case of letters.
 var StringNormalizer = ops.Register(&ir.Op{
@@ -169,16 +194,19 @@ var StringNormalizer = ops.Register(&ir.Op{
 			}
 			stop[w] = true
 		}
+		longest := -1
+		for w := range stop {
+			longest = max(longest, len(w))
+		}
 		var out []string
 		for _, s := range x.Strings() {
-			c.Step(1)
 			c.Step(32)
 			c.Charge(6 * int64(len(s))) // another case may take three bytes for one
 			key := s
 			if !exact {
 				key = mapped(c, s, strings.ToLower)
 			}
-			if stop[key] {
+			if len(key) <= longest && stop[key] {
 				continue
 			}
 			switch getStr(c.Node, "case_change_action") {
@@ -206,16 +234,22 @@ func mapped(c *ir.EvalCtx, s string, letters func(string) string) string {
 		c.Step(8 * len(s))
 		return letters(s)
 	}
-	var out strings.Builder
-	for len(s) > 0 {
-		n := min(part, len(s))
-		for n < len(s) && !utf8.RuneStart(s[n]) {
-			n++
+	each := func(do func(part string)) {
+		for left := s; len(left) > 0; {
+			n := min(part, len(left))
+			for n < len(left) && !utf8.RuneStart(left[n]) {
+				n++
+			}
+			c.Step(8 * n)
+			do(letters(left[:n]))
+			left = left[n:]
 		}
-		c.Step(8 * n)
-		out.WriteString(letters(s[:n]))
-		s = s[n:]
 	}
+	size := 0 // first, so that the parts are written to where they stay
+	each(func(part string) { size += len(part) })
+	var out strings.Builder
+	out.Grow(size)
+	each(func(part string) { out.WriteString(part) })
 	return out.String()
 }
 
@@ -260,7 +294,7 @@ var RegexFullMatch = ops.Register(&ir.Op{
 				c.Step(16 * len(s))
 				out[i] = re.MatchString(s)
 			} else {
-				out[i] = re.MatchReader(&letters{c, strings.NewReader(s)})
+				out[i] = re.MatchReader(ops.Runes(c, s))
 			}
 		}
 		return ops.One(tensor.FromSlice(out, x.Shape()...), nil)
@@ -274,17 +308,6 @@ var RegexFullMatch = ops.Register(&ir.Op{
 	},
 	Along: ops.AlongElementwise, Tol: ir.Exact,
 })
-
-// letters reads a string, with checks of the context.
-type letters struct {
-	c *ir.EvalCtx
-	*strings.Reader
-}
-
-func (l *letters) ReadRune() (rune, int, error) {
-	l.c.Step(100)
-	return l.Reader.ReadRune()
-}
 
 func fullMatch(n *ir.Node) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(`\A(?:` + getStr(n, "pattern") + `)\z`)

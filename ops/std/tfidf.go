@@ -113,6 +113,7 @@ type pool struct {
 	weights         []float64
 	size            int // size of the output
 	longest, number int
+	word            int // bytes of the longest word of the n-grams
 }
 
 const maxGram = 1 << 16
@@ -144,6 +145,7 @@ func readPool(c *ir.EvalCtx, n *ir.Node) (*pool, error) {
 			words = append(words, strconv.FormatInt(k, 10))
 		}
 	}
+	p.word = ops.Longest(words)
 	starts := n.Attrs.Ints("ngram_counts", nil)
 	for i, s := range starts {
 		end := int64(len(words))
@@ -192,6 +194,9 @@ func (p *pool) count(c *ir.EvalCtx, words []string) []float64 {
 			gram = gram[:0]
 			for i := start; i < len(words) && len(gram) < p.longest; i += distance {
 				c.Step(100 + 50*len(gram))
+				if len(words[i]) > p.word {
+					break
+				}
 				gram = append(gram, words[i])
 				if len(gram) < p.least || len(gram) == 1 && distance > 1 {
 					continue

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/essmc/essmc/runtime/lowering"
+import (
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/runtime/lowering"
+)
 
 // Outside of a recurrence, a state is a value in float32 or float64. Per sample it holds the state's numbers and then,
 // with a window, the inputs before the next step, oldest first. The recurrence itself computes in float64.
@@ -68,14 +71,16 @@ func (c *recurrenceCall) start() {
 	for i := range c.progress {
 		c.progress[i].n.Store(0)
 	}
-	clear(c.z)
+	for lo, hi := range ops.Blocks(c.g.e.Steps(), len(c.z), 1<<15) {
+		clear(c.z[lo:hi])
+	}
 	if c.stateVal < 0 {
 		return
 	}
 	per := c.savedSize()
 	if st := c.state[0].wide.In(&c.g.e.frame); st != nil {
 		for b := range c.g.batch {
-			copy(c.z[b*c.Size:], st[b*per:b*per+c.Saved])
+			ops.Put(c.g.e.Steps(), c.z[b*c.Size:], st[b*per:b*per+c.Saved])
 			if c.Window > 0 {
 				past := c.history(b)
 				for j, v := range st[b*per+c.Saved : (b+1)*per] {

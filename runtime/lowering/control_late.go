@@ -246,7 +246,7 @@ func (b *lateBody) outside(f *Frame, i int, d tensor.Datum) (tensor.Datum, error
 	if !b.rooms[i].has(d) {
 		return d, nil
 	}
-	if err := f.Take(ops.SizeOf(d), "a carried value"); err != nil {
+	if err := f.Take(f.sizeOf(d), "a carried value"); err != nil {
 		return nil, err
 	}
 	return d.(*tensor.Tensor).CloneParts(f.pause), nil

@@ -514,12 +514,15 @@ func (k *stack) join(ctx context.Context, f *Frame, n int, bound []int) (*tensor
 		if err := f.Take(size, "a scan output"); err != nil {
 			return nil, err
 		}
-		t := tensor.New(k.dtype, slices.Insert(slices.Clone(k.shape), k.part.axis, n)...)
-		copy(t.Bytes(), k.whole.Bytes())
+		t := tensor.NewParts(f.pause, k.dtype, slices.Insert(slices.Clone(k.shape), k.part.axis, n)...)
+		ops.Put(&f.memory.steps, t.Bytes(), k.whole.Bytes())
 		return t, nil
 	}
 	if k.Prepend {
-		slices.Reverse(k.parts)
+		for i, j := 0, n-1; i < j; i, j = i+1, j-1 {
+			f.memory.steps.Step(1)
+			k.parts[i], k.parts[j] = k.parts[j], k.parts[i]
+		}
 	}
 	node := &ir.Node{Op: ops.Default.Resolve("", "ConcatFromSequence", ops.Opsets()[""]),
 		Attrs: ir.Attrs{}.With("axis", k.scanOut.Axis).With("new_axis", int64(1))}

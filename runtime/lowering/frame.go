@@ -193,7 +193,7 @@ func (f *Frame) Finish(out []tensor.Datum) error {
 // was passed or stored in that form.
 func (f *Frame) result(v *Value, d tensor.Datum) (tensor.Datum, error) {
 	if !f.Nested || f.Binding.Shape(v) != nil && f.Binding.Constant(v) == nil {
-		if err := f.take(ops.SizeOf(d)); err != nil {
+		if err := f.take(f.sizeOf(d)); err != nil {
 			return nil, refused(err, "output "+v.Name)
 		}
 		return ops.CopyOf(&f.memory.steps, d), nil
@@ -280,7 +280,7 @@ func (f *Frame) Store(v *Value, d tensor.Datum) error {
 	}
 	if w := f.written(v); w != nil {
 		if t.DType() == tensor.String {
-			if err := f.take(lengths(t)); err != nil {
+			if err := f.take(f.memory.lengths(t)); err != nil {
 				return refused(err, v.Name)
 			}
 		}
@@ -292,7 +292,7 @@ func (f *Frame) Store(v *Value, d tensor.Datum) error {
 		return err
 	}
 	if o == d { // a copy is charged
-		if err := f.take(ops.SizeOf(d)); err != nil {
+		if err := f.take(f.sizeOf(d)); err != nil {
 			return refused(err, v.Name)
 		}
 	}
@@ -300,10 +300,13 @@ func (f *Frame) Store(v *Value, d tensor.Datum) error {
 	return nil
 }
 
+// sizeOf is ops.SizeOf during a run, whose context ends it.
+func (f *Frame) sizeOf(d tensor.Datum) int64 { return ops.SizeIn(&f.memory.steps, d) }
+
 // lengths returns the bytes of the strings of t, without their headers.
-func lengths(t *tensor.Tensor) int64 {
+func (m *memory) lengths(t *tensor.Tensor) int64 {
 	var n int64
-	for _, s := range t.Strings() {
+	for _, s := range ops.All(&m.steps, t.Strings()) {
 		n += int64(len(s))
 	}
 	return n
@@ -337,7 +340,7 @@ func (f *Frame) Own(d tensor.Datum) (tensor.Datum, error) {
 	switch d := d.(type) {
 	case *tensor.Tensor:
 		if d != nil && f.passing(d) {
-			if err := f.take(ops.SizeOf(d)); err != nil {
+			if err := f.take(f.sizeOf(d)); err != nil {
 				return nil, refused(err, "a copy of "+d.String())
 			}
 			return d.CloneParts(f.pause), nil
@@ -358,7 +361,9 @@ func (f *Frame) Own(d tensor.Datum) (tensor.Datum, error) {
 
 // ownItems is Own for a sequence.
 func (f *Frame) ownItems(d *tensor.Sequence) (tensor.Datum, error) {
-	for i, item := range d.Items {
+	steps := &f.memory.steps
+	for i := range ops.Costly(steps, len(d.Items), 20) {
+		item := d.Items[i]
 		o, err := f.Own(item)
 		if err != nil {
 			return nil, err
@@ -369,9 +374,10 @@ func (f *Frame) ownItems(d *tensor.Sequence) (tensor.Datum, error) {
 		if err := f.Take(ops.ItemSize*int64(len(d.Items)), "a copy of a sequence"); err != nil {
 			return nil, err
 		}
-		c := &tensor.Sequence{Items: slices.Clone(d.Items)}
+		c := &tensor.Sequence{Items: ops.Clone(steps, d.Items)}
 		c.Items[i] = o
 		for j := i + 1; j < len(c.Items); j++ {
+			steps.Step(20)
 			if c.Items[j], err = f.Own(c.Items[j]); err != nil {
 				return nil, err
 			}

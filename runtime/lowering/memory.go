@@ -295,7 +295,7 @@ func (m *memory) countAlive() {
 	for f := m.top; f != nil; f = f.under {
 		f.mine(func(d tensor.Datum) { live += m.alive(d) })
 		for _, t := range f.text {
-			live += lengths(t)
+			live += m.lengths(t)
 		}
 	}
 	if live < m.data { // parts of one tensor may be counted several times
@@ -338,7 +338,7 @@ func (m *memory) alive(d tensor.Datum) int64 {
 		if at == nil || m.seen[at] > 0 {
 			return 0
 		}
-		m.seen[at] = ops.SizeOf(d)
+		m.seen[at] = ops.SizeIn(&m.steps, d)
 		return m.seen[at]
 	case *tensor.Sequence:
 		if d == nil || len(d.Items) == 0 {
@@ -348,8 +348,8 @@ func (m *memory) alive(d tensor.Datum) int64 {
 		at := (*byte)(unsafe.Pointer(&d.Items[0]))
 		n := max(0, ops.ItemSize*int64(len(d.Items))-m.seen[at])
 		m.seen[at] += n
-		for _, item := range d.Items {
-			n += m.alive(item)
+		for i := range ops.Costly(&m.steps, len(d.Items), 50) {
+			n += m.alive(d.Items[i])
 		}
 		return n
 	case *tensor.Optional:

@@ -39,11 +39,11 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 		return err
 	}
 	for _, d := range res {
-		e.budget.Hold(ops.SizeOf(d))
+		e.budget.Hold(ops.SizeIn(&e.moves, d))
 	}
 	for i, d := range res {
 		if out[i] == nil {
-			if err := e.budget.Take(ops.SizeOf(d)); err != nil {
+			if err := e.budget.Take(ops.SizeIn(&e.moves, d)); err != nil {
 				return memory(err, "output "+e.p.main.Outputs[i].Name)
 			}
 			out[i] = ops.CopyOf(&e.moves, d) // an output may be an input, a constant or a view of another output

@@ -28,8 +28,11 @@ func labelEncoderKernel(s *lowering.Step) record.TensorMaker {
 		}
 		switch keys.DType() {
 		case tensor.String:
-			places := placesOf(d, keys.Strings(), true)
+			places, longest := placesOf(d, keys.Strings(), true), ops.Longest(keys.Strings())
 			return encodeTo(d, s, values, def, texts(s.In[0]), func(v string) int64 {
+				if len(v) > longest {
+					return -1
+				}
 				if i, ok := places[v]; ok {
 					return i
 				}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -30,8 +31,11 @@ func oneHotEncoderKernel(s *lowering.Step) record.TensorMaker {
 			return newOneHotEncoder[int64](d, s)
 		case tensor.String:
 			list := s.Node.Attrs.Strs("cats_strings", nil)
-			places := placesOf(d, list, false)
+			places, longest := placesOf(d, list, false), ops.Longest(list)
 			return oneHotEncoder(d, s, len(list), texts(s.In[0]), func(v string) int64 {
+				if len(v) > longest {
+					return -1
+				}
 				if i, ok := places[v]; ok {
 					return i
 				}
