@@ -6,7 +6,6 @@ package decode
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/essmc/essmc/frontend/tokenizer/internal/part"
@@ -33,9 +32,14 @@ func Parse(raw json.RawMessage, where string) (*Decoder, error) {
 	d := &Decoder{}
 	if len(raw) == 0 || string(raw) == "null" {
 		d.steps = []maker{newSpaces}
-		return d, nil
 	}
-	return d, d.add(raw, where, 0)
+	return d, part.Each(raw, where, "decoders", func(o *part.Object) bool {
+		read, ok := kinds[o.Type]
+		if ok {
+			d.steps = append(d.steps, read(o))
+		}
+		return ok
+	})
 }
 
 // kinds read the decoders by type. They note errors in the object.
@@ -49,34 +53,6 @@ var kinds = map[string]func(o *part.Object) maker{
 	"Replace":      parseReplace,
 	"Strip":        parseStrip,
 	"WordPiece":    parseWordPiece,
-}
-
-func (d *Decoder) add(raw json.RawMessage, where string, depth int) error {
-	o := part.Read(raw, where)
-	if o.Err() != nil {
-		return o.Err()
-	}
-	if o.Type == "Sequence" {
-		if depth == part.MaxDepth {
-			return fmt.Errorf("%s: expected at most %d sequences in each other, found more", where, part.MaxDepth)
-		}
-		o.Need("decoders")
-		for i, one := range o.List("decoders") {
-			if err := d.add(one, fmt.Sprintf("%s.decoders[%d]", where, i), depth+1); err != nil {
-				return err
-			}
-		}
-		return o.Done()
-	}
-	read, ok := kinds[o.Type]
-	if !ok {
-		return fmt.Errorf("%s: type %q is not supported", where, o.Type)
-	}
-	if len(d.steps) == part.MaxParts {
-		return fmt.Errorf("%s: expected at most %d decoders, found more", where, part.MaxParts)
-	}
-	d.steps = append(d.steps, read(o))
-	return o.Done()
 }
 
 // Stream decodes the tokens of one text. It is not safe for concurrent use.

@@ -10,11 +10,9 @@ package normalize
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/essmc/essmc/frontend/tokenizer/internal/aligned"
 	"github.com/essmc/essmc/frontend/tokenizer/internal/part"
-	"github.com/essmc/essmc/frontend/tokenizer/internal/pattern"
 )
 
 // Normalizer changes texts. It does not change itself, and is safe for concurrent use; its workers are not.
@@ -36,41 +34,13 @@ func simple(f func(t *aligned.Text) error) maker {
 // Parse reads a normalizer; null is one that changes nothing. Errors begin with `where`.
 func Parse(raw json.RawMessage, where string) (*Normalizer, error) {
 	n := &Normalizer{}
-	if len(raw) == 0 || string(raw) == "null" {
-		return n, nil
-	}
-	return n, n.add(raw, where, 0, pattern.NewLimits())
-}
-
-// add appends the steps of a part. Sequences in sequences are one sequence.
-func (n *Normalizer) add(raw json.RawMessage, where string, depth int, limits *pattern.Limits) error {
-	o := part.Read(raw, where)
-	o.Limits = limits
-	if o.Err() != nil {
-		return o.Err()
-	}
-	if o.Type == "Sequence" {
-		if depth == part.MaxDepth {
-			return fmt.Errorf("%s: expected at most %d sequences in each other, found more", where, part.MaxDepth)
+	return n, part.Each(raw, where, "normalizers", func(o *part.Object) bool {
+		read, ok := kinds[o.Type]
+		if ok {
+			n.steps = append(n.steps, read(o))
 		}
-		o.Need("normalizers")
-		for i, one := range o.List("normalizers") {
-			if err := n.add(one, fmt.Sprintf("%s.normalizers[%d]", where, i), depth+1, limits); err != nil {
-				return err
-			}
-		}
-		return o.Done()
-	}
-	read, ok := kinds[o.Type]
-	if !ok {
-		return fmt.Errorf("%s: type %q is not supported", where, o.Type)
-	}
-	if len(n.steps) == part.MaxParts {
-		return fmt.Errorf("%s: expected at most %d normalizers, found more", where, part.MaxParts)
-	}
-	m := read(o)
-	n.steps = append(n.steps, m)
-	return o.Done()
+		return ok
+	})
 }
 
 // kinds read the normalizers by type. They note errors in the object.

@@ -1,4 +1,4 @@
-// Package part reads the small parts of a tokenizer.json: normalizers, pre-tokenizers, and what they share.
+// Package part reads the small parts of a tokenizer.json: normalizers, pre-tokenizers, post-processors and decoders.
 //
 // A part is an object with a type. A key that the type does not have is an error, since an option that is ignored makes
 // tokens that are nearly right.
@@ -13,12 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/essmc/essmc/frontend/tokenizer/internal/pattern"
-)
-
-// Limits of the parts of one kind in a file. They bound the work per byte of text.
-const (
-	MaxDepth = 16  // sequences in sequences
-	MaxParts = 256 // in all
 )
 
 // Object is an object of JSON whose keys are read one by one. The first error is kept.

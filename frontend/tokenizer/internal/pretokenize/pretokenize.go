@@ -7,11 +7,9 @@ package pretokenize
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/essmc/essmc/frontend/tokenizer/internal/aligned"
 	"github.com/essmc/essmc/frontend/tokenizer/internal/part"
-	"github.com/essmc/essmc/frontend/tokenizer/internal/pattern"
 )
 
 // PreTokenizer divides texts. It does not change itself, and is safe for concurrent use; its splitters are not.
@@ -34,44 +32,18 @@ func simple(f func(s *Splitter) error) maker {
 // Parse reads a pre-tokenizer; null is one that leaves a text whole. Errors begin with `where`.
 func Parse(raw json.RawMessage, where string) (*PreTokenizer, error) {
 	p := &PreTokenizer{}
-	if len(raw) == 0 || string(raw) == "null" {
-		return p, nil
-	}
-	return p, p.add(raw, where, 0, pattern.NewLimits())
-}
-
-// add appends the steps of a part. Sequences in sequences are one sequence.
-func (p *PreTokenizer) add(raw json.RawMessage, where string, depth int, limits *pattern.Limits) error {
-	o := part.Read(raw, where)
-	o.Limits = limits
-	if o.Err() != nil {
-		return o.Err()
-	}
-	if o.Type == "Sequence" {
-		if depth == part.MaxDepth {
-			return fmt.Errorf("%s: expected at most %d sequences in each other, found more", where, part.MaxDepth)
+	return p, part.Each(raw, where, "pretokenizers", func(o *part.Object) bool {
+		read, ok := kinds[o.Type]
+		if !ok {
+			return false
 		}
-		o.Need("pretokenizers")
-		for i, one := range o.List("pretokenizers") {
-			if err := p.add(one, fmt.Sprintf("%s.pretokenizers[%d]", where, i), depth+1, limits); err != nil {
-				return err
-			}
+		if p.bytes { // another one comes behind ByteLevel, and sees its characters
+			p.steps = append(p.steps, simple(shown))
 		}
-		return o.Done()
-	}
-	read, ok := kinds[o.Type]
-	if !ok {
-		return fmt.Errorf("%s: type %q is not supported", where, o.Type)
-	}
-	if len(p.steps) >= part.MaxParts {
-		return fmt.Errorf("%s: expected at most %d pre-tokenizers, found more", where, part.MaxParts)
-	}
-	if p.bytes { // another one comes behind ByteLevel, and sees its characters
-		p.steps = append(p.steps, simple(shown))
-	}
-	p.steps = append(p.steps, read(o)...)
-	p.bytes = o.Type == "ByteLevel"
-	return o.Done()
+		p.steps = append(p.steps, read(o)...)
+		p.bytes = o.Type == "ByteLevel"
+		return true
+	})
 }
 
 // kinds read the pre-tokenizers by type. They note errors in the object.

@@ -81,44 +81,21 @@ func (p *Processor) AddedText(t Token) string { return p.texts.list[-t.Text-1] }
 // Parse reads a post-processor; null is one that changes nothing. Errors begin with `where`.
 func Parse(raw json.RawMessage, where string) (*Processor, error) {
 	p := &Processor{}
-	if len(raw) == 0 || string(raw) == "null" {
-		return p, nil
-	}
-	return p, p.add(raw, where, 0)
-}
-
-func (p *Processor) add(raw json.RawMessage, where string, depth int) error {
-	o := part.Read(raw, where)
-	if o.Err() != nil {
-		return o.Err()
-	}
-	var s step
-	switch o.Type {
-	case "Sequence":
-		if depth == part.MaxDepth {
-			return fmt.Errorf("%s: expected at most %d sequences in each other, found more", where, part.MaxDepth)
+	return p, part.Each(raw, where, "processors", func(o *part.Object) bool {
+		var s step
+		switch o.Type {
+		case "TemplateProcessing":
+			s = parseTemplate(o, &p.texts)
+		case "BertProcessing", "RobertaProcessing":
+			s = parseAround(o, &p.texts)
+		case "ByteLevel":
+			s = parseTrim(o)
+		default:
+			return false
 		}
-		o.Need("processors")
-		for i, one := range o.List("processors") {
-			if err := p.add(one, fmt.Sprintf("%s.processors[%d]", where, i), depth+1); err != nil {
-				return err
-			}
-		}
-		return o.Done()
-	case "TemplateProcessing":
-		s = parseTemplate(o, &p.texts)
-	case "BertProcessing", "RobertaProcessing":
-		s = parseAround(o, &p.texts)
-	case "ByteLevel":
-		s = parseTrim(o)
-	default:
-		return fmt.Errorf("%s: type %q is not supported", where, o.Type)
-	}
-	if len(p.steps) == part.MaxParts {
-		return fmt.Errorf("%s: expected at most %d post-processors, found more", where, part.MaxParts)
-	}
-	p.steps = append(p.steps, s)
-	return o.Done()
+		p.steps = append(p.steps, s)
+		return true
+	})
 }
 
 // Added returns the number of tokens that are added to one text, or to a pair.
