@@ -34,7 +34,8 @@ with each chunk. essmc stream carries the state then.`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
-				return usagef("%s: -o PLAN is missing", cmd.CommandPath())
+				return usagef("%s: -o PLAN is missing; try %s %s -o %s", cmd.CommandPath(), cmd.CommandPath(), quoted(args[0]),
+					quoted(outputName(args[0], ".essm")))
 			}
 			if err := out.check(file, planFile, args[0]); err != nil {
 				return err

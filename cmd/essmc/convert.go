@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,14 +49,15 @@ left out. Names that begin with module. (DataParallel), or that contain _orig_mo
 		Args: args("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" {
-				return usagef("%s: -o DIR is missing", cmd.CommandPath())
+				return usagef("%s: -o DIR is missing; try %s %s -o %s", cmd.CommandPath(), cmd.CommandPath(), quoted(args[0]),
+					quoted(outputName(args[0], "-model")))
 			}
 			if changed(cmd, "prefix") && strings.Trim(o.Prefix, ".") == "" {
 				return usagef("%s: --prefix %s: expected the beginning of the names of tensors, as in net", cmd.CommandPath(), quoted(o.Prefix))
 			}
 			if !force {
-				if err := checkEmpty(dir); err != nil {
-					return fmt.Errorf("%w; --force replaces a model", err)
+				if err := checkFree(dir); err != nil {
+					return err
 				}
 			}
 			done := spin(cmd, "converting")
@@ -63,7 +65,7 @@ left out. Names that begin with module. (DataParallel), or that contain _orig_mo
 			c, w, notes, err := checkpoint.Convert(args[0], o)
 			done()
 			if err != nil {
-				return err
+				return otherKind(cmd, args[0], err)
 			}
 			size := int64(0)
 			for _, t := range w {
@@ -104,6 +106,30 @@ left out. Names that begin with module. (DataParallel), or that contain _orig_mo
 	forceVar(cmd, &force)
 	b.registerBounds(cmd)
 	return cmd
+}
+
+// otherKind returns the error for a file that is not a checkpoint: one that says what to do with a model, and otherwise err.
+func otherKind(cmd *cobra.Command, path string, err error) error {
+	st, statErr := files.Stat(path)
+	if statErr != nil || !st.Mode().IsRegular() || st.Size() == 0 {
+		return err
+	}
+	e, readErr := readExisting(path, st.Size())
+	if readErr != nil {
+		return err
+	}
+	i := slices.IndexFunc(fileKinds, func(k fileKind) bool { return k.is(e) })
+	if i < 0 || fileKinds[i].name == npzFile.name { // a zip archive, as those of torch
+		return err
+	}
+	what := ""
+	switch fileKinds[i].name {
+	case planFile.name:
+		what = ", which essmc run takes as it is"
+	case onnxFile.name, textFile.name:
+		what = ", which essmc compile takes as it is"
+	}
+	return fmt.Errorf("%s: expected a checkpoint, found %s%s; see %s -h", path, fileKinds[i].name, what, cmd.CommandPath())
 }
 
 // besideModel are the files of a model directory that are no part of the model, and that other commands read.

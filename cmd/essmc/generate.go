@@ -85,11 +85,30 @@ directory states (eos_token_id), at one given by --stop, or after --max-new-toke
 	return cmd
 }
 
-// run reads the prompt before the model, since that takes longer.
+// run opens the model before the tokenizer: a model that is not a language model has none to look for.
 func (f *generateFlags) run(cmd *cobra.Command, path string) error {
-	var k *tokenizer.Tokenizer
 	var tokens []int64
 	var err error
+	if changed(cmd, "prompt-ids") {
+		if tokens, err = tokenList(f.ids); err != nil {
+			return usagef("%s: --prompt-ids: %v", cmd.CommandPath(), err)
+		}
+	}
+	model, err := f.compiled(cmd, path, nil)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	g, err := generate.New(model)
+	var lacks *generate.OptionError
+	if errors.As(err, &lacks) {
+		return fmt.Errorf("%s: %s; essmc run computes the outputs of any model", path, lacks.Msg)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer g.Close()
+	var k *tokenizer.Tokenizer
 	source := f.tokenizer
 	if changed(cmd, "prompt") {
 		if k, source, err = modelTokenizer(f.tokenizer, path, ", or give tokens with --prompt-ids"); err != nil {
@@ -102,19 +121,7 @@ func (f *generateFlags) run(cmd *cobra.Command, path string) error {
 		if tokens = e.IDs; len(tokens) == 0 {
 			return usagef("%s: --prompt: expected a text, found none", cmd.CommandPath())
 		}
-	} else if tokens, err = tokenList(f.ids); err != nil {
-		return usagef("%s: --prompt-ids: %v", cmd.CommandPath(), err)
 	}
-	model, err := f.compiled(cmd, path, nil)
-	if err != nil {
-		return err
-	}
-	defer model.Close()
-	g, err := generate.New(model)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	defer g.Close()
 	if k != nil && k.Tokens() > int64(g.Vocabulary()) {
 		return fmt.Errorf("%s: does not fit the model: it has tokens up to %d, and the model %d logits", source, k.Tokens()-1,
 			g.Vocabulary())

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"path/filepath"
 	"strconv"
@@ -41,7 +40,7 @@ key of config.json. Without arguments, init lists the presets of all families.`,
 				return listPresets(cmd.OutOrStdout())
 			}
 			if dir == "" {
-				return usagef("%s: -o DIR is missing", cmd.CommandPath())
+				return usagef("%s: -o DIR is missing; try %s %s -o model", cmd.CommandPath(), cmd.CommandPath(), quoted(args[0]))
 			}
 			p, err := preset(args[0])
 			if err != nil {
@@ -60,8 +59,8 @@ key of config.json. Without arguments, init lists the presets of all families.`,
 				return usagef("--set: %v", err)
 			}
 			if !force {
-				if err := checkEmpty(dir); err != nil {
-					return fmt.Errorf("%w; --force replaces a model", err)
+				if err := checkFree(dir); err != nil {
+					return err
 				}
 			}
 			w, err := busy(cmd, "drawing weights", func() (models.Weights, error) { return p.Init(p.Config, seed) })

@@ -15,12 +15,15 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/internal/files"
+	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -105,6 +108,9 @@ func report(w io.Writer, err error) int {
 	if errors.As(err, &path) { // without the system call: "x.npy: no such file or directory"
 		msg = strings.Replace(msg, path.Error(), path.Path+": "+path.Err.Error(), 1)
 		msg = strings.Replace(msg, path.Path+": "+path.Path+": ", path.Path+": ", 1)
+		if errors.Is(path.Err, fs.ErrNotExist) && msg == path.Path+": "+path.Err.Error() {
+			msg += otherPath(path.Path)
+		}
 	}
 	var fault *runtime.PanicError
 	if errors.As(err, &fault) {
@@ -118,6 +124,29 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintf(w, "%s\n", fault.Stack)
 	}
 	return code
+}
+
+// maxNames bounds the names of a folder that are compared with one that is not there.
+const maxNames = 1 << 12
+
+// otherPath says which path is probably meant by one that is not there, or that its folder is missing.
+func otherPath(path string) string {
+	dir, name := filepath.Split(filepath.Clean(path))
+	if dir == "" {
+		dir = "."
+	}
+	entries, err := files.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("; the folder %s does not exist", filepath.Clean(dir))
+	}
+	var names []string
+	for _, e := range entries[:min(len(entries), maxNames)] {
+		names = append(names, e.Name())
+	}
+	if near := spell.Close(name, names); near != "" {
+		return fmt.Sprintf(", did you mean %s?", strings.TrimPrefix(filepath.Join(dir, near), "./"))
+	}
+	return ""
 }
 
 // oneLine joins the lines of a message, and escapes control characters.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -251,6 +253,44 @@ func inputsExcept(in *feed.Inputs, model *runtime.Model, output string) []source
 	return list
 }
 
+// withAxes adds advice to an error about an input of which one axis is at another place: channels first or last.
+func withAxes(model *runtime.Model, in *feed.Inputs, err error) error {
+	var bad *runtime.InputError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	x, ok := in.Data[bad.Name].(*tensor.Tensor)
+	i := slices.IndexFunc(model.Inputs(), func(p runtime.Port) bool { return p.Name == bad.Name })
+	if !ok || i < 0 {
+		return err
+	}
+	t, ok := ir.AsTensor(model.Inputs()[i].Type)
+	if !ok || t.NoRank || len(t.Shape) != x.Rank() || x.Rank() < 3 {
+		return err
+	}
+	fits := func(order []int) bool {
+		for i, d := range t.Shape {
+			if n, known := d.Known(); known && n != int64(x.Dim(order[i])) {
+				return false
+			}
+		}
+		return true
+	}
+	last := x.Rank() - 1
+	first, end := []int{0, last}, []int{0}
+	for axis := 1; axis < last; axis++ {
+		first, end = append(first, axis), append(end, axis+1)
+	}
+	end = append(end, 1)
+	for _, order := range [][]int{first, end} {
+		if fits(order) {
+			return fmt.Errorf("%w; the axes are probably in another order: x.transpose(%s) in numpy", err,
+				strings.Trim(strings.ReplaceAll(fmt.Sprint(order), " ", ", "), "[]"))
+		}
+	}
+	return err
+}
+
 // compute runs the model once.
 func compute(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs) (map[string]tensor.Datum, error) {
 	done := spin(cmd, "running")
@@ -259,7 +299,7 @@ func compute(cmd *cobra.Command, model *runtime.Model, in *feed.Inputs) (map[str
 	defer s.Close()
 	out, err := s.Run(cmd.Context(), in.Data)
 	if err != nil {
-		return nil, in.Locate(err)
+		return nil, withAxes(model, in, in.Locate(err))
 	}
 	for _, p := range model.Outputs() {
 		if out[p.Name] == nil && !p.Optional {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/internal/atomicfile"
 	"github.com/essmc/essmc/internal/files"
 )
@@ -36,6 +37,30 @@ func checkEmpty(dir string) error {
 		return fmt.Errorf("%s: is not empty", dir)
 	}
 	return nil
+}
+
+// checkFree is checkEmpty with the advice for a directory that a model is to be written to.
+func checkFree(dir string) error {
+	err := checkEmpty(dir)
+	if _, other := files.Stat(filepath.Join(dir, checkpoint.ConfigName)); err != nil && other == nil {
+		return fmt.Errorf("%s: is not empty: it holds a model; --force replaces it", dir)
+	}
+	if err != nil {
+		return fmt.Errorf("%w, and has no model to replace; choose another name", err)
+	}
+	return nil
+}
+
+// outputName proposes the name of a file that is made of another one.
+func outputName(path, suffix string) string {
+	name := filepath.Base(filepath.Clean(path))
+	if st, err := files.Stat(path); err != nil || !st.IsDir() {
+		name = strings.TrimSuffix(name, filepath.Ext(name))
+	}
+	if name+suffix == filepath.Clean(path) || strings.Trim(name, `./\`) == "" {
+		return "model2" + suffix
+	}
+	return name + suffix
 }
 
 // commit renames the stage to the final directory.

@@ -44,7 +44,7 @@ type npyHeader struct {
 func ReadNpy(r io.Reader, size int64) (*tensor.Tensor, error) {
 	var pre [12]byte
 	if _, err := io.ReadFull(r, pre[:8]); err != nil || !bytes.Equal(pre[:6], npyMagic) {
-		return nil, errors.New("is not a .npy file")
+		return nil, errors.New("is not a .npy file: expected one that numpy.save wrote, found other content")
 	}
 	width := 2
 	switch major, minor := pre[6], pre[7]; {
@@ -243,7 +243,7 @@ func (p *literal) descr() (d tensor.DType, width int, bigEndian, wide bool) {
 	d, ok := npyTypes[code]
 	switch {
 	case strings.HasPrefix(code, "O"):
-		p.fail(errors.New("arrays of Python objects are not read: they would have to be unpickled"))
+		p.fail(errors.New("arrays of Python objects are not read: they would have to be unpickled; save numbers or texts, as in numpy.save(FILE, x.astype(numpy.float32))"))
 	case len(s)-len(code) > 1:
 		p.fail(fmt.Errorf("element type %.20q is neither numeric nor text", s))
 	case ok:

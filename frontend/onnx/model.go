@@ -249,12 +249,12 @@ func (p *parser) model(c cursor) (*modelProto, error) {
 	})
 	if err != nil {
 		if m.ir == 0 && graph == nil { // exporters write the version first
-			err = fmt.Errorf("not an ONNX model: %w", err)
+			err = fmt.Errorf("not an ONNX model, or a damaged one: %w; export or fetch it again", err)
 		}
 		return nil, err
 	}
 	if graph == nil {
-		return nil, fmt.Errorf("not an ONNX model: no graph")
+		return nil, fmt.Errorf("not an ONNX model: it has no graph")
 	}
 	m.graph, err = p.graph(*graph, 0)
 	return m, err

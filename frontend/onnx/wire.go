@@ -109,7 +109,7 @@ func (c *cursor) next() (f field, ok bool, err error) {
 		}
 		c.pos += int64(n)
 		if size > uint64(c.len()) {
-			return f, false, fmt.Errorf("at byte %d: field %d has %d bytes, only %d are left; the file is probably truncated", at, num, size, c.len())
+			return f, false, fmt.Errorf("at byte %d: field %d has %d bytes, only %d are left; the file is probably truncated; fetch it again", at, num, size, c.len())
 		}
 		f.body = cursor{c.src, c.pos, c.pos + int64(size)}
 		c.pos = f.body.end

@@ -60,7 +60,8 @@ func newTarget(path string) (*target, error) {
 	s := &target{path: path, perm: 0o666}
 	if st, err := files.Stat(path); err == nil {
 		if st.IsDir() {
-			return nil, fmt.Errorf("%s: is a directory, expected a file name", path)
+			return nil, fmt.Errorf("%s: is a directory: expected the name of a file, such as %s", path,
+				strings.TrimRight(path, string(filepath.Separator))+string(filepath.Separator)+"NAME")
 		}
 		s.direct, s.perm, s.exists = !st.Mode().IsRegular(), st.Mode().Perm(), true
 	}

@@ -8,6 +8,7 @@ package generate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -94,24 +95,28 @@ func New(m *runtime.Model) (*Generator, error) { return newGenerator(context.Bac
 func newGenerator(ctx context.Context, m *runtime.Model) (*Generator, error) {
 	g := &Generator{out: map[string]tensor.Datum{}}
 	lacks := func(format string, args ...any) error {
-		return &OptionError{"model", "expected a language model: " + fmt.Sprintf(format, args...)}
+		return &OptionError{"model", "not a language model: expected one input of tokens, int64[B,L], and logits at every step, " +
+			"float[B,L,V]; found " + fmt.Sprintf(format, args...)}
 	}
 	for _, p := range m.Inputs() {
 		t, ok := ir.AsTensor(p.Type)
 		switch {
 		case p.Optional:
 		case g.input != "":
-			return nil, lacks("one input of tokens; found inputs %s and %s", g.input, p.Name)
+			return nil, lacks("the inputs %s and %s", g.input, p.Name)
 		case !ok || t.Elem != tensor.Int64 && t.Elem != tensor.Int32 || len(t.Shape) != 2:
-			return nil, lacks("an input of tokens, int64[B,L]; found %s, %v", p.Name, p.Type)
+			return nil, lacks("input %s, %v", p.Name, p.Type)
 		default:
 			g.input, g.elem = p.Name, t.Elem
 		}
 	}
 	if g.input == "" {
-		return nil, lacks("an input of tokens; found none")
+		return nil, lacks("no input")
 	}
 	s, err := m.NewStreamContext(ctx, 1)
+	if errors.Is(err, runtime.ErrStream) {
+		return nil, lacks("one that %v", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -120,14 +125,14 @@ func newGenerator(ctx context.Context, m *runtime.Model) (*Generator, error) {
 	t, ok := ir.AsTensor(p.Type)
 	if !ok || t.Elem != tensor.Float32 || len(t.Shape) != 3 || timing.Outputs[0].Kind != stepgraph.Sequence ||
 		timing.Outputs[0].Axis != 1 {
-		return nil, lacks("logits of every step, float[B,L,V]; found %s, %v", p.Name, p.Type)
+		return nil, lacks("output %s, %v", p.Name, p.Type)
 	}
 	vocab, known := t.Shape[2].Known()
 	if !known || vocab < 1 {
-		return nil, lacks("a known number of logits; found %s, %v", p.Name, p.Type)
+		return nil, lacks("output %s, %v, whose number of logits is not known", p.Name, p.Type)
 	}
 	if timing.Latency > 0 || timing.Multiple > 1 {
-		return nil, lacks("one that answers after each token; found %s, which looks ahead", p.Name)
+		return nil, lacks("output %s, which looks ahead", p.Name)
 	}
 	g.s, g.output, g.vocab = s, p.Name, int(vocab)
 	g.one = tensor.New(g.elem, 1, 1)

@@ -221,9 +221,10 @@ func TestRefused(t *testing.T) {
 		{m, []int64{1}, generate.Options{Temperature: 1, TopK: -5}, "top k: expected at least 0, found -5"},
 		{m, []int64{1}, generate.Options{Temperature: 1, TopP: 2}, "top p: expected a number from 0 to 1, found 2"},
 		{model(t, runtime.Options{}, "s4d-cifar", "model.d_model=4"), []int64{1}, generate.Options{},
-			"model: expected a language model: an input of tokens, int64[B,L]; found input, float[B,L,3]"},
+			"model: not a language model: expected one input of tokens, int64[B,L], and logits at every step, float[B,L,V]; found " +
+				"input input, float[B,L,3]"},
 		{model(t, runtime.Options{}, "transformer-text", "model.d_model=8 model.n_layers=1 model.layer.0.n_heads=2"), []int64{1},
-			generate.Options{}, "has no step graph"},
+			generate.Options{}, "found one that cannot run step by step: graph transformer has no step graph"},
 		{model(t, runtime.Options{MaxMemory: 1 << 19}, "mamba-130m", "vocab_size=9 hidden_size=64 num_hidden_layers=1 state_size=512"),
 			[]int64{1}, generate.Options{}, "needs 525824 bytes of memory, the limit is 524288"},
 	} {

@@ -45,7 +45,7 @@ func (s section) String() string { return "section " + sectionNames[s.kind] }
 
 func (s section) check(b []byte) error {
 	if sha256.Sum256(b) != s.sum {
-		return fmt.Errorf("%v: content does not match its SHA-256", s)
+		return fmt.Errorf("%v: content does not match its SHA-256; fetch the file again, or compile the model again", s)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func read(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("header of %d bytes announced, at most %d are allowed", n, MaxHeader)
 	}
 	if int64(n) > size-8 {
-		return nil, fmt.Errorf("header of %d bytes announced, file holds %d after the length", n, size-8)
+		return nil, fmt.Errorf("expected a header of %d bytes, found %d; the file is probably truncated; fetch it again", n, size-8)
 	}
 	header := make([]byte, n)
 	if err := readFull(r, header, 8); err != nil {

@@ -117,7 +117,7 @@ func TestRefused(t *testing.T) {
 		b          []byte
 	}{
 		{"empty file", "too short", nil},
-		{"header longer than the file", "header of 99 bytes announced",
+		{"header longer than the file", "expected a header of 99 bytes, found 2",
 			append(binary.LittleEndian.AppendUint64(nil, 99), "{}"...)},
 		{"header beyond the limit", "at most 100000000", append(binary.LittleEndian.AppendUint64(nil, 1<<62), "{}"...)},
 		{"no JSON", "not JSON", file(`{"a":`)},

@@ -81,6 +81,9 @@ func readSharded(dir string, left *files.Budget) (map[string]*tensor.Tensor, err
 	for _, shard := range slices.Compact(slices.Sorted(maps.Values(weights))) {
 		path := filepath.Join(dir, shard)
 		f, err := openShard(root, shard)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: shard %q: %w; fetch it into the same folder", index, shard, err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: shard %q: %w", index, shard, err)
 		}

@@ -106,7 +106,7 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	}
 	z, err := zip.NewReader(r, size)
 	if errors.Is(err, zip.ErrFormat) {
-		return nil, errors.New("the zip archive has no directory at its end; the file is probably truncated")
+		return nil, errors.New("the zip archive has no directory at its end; the file is probably truncated; fetch it again")
 	}
 	if err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ func decodeImage(ctx context.Context, data []byte) (picture, error) {
 		if err != nil {
 			return picture{}, fmt.Errorf("expected a PNG, JPEG, GIF, BMP, TIFF or WebP image, found other content")
 		}
-		return picture{}, fmt.Errorf("damaged %s image", strings.ToUpper(format))
+		return picture{}, fmt.Errorf("damaged %s image: it is probably truncated; fetch it again", strings.ToUpper(format))
 	}
 	return picture{t.Dim(0), t.Dim(1), t.Dim(2), tensor.Data[uint8](t)}, nil
 }
