@@ -12,6 +12,9 @@
 //   - older operator sets
 //   - branches and loops that nest and capture
 //   - sequences and optionals
+//   - in one of 32 cases, hundreds to thousands of nodes, of inputs or outputs of a node, of outputs of the graph, or of
+//     values that are alive together or that a Loop carries (broad)
+//   - in another one, strings, tensors or sequences that a Loop doubles, and operators that copy them (doubles)
 //
 // Choices come from a seed or from bytes, so the fuzzer of package testing can change one of them.
 //
@@ -32,6 +35,7 @@
 // # Running it
 //
 //	go test ./internal/graphfuzz                                       fixed seeds, and the cases in testdata/found
+//	ESSMC_FUZZ_SHAPES=1000 go test ./internal/graphfuzz -run TestShapes   only graphs that are broad, or double
 //	go test ./internal/graphfuzz -fuzz FuzzGraphs -fuzzminimizetime 1x
 //	ESSMC_FUZZ=1h go test ./internal/graphfuzz -run TestLong -timeout 0
 //
@@ -49,28 +53,28 @@
 // # Planted faults
 //
 // TestPlanted builds this package with one fault at a time and runs the long mode from seed 0. The figures are from
-// one thread on a busy machine; all but number 15 were measured before graphs had operators of every domain.
+// one thread on a machine with many other processes, so the seconds say little.
 //
-//	 1  a wrong tie                         748 graphs, 23.2 s
-//	 2  a lost NaN                          695 graphs, 22.1 s
-//	 3  a wrong bound                       914 graphs, 11.3 s
-//	 4  swapped operands                     84 graphs,  2.5 s
-//	 5  a stale buffer                      889 graphs,  8.0 s
-//	 6  a state that is not reset            70 graphs,  1.1 s
-//	 7  a wrong axis                        525 graphs,  5.6 s
-//	 8  a pad that is off by one            182 graphs, 23.5 s
-//	 9  a lost -0                            82 graphs,  0.9 s
-//	10  an alias in place                   305 graphs, 15.6 s
-//	11  a wrong broadcast                     6 graphs,  0.4 s
-//	12  an overflow of integers             345 graphs,  5.2 s
-//	13  exchanged operands of an epilogue    84 graphs,  1.9 s
-//	14  the border of a chunk                72 graphs,  5.9 s
-//	15  an answer that depends on threads    608 graphs, 31.2 s
-//	16  a dropped capture                   282 graphs, 11.5 s
-//	17  a wrong default                     298 graphs,  4.5 s
-//	18  a pass that removes values in use    92 graphs,  2.3 s
-//	19  a pass that overlooks attributes    414 graphs,  3.4 s
-//	20  a stream state mixed with another    63 graphs,  0.7 s
+//	 1  a wrong tie                         2265 graphs,  70.3 s
+//	 2  a lost NaN                          1300 graphs,  42.7 s
+//	 3  a wrong bound                         36 graphs,   5.6 s
+//	 4  swapped operands                      37 graphs,   2.0 s
+//	 5  a stale buffer                       210 graphs,  22.3 s
+//	 6  a state that is not reset            188 graphs,  16.9 s
+//	 7  a wrong axis                          26 graphs,   2.2 s
+//	 8  a pad that is off by one               6 graphs,   4.1 s
+//	 9  a lost -0                            144 graphs,   2.3 s
+//	10  an alias in place                    147 graphs,  26.2 s
+//	11  a wrong broadcast                      2 graphs,   0.3 s
+//	12  an overflow of integers             2943 graphs, 186.9 s
+//	13  exchanged operands of an epilogue    391 graphs,  22.5 s
+//	14  the border of a chunk                  1 graph,    6.2 s
+//	15  an answer that depends on threads    644 graphs,  14.6 s
+//	16  a dropped capture                     85 graphs,   2.1 s
+//	17  a wrong default                       40 graphs,   0.6 s
+//	18  a pass that removes values in use     27 graphs,   9.1 s
+//	19  a pass that overlooks attributes     644 graphs,  25.3 s
+//	20  a stream state mixed with another    178 graphs,  15.0 s
 //
 // # Faults found so far
 //

@@ -45,7 +45,7 @@ var faults = []planted{
 	{"an answer that depends on threads", "runtime/cpu/internal/tensors/cumsum.go", "\tops.Fill(w.Steps, sums, 0)\n", ""},
 	{"a dropped capture", "passes/stepgraph/stepgraph.go", "if f := s.flowOf(v); f.kind != Fixed || f.blocked != nil {\n\t\t\t\treturn true",
 		"if f := s.flowOf(v); f.kind != Fixed || f.blocked != nil {\n\t\t\t\treturn false"},
-	{"a wrong default", "runtime/cpu/internal/tensors/topk.go", `s.Node.Attrs.Bool("largest", true)`,
+	{"a wrong default", "runtime/cpu/internal/tensors/topkkeys.go", `s.Node.Attrs.Bool("largest", true)`,
 		`s.Node.Attrs.Bool("largest", false)`},
 	{"a pass that removes values in use", "ir/graph.go", "i > 0 && v != nil && len(uses[v]) == 0 &&",
 		"i > 0 && v != nil && len(uses[v]) <= 1 &&"},

@@ -71,6 +71,7 @@ type generator struct {
 	nodes  int  // how many may still be added
 	wild   bool // infinities and NaN are kept
 	plain  bool // only float32
+	most   int  // outputs; 0: 5
 	done   []applied
 	// Fault is a panic, or a result that contradicts its type.
 	fault error
@@ -136,7 +137,10 @@ const (
 )
 
 // Generate makes a case from choices. It returns nil if the choices lead to none. An error is a fault of an operator.
-func Generate(s *Source) (*Case, error) {
+func Generate(s *Source) (*Case, error) { return generate(s, nil) }
+
+// generate makes a case of a profile, or of a random one for nil.
+func generate(s *Source, profile func(*generator)) (*Case, error) {
 	g := &generator{Source: s, root: &ir.Graph{Name: "random", Meta: map[string]string{}},
 		frame: &eval.Frame{Values: map[*ir.Value]tensor.Datum{}}}
 	g.graph = g.root
@@ -147,7 +151,16 @@ func Generate(s *Source) (*Case, error) {
 	g.wild = s.one(8)
 	profiles := []func(*generator){(*generator).any, (*generator).any, (*generator).systems, (*generator).network,
 		(*generator).sequences, (*generator).control, (*generator).mixed}
-	profiles[s.IntN(len(profiles))](g)
+	switch s.IntN(32) {
+	case 30:
+		profiles = []func(*generator){(*generator).broad}
+	case 31:
+		profiles = []func(*generator){(*generator).doubles}
+	}
+	if profile == nil {
+		profile = profiles[s.IntN(len(profiles))]
+	}
+	profile(g)
 	if g.fault != nil {
 		return nil, g.fault
 	}
@@ -170,8 +183,8 @@ func (g *generator) finish() (*Case, error) {
 	if len(ends) == 0 {
 		return nil, nil
 	}
-	for len(ends) > 5 {
-		ends = slices.Delete(ends, 0, 1)
+	if most := max(5, g.most); len(ends) > most {
+		ends = ends[len(ends)-most:]
 	}
 	if len(rest) > 0 && g.one(3) {
 		ends = append(ends, rest[g.IntN(len(rest))])
@@ -420,7 +433,7 @@ func (g *generator) tame(v *ir.Value, d tensor.Datum) bool {
 			}
 		}
 	case *tensor.Sequence:
-		if len(d.Items) > 64 {
+		if len(d.Items) > 1024 {
 			return false
 		}
 		for _, x := range d.Items {

@@ -83,6 +83,29 @@ var greedy = []struct {
 			q = StringConcat (p, p)
 		}>
 	}`, func() Data { return Data{"s": tensor.FromStrings([]string{"text"}, 1), "m": tensor.Scalar(int64(60))} }, false},
+	{"strings that double", `g (string[N] s, int64 m) => (y) {
+		y = Loop (m, "", s) <body: graph = step (int64 t, bool c, string[P] p) => (bool d, string[Q] q) {
+			d = Identity (c)
+			q = Concat <axis: int = 0> (p, p)
+		}>
+	}`, func() Data { return Data{"s": tensor.FromStrings([]string{"text"}, 1), "m": tensor.Scalar(int64(60))} }, true},
+	{"sequence that doubles", `g (float[N,4] a, int64 m) => (y) {
+		e = SequenceConstruct (a)
+		y = Loop (m, "", e) <body: graph = step (int64 t, bool c, seq(float[P,4]) s) => (bool d, seq(float[P,4]) q) {
+			d = Identity (c)
+			v = ConcatFromSequence <axis: int = 0> (s)
+			q = SequenceInsert (s, v)
+		}>
+	}`, func() Data { return Data{"a": tensor.New(tensor.Float32, 1, 4), "m": tensor.Scalar(int64(60))} }, true},
+	{"items that double", `g (float[N,4] a, int64 m) => (y) {
+		e = SequenceConstruct (a)
+		y = Loop (m, "", e) <body: graph = step (int64 t, bool c, seq(float[P,4]) s) => (bool d, seq(float[P,4]) q) {
+			d = Identity (c)
+			v = ConcatFromSequence <axis: int = 0> (s)
+			w = Concat <axis: int = 0> (v, v)
+			q = SplitToSequence <axis: int = 0> (w)
+		}>
+	}`, func() Data { return Data{"a": tensor.New(tensor.Float32, 1, 4), "m": tensor.Scalar(int64(60))} }, true},
 	{"scan output", `g (float[N] a, int64 m) => (y, z) {
 		y, z = Loop (m, "", a) <body: graph = step (int64 t, bool c, float[N] p) => (bool d, float[N] q, float[N] r) {
 			d = Identity (c)
