@@ -131,6 +131,34 @@ func graphBytes(g *ir.Graph) (n int64) {
 	return n
 }
 
+// checkRandom refuses random inputs that are larger than --max-memory, in commands that have it.
+func checkRandom(cmd *cobra.Command, model *runtime.Model, given map[string]tensor.Datum, dims map[string]int64) error {
+	f := cmd.Flags().Lookup("max-memory")
+	if f == nil || f.Value.(*byteFlag).value == 0 {
+		return nil
+	}
+	limit := f.Value.(*byteFlag).value
+	sum := int64(0)
+	for _, p := range model.Inputs() {
+		t, ok := p.Type.(*ir.TensorType)
+		if !ok || p.Optional || given[p.Name] != nil {
+			continue
+		}
+		shape, err := sizes(t, dims)
+		if err != nil {
+			return nil // randomInputs says more
+		}
+		n := int64(max(t.Elem.Bits(), 8) / 8)
+		for _, d := range shape {
+			n *= int64(d)
+		}
+		if sum += n; sum > limit {
+			return fmt.Errorf("input %q: %w", p.Name, &files.LimitError{Size: sum, Limit: limit})
+		}
+	}
+	return nil
+}
+
 // byteFlag is a flag for a number of bytes, in any unit.
 type byteFlag struct {
 	value int64

@@ -61,6 +61,7 @@ func TestMaxMemory(t *testing.T) {
 		{"generate mamba.essm --prompt-ids 1,2", fileSize(t, "mamba.essm"), "bytes of memory, the limit is 1"},
 		{"bench waves.essm --shape 1x8 --repeat 1", waves - 1, "waves.essm: too large: expected at most"},
 		{"bench waves.essm --shape 1x8 --repeat 1", waves, "bytes of memory, the limit is 1"},
+		{"bench waves.essm --shape 1x100000 --repeat 1", 1 << 20, `input "input": too large: expected at most`},
 		{"verify waves.essm --input waves.npy --expect y.npy", waves, "bytes of memory, the limit is 1"},
 		{"convert mamba.pt --config mamba/config.json -o OUT", fileSize(t, "mamba.pt") - 1, "mamba.pt: too large: expected at most"},
 		{"convert mamba --prefix backbone -o OUT", 1000, "mamba/model.safetensors: too large: expected at most"},

@@ -71,5 +71,8 @@ func (f *inputFlags) someInputs(cmd *cobra.Command, model *runtime.Model, dims m
 	if err != nil {
 		return nil, err
 	}
+	if err := checkRandom(cmd, model, given.Data, dims); err != nil {
+		return nil, err
+	}
 	return randomInputs(model, given.Data, dims)
 }

@@ -44,10 +44,18 @@ const (
 	parallel = "module."
 )
 
-// unwrapped returns the entries under the names that a model has without torch's wrappers, in any order of nesting. The
-// names stay if two would become one.
+// Bounds on wrappers and prefixes: parts of one, bytes of a name, prefixes that are tried, and those in a message.
+const (
+	maxParts    = 16
+	maxName     = 1 << 10
+	maxPrefixes = 8
+	maxShown    = 8
+)
+
+// unwrapped returns the entries under the names that a model has without torch's wrappers, in any order of nesting, up to
+// maxParts deep. The names stay if two would become one.
 func unwrapped[T any](all map[string]T) map[string]T {
-	for {
+	for range maxParts {
 		cut := make(map[string]T, len(all))
 		same := true
 		_, outside := under(all, parallel)
@@ -65,6 +73,7 @@ func unwrapped[T any](all map[string]T) map[string]T {
 		}
 		all = cut
 	}
+	return all
 }
 
 // under returns the entries whose names begin with a prefix, without it, and the number of others.
@@ -106,7 +115,6 @@ func dotted(prefix string) string { return strings.TrimSuffix(prefix, ".") + "."
 
 // beginnings lists the first parts of names.
 func beginnings[T any](all map[string]T) string {
-	const most = 8
 	parts := map[string]bool{}
 	for name := range all {
 		first, _, more := strings.Cut(name, ".")
@@ -122,8 +130,8 @@ func beginnings[T any](all map[string]T) string {
 	switch {
 	case len(list) == 0:
 		return "no tensors"
-	case len(list) > most:
-		return strings.Join(list[:most], ", ") + ", …"
+	case len(list) > maxShown:
+		return strings.Join(list[:maxShown], ", ") + ", …"
 	}
 	return strings.Join(list, ", ")
 }
@@ -157,13 +165,6 @@ func word(s string) string {
 	}
 	return s
 }
-
-// Bounds on the search for a prefix: parts of a prefix, bytes of a name, and prefixes that are tried.
-const (
-	maxParts    = 16
-	maxName     = 1 << 10
-	maxPrefixes = 8
-)
 
 // behind returns the prefix behind which all tensors of a model are whose names are missing, the first of these, and the
 // number of all; "" if there is none.

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
 	"github.com/essmc/essmc/frontend/checkpoint/torchfile/torchtest"
+	"github.com/essmc/essmc/internal/worktime"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 )
@@ -94,6 +96,17 @@ func TestUnwrapped(t *testing.T) {
 		if got := strings.Join(slices.Sorted(maps.Keys(unwrapped(all))), " "); got != v.want {
 			t.Errorf("%s: %s, expected %s", v.names, got, v.want)
 		}
+	}
+	// Long names take time in proportion to their length.
+	long := map[string]bool{}
+	for i := range 200 {
+		long[strings.Repeat(parallel, 1<<13)+fmt.Sprint(i)] = true
+		long[strings.Repeat(parallel+compiled, 1<<12)+fmt.Sprint("a", i)] = true
+	}
+	began := worktime.Now()
+	unwrapped(long)
+	if d := worktime.Now() - began; d > time.Second {
+		t.Errorf("names of 64 KiB took %v of processor time", d)
 	}
 }
 

@@ -185,7 +185,11 @@ func sharedPrefix[T any](all map[string]T) (string, error) {
 		return "", fmt.Errorf("found no tensor %s, which an eSSM has, and no %s, which S4 has; for a model of another family, "+
 			"give its config.json with model_type: --config config.json", anchor, anchors[1].name)
 	default:
-		return "", fmt.Errorf("holds several models, under %q; choose one by its prefix: --prefix %s", list,
-			strings.TrimSuffix(list[0], "."))
+		more := ""
+		if len(list) > maxShown {
+			more = fmt.Sprintf(" and %d more", len(list)-maxShown)
+		}
+		return "", fmt.Errorf("holds several models, under %.200q%s; choose one by its prefix: --prefix %.200s",
+			list[:min(len(list), maxShown)], more, strings.TrimSuffix(list[0], "."))
 	}
 }
