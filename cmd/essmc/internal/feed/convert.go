@@ -115,7 +115,11 @@ func changedFloats(from, to *tensor.Tensor) (int, error) {
 			}
 			return 0, fmt.Errorf("%v, at %s, is not an integer", x, place(from, i))
 		case math.IsNaN(x) || math.IsNaN(y) || math.IsInf(x, 0) || math.IsInf(y, 0):
-			return 0, fmt.Errorf("%v, at %s, does not fit", x, place(from, i))
+			exact := ""
+			if from.DType() == tensor.Float64 && to.DType() == tensor.Float32 {
+				exact = "; scale the numbers, or compute in float64: --device ref --precision float64"
+			}
+			return 0, fmt.Errorf("%v, at %s, does not fit%s", x, place(from, i), exact)
 		default:
 			n++
 		}
