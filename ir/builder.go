@@ -29,13 +29,15 @@ func NewBuilder(name string, resolver Resolver, opsets map[string]int) *Builder 
 
 // Edit returns a builder that appends nodes to an existing graph. Call Sort afterwards.
 func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
-	b := &Builder{g: g, resolver: resolver, opsets: opsets, names: make(map[string]bool, 2*len(g.Nodes)),
+	b := &Builder{g: g, resolver: resolver, opsets: opsets, names: make(map[string]bool, hint(2*len(g.Nodes))),
 		numbers: map[string]int{}}
+	pace := g.pace
 	g.eachGraph(func(g *Graph) {
 		for _, v := range g.Inputs {
 			b.names[v.Name] = true
 		}
 		for _, n := range g.Nodes {
+			pace.node(n)
 			for _, v := range n.Inputs {
 				if v != nil {
 					b.names[v.Name] = true
@@ -187,6 +189,13 @@ func (b *Builder) Apply(op *Op, n int, in []*Value, attrs Attrs) []*Value {
 		return make([]*Value, n)
 	}
 	b.g.Nodes = append(b.g.Nodes, node)
+	root := b
+	for root.outer != nil {
+		root = root.outer
+	}
+	if p := root.g.pace; p != nil {
+		p.step(pacerSteps / 8) // the caller's work, too
+	}
 	return node.Outputs
 }
 

@@ -35,6 +35,8 @@ type Graph struct {
 	Meta map[string]string
 	// History lists the passes that changed the graph, oldest first.
 	History []Event
+
+	pace *pacer // of its walks; nil: none
 }
 
 // Keys of Graph.Meta that essmc itself reads.
@@ -217,11 +219,14 @@ func (g *Graph) Constants() []*Value {
 	return out
 }
 
-func (g *Graph) eachGraph(visit func(*Graph)) {
+func (g *Graph) eachGraph(visit func(*Graph)) { g.eachGraphAt(g.pace, visit) }
+
+func (g *Graph) eachGraphAt(p *pacer, visit func(*Graph)) {
 	visit(g)
 	for _, n := range g.Nodes {
+		p.step(1)
 		for _, s := range n.Subgraphs() {
-			s.eachGraph(visit)
+			s.eachGraphAt(p, visit)
 		}
 	}
 }
@@ -239,23 +244,30 @@ func (g *Graph) Uses() map[*Value][]Use {
 	g.eachGraph(func(g *Graph) {
 		reads += len(g.Outputs)
 		for _, n := range g.Nodes {
+			g.pace.step(1)
 			reads += len(n.Inputs)
 		}
 	})
-	uses := make(map[*Value][]Use, reads)
-	room := make([]Use, reads) // most values are read once: their lists are pieces of this
+	uses := make(map[*Value][]Use, hint(reads))
+	var room []Use // most values are read once: their lists are pieces of this
+	p := g.pace
 	add := func(v *Value, u Use) {
-		if v == nil {
+		if p.step(1); v == nil {
 			return
 		}
 		list, more := uses[v]
 		if !more {
+			if len(room) == 0 {
+				room = make([]Use, min(reads, 1<<12))
+			}
 			list, room = room[:0:1], room[1:]
 		}
 		uses[v] = append(list, u)
+		reads--
 	}
 	g.eachGraph(func(g *Graph) {
 		for _, n := range g.Nodes {
+			p.step(4)
 			for i, v := range n.Inputs {
 				add(v, Use{n, g, i})
 			}
@@ -287,8 +299,10 @@ func (g *Graph) ReplaceAll(with map[*Value]*Value) {
 
 // eachRead visits the places that read values, subgraphs included.
 func (g *Graph) eachRead(visit func(at **Value)) {
+	p := g.pace
 	g.eachGraph(func(g *Graph) {
 		for _, n := range g.Nodes {
+			p.node(n)
 			for i := range n.Inputs {
 				visit(&n.Inputs[i])
 			}
@@ -336,8 +350,9 @@ func (g *Graph) Captures() []*Value {
 // Sort puts the nodes into an order in which values are defined before they are used. It keeps the present order where
 // it can, and fails when the nodes form a cycle.
 func (g *Graph) Sort() error {
-	index := make(map[*Node]int, len(g.Nodes))
+	index := make(map[*Node]int, hint(len(g.Nodes)))
 	for i, n := range g.Nodes {
+		g.pace.step(1)
 		index[n] = i
 	}
 	if g.sorted(index) {
@@ -377,7 +392,7 @@ func (g *Graph) Sort() error {
 			}
 			v := f.deps[0]
 			f.deps = f.deps[1:]
-			if v == nil || v.Def == nil {
+			if g.pace.step(1); v == nil || v.Def == nil {
 				continue
 			}
 			i, here := index[v.Def]
@@ -398,6 +413,7 @@ func (g *Graph) Sort() error {
 // sorted reports whether no node reads a value that is defined after it.
 func (g *Graph) sorted(index map[*Node]int) bool {
 	for i, n := range g.Nodes {
+		g.pace.node(n)
 		behind := func(v *Value) bool {
 			if v == nil || v.Def == nil {
 				return false
@@ -420,30 +436,30 @@ func (g *Graph) sorted(index map[*Node]int) bool {
 // RemoveDead drops the nodes whose outputs are not read, in subgraphs too, and returns their number. The nodes may be in
 // any order.
 func (g *Graph) RemoveDead() int {
-	alive := make(map[*Node]bool, len(g.Nodes))
-	var read func(v *Value)
-	outputs := func(g *Graph) {
-		for _, v := range g.Outputs {
-			read(v)
+	alive := make(map[*Node]bool, hint(len(g.Nodes)))
+	p := g.pace
+	var todo []*Node // alive, with inputs that have not been looked at; chains are too long for recursion
+	read := func(list []*Value) {
+		for _, v := range list {
+			if p.step(1); v != nil && v.Def != nil && !alive[v.Def] {
+				alive[v.Def] = true
+				todo = append(todo, v.Def)
+			}
 		}
 	}
-	read = func(v *Value) {
-		if v == nil || v.Def == nil || alive[v.Def] {
-			return
-		}
-		alive[v.Def] = true
-		for _, in := range v.Def.Inputs {
-			read(in)
-		}
-		for _, s := range v.Def.Subgraphs() {
-			outputs(s)
+	read(g.Outputs)
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		read(n.Inputs)
+		for _, s := range n.Subgraphs() {
+			read(s.Outputs)
 		}
 	}
-	outputs(g)
 	removed := 0
 	g.eachGraph(func(g *Graph) {
 		before := len(g.Nodes)
-		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool { return !alive[n] })
+		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool { p.step(1); return !alive[n] })
 		removed += before - len(g.Nodes)
 	})
 	return removed
@@ -485,9 +501,9 @@ func (g *Graph) SelectOutputs(names []string, required func(in *Value) bool) {
 }
 
 // Clone copies the graph, its nodes, values and subgraphs. Constants share their tensors.
-func (g *Graph) Clone() *Graph { return g.clone(map[*Value]*Value{}) }
+func (g *Graph) Clone() *Graph { return g.clone(map[*Value]*Value{}, g.pace) }
 
-func (g *Graph) clone(of map[*Value]*Value) *Graph {
+func (g *Graph) clone(of map[*Value]*Value, p *pacer) *Graph {
 	c := &Graph{Name: g.Name, Doc: g.Doc, History: slices.Clone(g.History)}
 	if g.Opsets != nil {
 		c.Opsets = map[string]int{}
@@ -525,6 +541,7 @@ func (g *Graph) clone(of map[*Value]*Value) *Graph {
 		c.Inputs = append(c.Inputs, fresh(v))
 	}
 	for _, n := range g.Nodes {
+		p.node(n)
 		m := &Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Attrs: slices.Clone(n.Attrs)}
 		for _, v := range n.Inputs {
 			m.Inputs = append(m.Inputs, read(v))
@@ -532,11 +549,11 @@ func (g *Graph) clone(of map[*Value]*Value) *Graph {
 		for i, a := range m.Attrs {
 			switch s := a.Value.(type) {
 			case *Graph:
-				m.Attrs[i].Value = s.clone(of)
+				m.Attrs[i].Value = s.clone(of, p)
 			case []*Graph:
 				cs := make([]*Graph, len(s))
 				for j := range s {
-					cs[j] = s[j].clone(of)
+					cs[j] = s[j].clone(of, p)
 				}
 				m.Attrs[i].Value = cs
 			}

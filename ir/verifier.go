@@ -40,13 +40,16 @@ func standOf(v *Value) valueStand {
 // Verify checks the same as the function Verify, with the exception described at Verifier.
 func (c *Verifier) Verify(g *Graph) error {
 	if c.known == nil {
-		n := len(g.Nodes)
-		c.verifier = verifier{names: make(map[string]*Value, 2*n), defined: make(map[*Value]bool, 2*n), memory: c}
+		n := hint(len(g.Nodes))
+		c.memory = c
 		c.known = make(map[*Node]stand, n)
+	}
+	if n := hint(2 * len(g.Nodes)); c.names == nil || len(c.names) > 1<<13 { // clearing large ones takes milliseconds
+		c.names, c.defined = make(map[string]*Value, n), make(map[*Value]bool, n)
 	}
 	clear(c.names)
 	clear(c.defined)
-	c.opsets = g.Opsets
+	c.opsets, c.pace = g.Opsets, g.pace
 	return c.graph(g)
 }
 

@@ -17,11 +17,16 @@ import (
 //   - A node has the inputs and attributes that its operator requires, and no others.
 //   - The types of a node's outputs are compatible with those that its operator infers.
 //   - The operator is of the version that the graph's opsets select.
-func Verify(g *Graph) error {
-	n := 2 * len(g.Nodes)
-	c := verifier{names: make(map[string]*Value, n), defined: make(map[*Value]bool, n), opsets: g.Opsets}
+func Verify(g *Graph) error { return verify(g, g.pace) }
+
+func verify(g *Graph, p *pacer) error {
+	n := hint(2 * len(g.Nodes))
+	c := verifier{names: make(map[string]*Value, n), defined: make(map[*Value]bool, n), opsets: g.Opsets, pace: p}
 	return c.graph(g)
 }
+
+// hint is the size with which a table of n entries begins: allocating one for many takes milliseconds.
+func hint(n int) int { return min(n, 1<<13) }
 
 // VerifyError describes a fault of a graph, with the node and the value at fault; either may be nil.
 type VerifyError struct {
@@ -48,6 +53,7 @@ type verifier struct {
 	defined map[*Value]bool // that a node may read
 	opsets  map[string]int
 	memory  *Verifier // nil: every node is looked at
+	pace    *pacer
 }
 
 func (c *verifier) name(g *Graph, n *Node, v *Value) error {
@@ -91,7 +97,7 @@ func (c *verifier) graph(g *Graph) error {
 		return nil
 	}
 	for _, v := range g.Inputs {
-		if v == nil {
+		if c.pace.step(1); v == nil {
 			return &VerifyError{g, nil, nil, "an input has no value"}
 		}
 		if v.Def != nil || v.Const != nil {
@@ -105,6 +111,7 @@ func (c *verifier) graph(g *Graph) error {
 		if n == nil {
 			return &VerifyError{g, nil, nil, "a node is nil"}
 		}
+		c.pace.node(n)
 		known := c.memory != nil && c.memory.knows(n)
 		if !known {
 			if err := checkNode(n); err != nil {
@@ -123,7 +130,7 @@ func (c *verifier) graph(g *Graph) error {
 			}
 		}
 		for _, v := range n.Inputs {
-			if v != nil {
+			if c.pace.step(1); v != nil {
 				if err := read(n, v); err != nil {
 					return err
 				}
@@ -147,7 +154,7 @@ func (c *verifier) graph(g *Graph) error {
 			if v == nil {
 				continue
 			}
-			if v.Def != n {
+			if c.pace.step(1); v.Def != n {
 				return &VerifyError{g, n, v, "does not know that this node defines it"}
 			}
 			if err := define(n, v); err != nil {
@@ -156,7 +163,7 @@ func (c *verifier) graph(g *Graph) error {
 		}
 	}
 	for _, v := range g.Outputs {
-		if v == nil {
+		if c.pace.step(1); v == nil {
 			return &VerifyError{g, nil, nil, "an output has no value"}
 		}
 		if err := read(nil, v); err != nil {
@@ -172,6 +179,7 @@ func (c *verifier) forget(g *Graph) {
 		delete(c.defined, v)
 	}
 	for _, n := range g.Nodes {
+		c.pace.node(n)
 		for _, v := range n.Outputs {
 			delete(c.defined, v)
 		}

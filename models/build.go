@@ -2,11 +2,13 @@ package models
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 )
@@ -27,11 +29,14 @@ type BuildOptions struct {
 	Rate float64
 	// Name is the graph's name; empty: the model_type.
 	Name string
+	// Context, if not nil, ends Build with its cause when it is done.
+	Context context.Context
 }
 
 // Build makes the graph of a model, with the symbols B and L for batch and time. A causal model has the states of its
 // layers as an input and an output.
-func Build(c Config, w Weights, o BuildOptions) (*ir.Graph, error) {
+func Build(c Config, w Weights, o BuildOptions) (_ *ir.Graph, err error) {
+	defer ends.Catch("", &err)
 	if o.Rate == 0 {
 		o.Rate = 1
 	}
@@ -39,10 +44,15 @@ func Build(c Config, w Weights, o BuildOptions) (*ir.Graph, error) {
 		return nil, fmt.Errorf("rate: expected a number above 0, found %v", o.Rate)
 	}
 	o.Name = cmp.Or(o.Name, c.Type())
-	if err := Check(c, w); err != nil {
+	watch := ends.Of(o.Context)
+	if err := check(watch, c, w); err != nil {
 		return nil, err
 	}
 	b := ir.NewBuilder(o.Name, ops.Default, ops.Opsets())
+	if g := b.Graph(); watch != nil {
+		g.Interrupt(watch.Check)
+		defer g.Interrupt(nil)
+	}
 	common := c.Common()
 	meta := b.Graph().Meta
 	meta[ir.MetaTime], meta[ir.MetaBatch] = "L", cmp.Or(common.BatchDim, "B")

@@ -1,12 +1,14 @@
 package models
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models/config"
@@ -54,7 +56,15 @@ const maxHints = 64
 
 // Check compares the tensors with the configuration: all that it needs and no others, of the right types and shapes
 // and with finite numbers. The error names the first tensor at fault and the number of others.
-func Check(c Config, w Weights) error {
+func Check(c Config, w Weights) error { return check(nil, c, w) }
+
+// CheckContext is Check, which ends with the cause when ctx is done. ctx may be nil.
+func CheckContext(ctx context.Context, c Config, w Weights) (err error) {
+	defer ends.Catch("", &err)
+	return check(ends.Of(ctx), c, w)
+}
+
+func check(watch *ends.Watch, c Config, w Weights) error {
 	specs, err := c.Specs(w)
 	if err != nil {
 		return err
@@ -76,6 +86,7 @@ func Check(c Config, w Weights) error {
 	}
 	slices.Sort(extra)
 	for _, s := range specs {
+		watch.Step(8)
 		want := s.Type().String() + tensor.ShapeString(s.Shape)
 		t := w[s.Name]
 		switch {
@@ -94,9 +105,16 @@ func Check(c Config, w Weights) error {
 				fault(s.Name+indexString(s.Shape, at), "expected a number of at least 0, found %d", v[at])
 			}
 		default:
-			if at, why := badValue(s, tensor.Data[float32](t)); at >= 0 {
-				fault(s.Name+indexString(s.Shape, at), "expected %s, found %v", why, tensor.Data[float32](t)[at])
-			}
+			v := tensor.Data[float32](t)
+			_ = watch.Parts(len(v), func(from, to int) error {
+				at, why := badValue(s, v[from:to])
+				if at < 0 {
+					return nil
+				}
+				at += from
+				fault(s.Name+indexString(s.Shape, at), "expected %s, found %v", why, v[at])
+				return errBad
+			})
 		}
 	}
 	for _, name := range extra {
@@ -110,6 +128,9 @@ func Check(c Config, w Weights) error {
 	}
 	return fmt.Errorf("%s (and %d more)", faults[0], len(faults)-1)
 }
+
+// errBad ends the search for a bad value.
+var errBad = errors.New("a bad value")
 
 // badValue returns the index of an element that is not allowed, or -1 if there is none.
 func badValue(s Spec, v []float32) (at int, want string) {

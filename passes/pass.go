@@ -165,7 +165,7 @@ func Optimize(g *ir.Graph) error { return Run(g, Pipeline(), Options{}) }
 // Run applies passes in order, in place, and adds an event to the graph's history for each pass that changed or noted
 // something. It verifies the graph before the first pass, then the changes that passes report (of all, if there is an
 // observer), and the whole graph after the last one. An error names the pass, its index, and the pass before it. The graph is undefined then.
-func Run(g *ir.Graph, list []*Pass, o Options) error {
+func Run(g *ir.Graph, list []*Pass, o Options) (err error) {
 	if err := checkOrder(list); err != nil {
 		return err
 	}
@@ -175,6 +175,21 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 			return fmt.Errorf("no pass %q; expected one of %s", o.StopAfter, strings.Join(names(list), ", "))
 		}
 		list = list[:last+1]
+	}
+	at := "before the first pass"
+	if o.Context != nil {
+		c := &Context{ctx: o.Context}
+		g.Interrupt(c.Check)
+		defer func() {
+			g.Interrupt(nil)
+			if v := recover(); v != nil {
+				e, ok := v.(ended)
+				if !ok {
+					panic(v)
+				}
+				err = fmt.Errorf("%s: %w", at, e.err)
+			}
+		}()
 	}
 	verifier := new(ir.Verifier)
 	if err := verifier.Verify(g); err != nil {
@@ -196,6 +211,7 @@ func Run(g *ir.Graph, list []*Pass, o Options) error {
 		if o.Context != nil && o.Context.Err() != nil {
 			return fmt.Errorf("before pass %d %s: %w", i+1, p.Name, context.Cause(o.Context))
 		}
+		at = fmt.Sprintf("pass %d %s (after %s)", i+1, p.Name, former)
 		start := time.Now()
 		c := &Context{budget: budget, fold: fold, search: search, source: source, ctx: o.Context, verifier: verifier}
 		changes, err := c.run(p, g)

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ func Load(path string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err
 	}
-	f, err := plan.Open(path, o.Backend.Resolver(), plan.Options{Limits: o.Limits, Copy: o.Copy})
+	f, err := plan.Open(path, o.Backend.Resolver(), plan.Options{Limits: o.Limits, Context: o.Context, Copy: o.Copy})
 	if err != nil {
 		return nil, plansOnly(path, err)
 	}
@@ -48,7 +49,11 @@ func LoadReader(r io.ReaderAt, size int64, name string, o Options) (*Model, erro
 	if _, err := o.config(); err != nil {
 		return nil, err
 	}
-	g, err := plan.Read(r, size, name, o.Backend.Resolver(), o.Limits)
+	ctx := o.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	g, err := plan.ReadContext(ctx, r, size, name, o.Backend.Resolver(), o.Limits)
 	if err != nil {
 		return nil, plansOnly("", err)
 	}

@@ -83,8 +83,8 @@ type Options struct {
 	// Source, if not nil, is what the graph's weights are read from. Model.Close closes it. New and the like do not
 	// close it if they return an error.
 	Source io.Closer
-	// Context, if not nil, ends New, Load and the like with its error when it is done, once a plan has been read. Runs have
-	// contexts of their own, and so has NewStreamContext.
+	// Context, if not nil, ends New, Load and the like with its error when it is done. Runs have contexts of their own, and so
+	// has NewStreamContext.
 	Context context.Context
 	// Profile makes sessions measure their steps, for Session.Profile.
 	Profile bool
@@ -190,7 +190,7 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	if g == nil {
 		return nil, errors.New("no graph")
 	}
-	if err := ir.Verify(g); err != nil {
+	if err := ir.VerifyContext(o.Context, g); err != nil {
 		return nil, err
 	}
 	if err := checkForm(g, c.Kernel); err != nil {

@@ -61,7 +61,7 @@ func convertText(t *testing.T, text string, w map[string]*tensor.Tensor) (models
 	if err != nil {
 		return nil, err
 	}
-	_, err = weights(c, tensors)
+	_, err = weights(nil, c, tensors)
 	return c, err
 }
 
@@ -121,7 +121,7 @@ func FuzzConvertBackbone(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := weights(c, tensors); err != nil && !strings.Contains(err.Error(), "tensor") {
+		if _, err := weights(nil, c, tensors); err != nil && !strings.Contains(err.Error(), "tensor") {
 			t.Fatal(err)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
@@ -68,8 +69,8 @@ func ReadDirWith(dir string, o Options) (c models.Config, w models.Weights, note
 }
 
 // weights converts a checkpoint's tensors to a model's weights, and checks them.
-func weights(c models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
-	tensors, err := foldWeightNorm(tensors)
+func weights(watch *ends.Watch, c models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
+	tensors, err := foldWeightNorm(watch, tensors)
 	if err != nil {
 		return nil, err
 	}
@@ -97,16 +98,39 @@ func weights(c models.Config, tensors map[string]*tensor.Tensor) (models.Weights
 			wide = tensor.Int64
 		}
 		if wide != t.DType() {
-			if t, err = t.Convert(wide, false); err != nil {
+			if t, err = converted(watch, t, wide); err != nil {
 				return nil, fmt.Errorf("tensor %s: %w", name, err)
 			}
 		}
 		w[name] = t
 	}
-	if err := models.Check(c, w); err != nil {
+	if err := models.CheckContext(watch.Context(), c, w); err != nil {
 		return nil, err
 	}
 	return w, nil
+}
+
+// converted is t.Convert in parts, for types of whole bytes.
+func converted(w *ends.Watch, t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
+	const part = 1 << 16
+	if w == nil || t.DType() == d || t.Len() <= part || t.DType() == tensor.String || t.DType().Bits() < 8 || d.Bits() < 8 {
+		return t.Convert(d, false)
+	}
+	out := tensor.NewParts(w.Check, d, t.Shape()...)
+	src, from, to := t.Bytes(), t.DType().Bits()/8, d.Bits()/8
+	for at := 0; at < t.Len(); at += part {
+		w.Check()
+		end := min(at+part, t.Len())
+		x, err := tensor.FromBytes(t.DType(), []int{end - at}, src[at*from:end*from])
+		if err != nil {
+			return nil, err
+		}
+		if x, err = x.Convert(d, false); err != nil {
+			return nil, err
+		}
+		copy(out.Bytes()[at*to:], x.Bytes())
+	}
+	return out, nil
 }
 
 // WriteDir writes a model directory. It creates the directory if it does not exist, and replaces a model that WriteDir

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/models/config"
@@ -138,10 +139,13 @@ func beginnings[T any](all map[string]T) string {
 
 // weights is the function weights for the checkpoint at path. If tensors are missing that are all there behind a prefix,
 // the error names it, and what to type.
-func (o Options) weights(path string, c models.Config, tensors map[string]*tensor.Tensor) (models.Weights, error) {
-	w, err := weights(c, tensors)
-	if err == nil {
+func (o Options) weights(path string, c models.Config, tensors map[string]*tensor.Tensor) (w models.Weights, err error) {
+	defer ends.Catch(path, &err)
+	if w, err = weights(ends.Of(o.Context), c, tensors); err == nil {
 		return w, nil
+	}
+	if err := o.ended(path); err != nil {
+		return nil, err
 	}
 	prefix, missing, n := behind(c, tensors)
 	if prefix == "" {
@@ -169,7 +173,7 @@ func word(s string) string {
 // behind returns the prefix behind which all tensors of a model are whose names are missing, the first of these, and the
 // number of all; "" if there is none.
 func behind(c models.Config, tensors map[string]*tensor.Tensor) (prefix, missing string, n int) {
-	tensors, err := foldWeightNorm(tensors)
+	tensors, err := foldWeightNorm(nil, tensors)
 	if err != nil {
 		return "", "", 0
 	}

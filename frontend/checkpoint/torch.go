@@ -36,7 +36,7 @@ func ReadTorch(path string, o Options) (c models.Config, w models.Weights, notes
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	v, err := torchfile.Read(r, size, path)
+	v, err := torchfile.ReadContext(o.Context, r, size, path)
 	if err != nil {
 		return nil, nil, nil, err
 	}

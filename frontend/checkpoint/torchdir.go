@@ -98,7 +98,7 @@ func readTorchFile(root *files.Root, dir, name string, b *files.Budget) (map[str
 	if err != nil {
 		return nil, err
 	}
-	v, err := torchfile.Read(r, size, path)
+	v, err := torchfile.ReadContext(b.Context, r, size, path)
 	if err != nil {
 		return nil, err
 	}

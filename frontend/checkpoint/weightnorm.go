@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -15,7 +16,7 @@ var normSpellings = [][2]string{{"weight_g", "weight_v"}, {"parametrizations.wei
 
 // foldWeightNorm replaces g and v of the linear layers of S4 and DSS with weight norm (output_linear) by the weight
 // g·v/‖v‖, where the norm is over all dimensions but the first, as in torch. It computes in float64, and rounds once.
-func foldWeightNorm(tensors map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+func foldWeightNorm(watch *ends.Watch, tensors map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	out := tensors
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		for _, s := range normSpellings {
@@ -34,7 +35,7 @@ func foldWeightNorm(tensors map[string]*tensor.Tensor) (map[string]*tensor.Tenso
 				if out[layer+".weight"] != nil {
 					return nil, fmt.Errorf("tensor %s: there is a %s.weight, too; expected one of them", name, layer)
 				}
-				w, err := normed(tensors[name], tensors[other], other)
+				w, err := normed(watch, tensors[name], tensors[other], other)
 				if err != nil {
 					return nil, err
 				}
@@ -51,22 +52,23 @@ func foldWeightNorm(tensors map[string]*tensor.Tensor) (map[string]*tensor.Tenso
 }
 
 // normed returns g·v/‖v‖ in float32. name is that of v.
-func normed(g, v *tensor.Tensor, name string) (*tensor.Tensor, error) {
+func normed(watch *ends.Watch, g, v *tensor.Tensor, name string) (*tensor.Tensor, error) {
 	if v.Rank() < 2 || v.Len() == 0 || g.Len() != v.Dim(0) || g.Rank() == 0 || g.Dim(0) != v.Dim(0) {
 		return nil, fmt.Errorf("tensor %s: weight norm expects one length for each row, found %s and lengths %s", name, v, g)
 	}
-	g, err := g.Convert(tensor.Float64, false)
+	g, err := converted(watch, g, tensor.Float64)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %s: lengths: %w", name, err)
 	}
-	long, err := v.Convert(tensor.Float64, false)
+	long, err := converted(watch, v, tensor.Float64)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", name, err)
 	}
-	w := tensor.New(tensor.Float32, v.Shape()...)
+	w := tensor.NewParts(watch.Check, tensor.Float32, v.Shape()...)
 	x, y, lengths := tensor.Data[float64](long), tensor.Data[float32](w), tensor.Data[float64](g)
 	row := len(x) / len(lengths)
 	for i, length := range lengths {
+		watch.Step(1 + row/8)
 		sum := 0.0
 		for _, e := range x[i*row : (i+1)*row] {
 			sum += float64(e * e)

@@ -15,7 +15,7 @@ func TestWeightNorm(t *testing.T) {
 	want := []float32{6, 8, float32(float64(float32(0.7)) / math.Sqrt(5)), float32(-2 * float64(float32(0.7)) / math.Sqrt(5))}
 	for _, s := range normSpellings {
 		in := map[string]*tensor.Tensor{layer + s[0]: g, layer + s[1]: v, "net.conv.weight_g": g}
-		out, err := foldWeightNorm(in)
+		out, err := foldWeightNorm(nil, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,12 +33,12 @@ func TestWeightNorm(t *testing.T) {
 			"there is a":    {layer + s[0]: g, layer + s[1]: v, layer + "weight": v},
 			"length than 0": {layer + s[0]: g, layer + s[1]: tensor.New(tensor.Float32, 2, 2)},
 		} {
-			if _, err := foldWeightNorm(in); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := foldWeightNorm(nil, in); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("found %v, expected %q", err, want)
 			}
 		}
 	}
-	if _, err := foldWeightNorm(map[string]*tensor.Tensor{layer + "weight_g": g, layer + "weight_v": v,
+	if _, err := foldWeightNorm(nil, map[string]*tensor.Tensor{layer + "weight_g": g, layer + "weight_v": v,
 		layer + normSpellings[1][0]: g, layer + normSpellings[1][1]: v}); err == nil {
 		t.Error("both spellings are taken")
 	}

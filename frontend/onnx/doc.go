@@ -25,6 +25,7 @@ package onnx
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir"
@@ -62,6 +64,8 @@ type Options struct {
 	Resolver ir.Resolver
 	// Budget bounds the resources for a file.
 	Budget Budget
+	// Context, if not nil, ends reading with its error when it is done.
+	Context context.Context
 	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
 	Dir *os.Root
 	// Lazy, if not nil, lets ReadFile leave large tensors of numbers in the file until their elements are needed
@@ -212,6 +216,8 @@ func guarded(s *source, name string, o Options) (g *ir.Graph, info *Info, err er
 			g, info, err = nil, nil, fmt.Errorf("%s: internal error: %v", name, v)
 		}
 	}()
+	defer ends.Catch(name, &err)
+	s.watch = ends.Of(o.Context)
 	return read(s, name, o)
 }
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
@@ -69,7 +70,7 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 			length, offset, f.size)
 	}
 	if sum := keys["checksum"]; sum != "" {
-		if err := f.check(file, sum); err != nil {
+		if err := f.check(r.source.watch, file, sum); err != nil {
 			return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
 		}
 	}
@@ -92,11 +93,11 @@ func (r *reader) external(t *tensorProto, d tensor.DType, shape []int, n int) (*
 	if f.open != nil && f.open.File == file {
 		f.open = nil
 	}
-	b := tensor.AlignedBytes(int(length))
-	if k, err := file.ReadAt(b, offset); k < len(b) {
+	b := tensor.AlignedUncleared(int(length))
+	if k, err := r.source.watch.ReadAt(file, b, offset); k < len(b) {
 		return nil, fmt.Errorf("external data in %s: %w", quote(location), err)
 	}
-	return tensor.FromBytes(d, shape, b)
+	return tensor.FromBytesParts(r.source.watch.Check, d, shape, b)
 }
 
 func extent(keys map[string]string, key string, def int64) (int64, error) {
@@ -168,10 +169,10 @@ func (r *reader) open(location string) (*files.File, *externalFile, error) {
 }
 
 // check compares the file with a SHA-1 digest.
-func (f *externalFile) check(file *files.File, sum string) error {
+func (f *externalFile) check(w *ends.Watch, file *files.File, sum string) error {
 	if f.sum == "" {
 		h := sha1.New()
-		if _, err := io.Copy(h, io.NewSectionReader(file, 0, f.size)); err != nil {
+		if _, err := io.Copy(h, w.Reader(io.NewSectionReader(file, 0, f.size))); err != nil {
 			return err
 		}
 		f.sum = hex.EncodeToString(h.Sum(nil))

@@ -36,6 +36,8 @@ type reader struct {
 	minusOnes int                     // number of dimensions of -1 in types so far
 	keys      map[*ir.Value][2]string // the labels of ZipMaps, as ir.MetaKeys and ir.MetaLabels have them
 	maps      map[*ir.Value]*mapInput // inputs that are maps in the file
+	// mapReaders are the nodes of the outermost graph that read maps, by the name of their input.
+	mapReaders map[string][]*nodeProto
 
 	words     words
 	names     map[string]bool // names of values in use
@@ -104,7 +106,7 @@ func (r *reader) model() (*ir.Graph, *Info, error) {
 		return nil, nil, err
 	}
 	r.meta(g, m)
-	if err := ir.Verify(g); err != nil {
+	if err := ir.VerifyContext(r.source.watch.Context(), g); err != nil {
 		return nil, nil, err
 	}
 	return g, r.info, nil
@@ -170,7 +172,7 @@ func (r *reader) meta(g *ir.Graph, m *modelProto) {
 // main builds the outermost graph.
 func (r *reader) main(g *ir.Graph, p *graphProto) error {
 	s := &scope{}
-	r.names = make(map[string]bool, len(p.nodes)+len(p.tensors))
+	r.names = make(map[string]bool, hint(len(p.nodes)+len(p.tensors)))
 	if err := r.declare(s, p, func(name string) (string, error) {
 		r.names[name] = true
 		return name, nil
@@ -183,6 +185,7 @@ func (r *reader) main(g *ir.Graph, p *graphProto) error {
 	r.collectDims(p)
 	r.fixed = true
 	for _, in := range p.inputs {
+		r.source.watch.Step(2)
 		if v, err := r.mapInput(g, p, in); err != nil {
 			return fmt.Errorf("input %s: %w", quote(in.name), err)
 		} else if v != nil && s.vals[in.name] == nil {
@@ -215,7 +218,7 @@ func (r *reader) main(g *ir.Graph, p *graphProto) error {
 	}
 	seen := map[string]bool{}
 	for _, out := range p.outputs {
-		if seen[out.name] {
+		if r.source.watch.Step(2); seen[out.name] {
 			return fmt.Errorf("output %s is listed twice", quote(out.name))
 		}
 		seen[out.name] = true
@@ -321,6 +324,7 @@ func (r *reader) collectDims(p *graphProto) {
 	r.dims = newDimNames()
 	defer func() { r.dims = &dimNames{of: map[string]ir.Dim{}, taken: map[string]string{}, plain: r.dims.plain} }()
 	for _, in := range p.inputs {
+		r.source.watch.Step(2)
 		t, err := r.stated(in.typ)
 		if err != nil {
 			continue // reported when the inputs are made
@@ -337,11 +341,11 @@ func (r *reader) collectDims(p *graphProto) {
 
 // declare registers the values that a graph defines, and refuses duplicates.
 func (r *reader) declare(s *scope, p *graphProto, name func(string) (string, error)) (err error) {
-	n := len(p.nodes) + len(p.tensors)
+	n := hint(len(p.nodes) + len(p.tensors))
 	s.vals, s.names, s.declared = make(map[string]*ir.Value, n), make(map[string]string, n), map[string]*cursor{}
 	initial := map[string]bool{}
 	for _, t := range p.tensors {
-		if t.name == "" {
+		if r.source.watch.Step(1); t.name == "" {
 			return errors.New("an initializer has no name")
 		}
 		if initial[t.name] {
@@ -354,7 +358,7 @@ func (r *reader) declare(s *scope, p *graphProto, name func(string) (string, err
 	}
 	inputs := map[string]bool{}
 	for _, in := range p.inputs {
-		if inputs[in.name] {
+		if r.source.watch.Step(1); inputs[in.name] {
 			return fmt.Errorf("two inputs are named %s", quote(in.name))
 		}
 		inputs[in.name] = true
@@ -370,7 +374,7 @@ func (r *reader) declare(s *scope, p *graphProto, name func(string) (string, err
 	}
 	for _, vs := range [][]valueProto{p.infos, p.outputs} {
 		for _, v := range vs {
-			if v.typ != nil {
+			if r.source.watch.Step(1); v.typ != nil {
 				s.declared[v.name] = v.typ
 			}
 		}
@@ -382,7 +386,7 @@ func (r *reader) declareNodes(s *scope, nodes []nodeProto, name func(string) (st
 	for i := range nodes {
 		n := &nodes[i]
 		for _, out := range n.outputs {
-			if out == "" {
+			if r.source.watch.Step(1); out == "" {
 				continue
 			}
 			if _, twice := s.names[out]; twice {
@@ -417,6 +421,7 @@ func (r *reader) unique(hint string) (string, error) {
 // constants makes constants of the initializers of a graph.
 func (r *reader) constants(s *scope, p *graphProto) error {
 	for _, t := range p.tensors {
+		r.source.watch.Step(4)
 		x, err := r.tensor(t)
 		if err != nil {
 			return err
@@ -440,6 +445,7 @@ func (r *reader) subgraph(s *scope, p *graphProto, hints []ir.Type) (*ir.Graph, 
 		g.Name = "body"
 	}
 	for i, x := range p.inputs {
+		r.source.watch.Step(2)
 		t, err := r.stated(x.typ)
 		if err != nil {
 			return nil, fmt.Errorf("input %s: %w", quote(x.name), err)
@@ -458,6 +464,7 @@ func (r *reader) subgraph(s *scope, p *graphProto, hints []ir.Type) (*ir.Graph, 
 		return nil, err
 	}
 	for _, out := range p.outputs {
+		r.source.watch.Step(1)
 		v, ok := in.find(out.name)
 		if !ok || v == nil {
 			return nil, fmt.Errorf("output %s is not defined", quote(out.name))
@@ -469,7 +476,7 @@ func (r *reader) subgraph(s *scope, p *graphProto, hints []ir.Type) (*ir.Graph, 
 
 // body adds nodes to g in an order in which definitions precede uses.
 func (r *reader) body(g *ir.Graph, s *scope, nodes []nodeProto) error {
-	order, err := sortNodes(nodes)
+	order, err := sortNodes(r.source.watch, nodes)
 	if err != nil {
 		return err
 	}
@@ -481,6 +488,7 @@ func (r *reader) body(g *ir.Graph, s *scope, nodes []nodeProto) error {
 		if err := spend(&r.nodes, r.budget.Nodes, "nodes after functions were inlined"); err != nil {
 			return err
 		}
+		r.source.watch.Step(8 * (1 + len(p.inputs) + len(p.outputs)))
 		if err := r.node(g, s, p); err != nil {
 			return err
 		}

@@ -32,11 +32,18 @@ func (r *reader) mapInput(g *ir.Graph, p *graphProto, in valueProto) (*ir.Value,
 		return nil, err
 	}
 	m := &mapInput{key: key, columns: map[string]int64{}}
-	for i := range p.nodes {
-		if n := &p.nodes[i]; readsMap(n.operator) && len(n.inputs) > 0 && n.inputs[0] == in.name {
-			if err := m.readBy(n); err != nil {
-				return nil, fmt.Errorf("node %s: %w", n.label(), err)
+	if r.mapReaders == nil {
+		r.mapReaders = map[string][]*nodeProto{}
+		for i := range p.nodes {
+			r.source.watch.Step(1)
+			if n := &p.nodes[i]; readsMap(n.operator) && len(n.inputs) > 0 {
+				r.mapReaders[n.inputs[0]] = append(r.mapReaders[n.inputs[0]], n)
 			}
+		}
+	}
+	for _, n := range r.mapReaders[in.name] {
+		if err := m.readBy(n); err != nil {
+			return nil, fmt.Errorf("node %s: %w", n.label(), err)
 		}
 	}
 	columns := ir.Const(int64(len(m.columns)))

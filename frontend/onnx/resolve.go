@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 )
@@ -131,7 +132,7 @@ func (r *reader) resolve(m *modelProto) error {
 	if err := v.nodes(m.graph.nodes, newSection(r.opsets, 0)); err != nil {
 		return err
 	}
-	if n := inlined(m.graph.nodes, r.budget.Nodes); n > r.budget.Nodes {
+	if n := inlined(r.source.watch, m.graph.nodes, r.budget.Nodes); n > r.budget.Nodes {
 		return fmt.Errorf("more than %d nodes after functions are inlined", r.budget.Nodes)
 	}
 	r.info.Domains = slices.Sorted(maps.Keys(v.domains))
@@ -155,6 +156,7 @@ func newSection(opsets map[string]int, depth int) *section {
 func (v *resolving) nodes(nodes []nodeProto, s *section) error {
 	for i := range nodes {
 		n := &nodes[i]
+		v.source.watch.Step(1)
 		if err := v.node(n, s); err != nil {
 			return err
 		}
@@ -273,15 +275,16 @@ func (v *resolving) function(f *functionProto, depth int) error {
 		err = fmt.Errorf("function %s: %w", quote(f.String()), err)
 	}
 	f.state = 2
-	f.size = inlined(f.nodes, v.budget.Nodes)
+	f.size = inlined(v.source.watch, f.nodes, v.budget.Nodes)
 	return err
 }
 
 // inlined returns the number of nodes that a list of nodes becomes, including calls. It stops counting beyond limit.
 // The sizes of called functions are known.
-func inlined(nodes []nodeProto, limit int) int {
+func inlined(w *ends.Watch, nodes []nodeProto, limit int) int {
 	sum := 0
 	for i := range nodes {
+		w.Step(1)
 		n := &nodes[i]
 		sum++
 		if n.function != nil {
@@ -289,7 +292,7 @@ func inlined(nodes []nodeProto, limit int) int {
 		}
 		for _, a := range n.attrs {
 			for _, g := range a.parts().graphs {
-				sum += inlined(g.nodes, limit)
+				sum += inlined(w, g.nodes, limit)
 			}
 		}
 		if sum > limit {

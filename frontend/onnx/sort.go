@@ -1,9 +1,16 @@
 package onnx
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/essmc/essmc/internal/ends"
+)
+
+// hint is the size with which a table of n entries begins: allocating one for many takes milliseconds.
+func hint(n int) int { return min(n, 1<<13) }
 
 // freeNames returns the names that g reads and does not define.
-func (g *graphProto) freeNames() []string {
+func (g *graphProto) freeNames(w *ends.Watch) []string {
 	if g.freed {
 		return g.free
 	}
@@ -17,6 +24,7 @@ func (g *graphProto) freeNames() []string {
 	}
 	for i := range g.nodes {
 		n := &g.nodes[i]
+		w.Step(1 + len(n.outputs))
 		for _, out := range n.outputs {
 			own[out] = true
 		}
@@ -28,7 +36,7 @@ func (g *graphProto) freeNames() []string {
 		}
 	}
 	for i := range g.nodes {
-		g.nodes[i].reads(add)
+		g.nodes[i].reads(w, add)
 	}
 	for _, out := range g.outputs {
 		add(out.name)
@@ -37,13 +45,16 @@ func (g *graphProto) freeNames() []string {
 }
 
 // reads calls visit for each name that n or a subgraph of it reads.
-func (n *nodeProto) reads(visit func(string)) {
+func (n *nodeProto) reads(w *ends.Watch, visit func(string)) {
+	w.Step(1)
 	for _, in := range n.inputs {
+		w.Step(1)
 		visit(in)
 	}
 	for _, a := range n.attrs {
 		for _, g := range a.parts().graphs {
-			for _, name := range g.freeNames() {
+			for _, name := range g.freeNames(w) {
+				w.Step(1)
 				visit(name)
 			}
 		}
@@ -52,9 +63,10 @@ func (n *nodeProto) reads(visit func(string)) {
 
 // sortNodes returns the indices of nodes in an order in which definitions precede uses, close to the given order. It
 // returns nil if that is the given order.
-func sortNodes(nodes []nodeProto) ([]int, error) {
-	at := make(map[string]int, len(nodes))
+func sortNodes(w *ends.Watch, nodes []nodeProto) ([]int, error) {
+	at := make(map[string]int, hint(len(nodes)))
 	for i := range nodes {
+		w.Step(1 + len(nodes[i].outputs))
 		for _, out := range nodes[i].outputs {
 			if out != "" {
 				at[out] = i
@@ -63,7 +75,7 @@ func sortNodes(nodes []nodeProto) ([]int, error) {
 	}
 	sorted := true
 	for i := range nodes {
-		nodes[i].reads(func(name string) {
+		nodes[i].reads(w, func(name string) {
 			if j, ok := at[name]; ok && j >= i {
 				sorted = false
 			}
@@ -73,7 +85,7 @@ func sortNodes(nodes []nodeProto) ([]int, error) {
 		return nil, nil
 	}
 	deps := func(i int) (list []int) {
-		nodes[i].reads(func(name string) {
+		nodes[i].reads(w, func(name string) {
 			if j, ok := at[name]; ok {
 				list = append(list, j)
 			}

@@ -214,7 +214,7 @@ func (r *reader) decode(t *tensorProto) (*tensor.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		return tensor.FromBytes(d, shape, b)
+		return tensor.FromBytesParts(r.source.watch.Check, d, shape, b)
 	}
 	return t.fromTyped(d, shape, n)
 }
@@ -252,7 +252,8 @@ func (t *tensorProto) fromTyped(d tensor.DType, shape []int, n int) (*tensor.Ten
 		return nil, fmt.Errorf("%v%s needs %d values in %s, found %d", d, tensor.ShapeString(shape), want,
 			typedNames[num], have)
 	}
-	b := tensor.AlignedBytes(size)
+	watch := t.body.src.watch
+	b := tensor.AlignedParts(size, watch.Check)
 	at := 0
 	err = t.eachTyped(func(f field) error {
 		if f.typ == protowire.BytesType && wire == width {
@@ -282,7 +283,7 @@ func (t *tensorProto) fromTyped(d tensor.DType, shape []int, n int) (*tensor.Ten
 	if err != nil {
 		return nil, err
 	}
-	return tensor.FromBytes(d, shape, b)
+	return tensor.FromBytesParts(watch.Check, d, shape, b)
 }
 
 // eachTyped calls visit for the fields with typed data. It searches the file for them, since there may be one for each
@@ -343,10 +344,11 @@ func (r *reader) densify(t *tensorProto, shape []int, n int) (*tensor.Tensor, er
 	if err := r.charge(size); err != nil {
 		return nil, err
 	}
-	out := tensor.New(d, shape...)
+	out := tensor.NewParts(r.source.watch.Check, d, shape...)
 	idx := tensor.Data[int64](indices)
 	last := int64(-1)
 	for k := range count {
+		r.source.watch.Step(1)
 		at := int64(0)
 		if indices.Rank() == 1 {
 			at = idx[k]

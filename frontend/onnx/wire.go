@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -18,6 +19,7 @@ type source struct {
 	window []byte
 	at     int64 // offset of the window's first byte
 	buf    []byte
+	watch  *ends.Watch
 }
 
 const windowSize = 64 << 10
@@ -47,10 +49,12 @@ func (s *source) peek(pos, end int64, n int) ([]byte, error) {
 // read fills dst with the bytes at pos.
 func (s *source) read(dst []byte, pos int64) error {
 	if pos >= s.at && pos+int64(len(dst)) <= s.at+int64(len(s.window)) {
-		copy(dst, s.window[pos-s.at:])
-		return nil
+		return s.watch.Parts(len(dst), func(from, to int) error {
+			copy(dst[from:to], s.window[pos-s.at+int64(from):])
+			return nil
+		})
 	}
-	n, err := s.r.ReadAt(dst, pos)
+	n, err := s.watch.ReadAt(s.r, dst, pos)
 	if n == len(dst) {
 		return nil
 	}
@@ -80,6 +84,7 @@ func (c *cursor) next() (f field, ok bool, err error) {
 	if c.pos >= c.end {
 		return f, false, nil
 	}
+	c.src.watch.Step(1)
 	at := c.pos
 	b, err := c.src.peek(c.pos, c.end, 2*protowire.SizeVarint(1<<63))
 	if err != nil {
@@ -263,6 +268,7 @@ func (f field) numbers(width int, visit func(v uint64) error) error {
 				}
 				return fmt.Errorf("at byte %d: %w", c.pos, wireError(n))
 			}
+			c.src.watch.Step(1)
 			if err := visit(v); err != nil {
 				return err
 			}
@@ -287,7 +293,7 @@ func (f field) count(width int) (n int64, err error) {
 
 // aligned returns all bytes of c, aligned for a tensor.
 func (c cursor) aligned() ([]byte, error) {
-	b := tensor.AlignedBytes(int(c.len()))
+	b := tensor.AlignedUncleared(int(c.len()))
 	return b, c.src.read(b, c.pos)
 }
 

@@ -2,6 +2,7 @@ package open
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/runtime/plan"
@@ -60,7 +62,7 @@ var others = []struct {
 const headSize = 4096
 
 // kindOfFile returns the kind of a regular file.
-func kindOfFile(path string) (Kind, error) {
+func kindOfFile(path string, ctx context.Context) (Kind, error) {
 	f, err := files.Open(path)
 	if err != nil {
 		return 0, err
@@ -70,7 +72,7 @@ func kindOfFile(path string) (Kind, error) {
 	if err != nil {
 		return 0, err
 	}
-	return kindOf(f, st.Size(), path)
+	return kindOf(ends.Of(ctx).ReaderAt(f), st.Size(), path)
 }
 
 // kindOf returns the kind of a file of the given size by its content. It looks for complete models first, then for

@@ -99,7 +99,7 @@ func (m *Model) readDirectory(dir string) error {
 		return err
 	}
 	m.Config = c
-	m.source, err = models.Build(c, w, models.BuildOptions{Rate: m.options.Rate})
+	m.source, err = models.Build(c, w, models.BuildOptions{Rate: m.options.Rate, Context: m.options.Context})
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}

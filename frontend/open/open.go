@@ -29,6 +29,7 @@ import (
 	_ "golang.org/x/image/webp"
 
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
@@ -62,8 +63,8 @@ type Options struct {
 	Skip []string
 	// Limits bound the resources for a file.
 	Limits Limits
-	// Context, if not nil, is checked before the file is read, and ends passes and, in Load, what the backend computes in
-	// advance. Opening ends with an error when it is done.
+	// Context, if not nil, ends opening with an error when it is done: reading, passes and, in Load, what the backend
+	// computes in advance.
 	Context context.Context
 	// Observe, if not nil, is called with the graph before the first pass and after each pass, including one that
 	// fails. It is not called for plans.
@@ -101,6 +102,23 @@ func (l Limits) text() irtext.Budget {
 // plan returns the limits for a plan.
 func (l Limits) plan() plan.Limits {
 	return plan.Limits{FileBytes: l.Bytes, Nodes: l.Nodes, Depth: l.Depth, Ports: l.Ports}
+}
+
+// context returns Context, or one that is never done.
+func (o Options) context() context.Context {
+	if o.Context == nil {
+		return context.Background()
+	}
+	return o.Context
+}
+
+// planFile reads the graph of a plan into memory.
+func planFile(path string, res ir.Resolver, o Options) (*ir.Graph, error) {
+	f, err := plan.Open(path, res, plan.Options{Limits: o.Limits.plan(), Context: o.Context, Copy: true})
+	if err != nil {
+		return nil, err
+	}
+	return f.Graph(), nil
 }
 
 // maxReader is the default of Limits.Bytes for Reader.
@@ -158,7 +176,8 @@ func Must[T any](v T, err error) T {
 func File(path string, o Options) (*Model, error) { return file(path, o, false) }
 
 // file is File. lazy leaves the weights of an ONNX file there until they are needed.
-func file(path string, o Options, lazy bool) (*Model, error) {
+func file(path string, o Options, lazy bool) (_ *Model, err error) {
+	defer ends.Catch(path, &err)
 	if path == "" {
 		return nil, fmt.Errorf("no model is named: %s", expected)
 	}
@@ -172,7 +191,7 @@ func file(path string, o Options, lazy bool) (*Model, error) {
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is neither file nor directory: %s", path, expected)
 	}
-	kind, err := kindOfFile(path)
+	kind, err := kindOfFile(path, o.Context)
 	if err != nil {
 		return nil, err
 	}
@@ -180,16 +199,16 @@ func file(path string, o Options, lazy bool) (*Model, error) {
 		switch kind {
 		case Plan:
 			m.fromPlan(
-				func(res ir.Resolver) (*ir.Graph, error) { return plan.ReadFile(path, res, o.Limits.plan()) },
+				func(res ir.Resolver) (*ir.Graph, error) { return planFile(path, res, o) },
 				func(r runtime.Options) (*runtime.Model, error) { return runtime.Load(path, r) })
 		case ONNX:
-			r := onnx.Options{Budget: o.Limits.onnx()}
+			r := onnx.Options{Budget: o.Limits.onnx(), Context: o.Context}
 			if lazy {
 				r.Lazy = func(f io.Closer) { m.weights = both{f, m.weights} }
 			}
 			m.source, m.Info, err = onnx.ReadFile(path, r)
 		case Text:
-			m.source, err = irtext.ReadFile(path, resolver, irtext.Options{Budget: o.Limits.text()})
+			m.source, err = irtext.ReadFile(path, resolver, irtext.Options{Budget: o.Limits.text(), Context: o.Context})
 		}
 		return err
 	})
@@ -197,9 +216,10 @@ func file(path string, o Options, lazy bool) (*Model, error) {
 
 // Bytes opens a model in memory: an ONNX file, a plan, or a graph as text, in one piece. Errors begin with name. b must
 // not change while the Model is in use.
-func Bytes(b []byte, name string, o Options) (*Model, error) {
+func Bytes(b []byte, name string, o Options) (_ *Model, err error) {
+	defer ends.Catch(name, &err)
 	size := int64(len(b))
-	kind, err := kindOf(bytes.NewReader(b), size, name)
+	kind, err := kindOf(ends.Of(o.Context).ReaderAt(bytes.NewReader(b)), size, name)
 	if err != nil {
 		return nil, err
 	}
@@ -208,22 +228,24 @@ func Bytes(b []byte, name string, o Options) (*Model, error) {
 		case Plan:
 			m.fromPlan(
 				func(res ir.Resolver) (*ir.Graph, error) {
-					return plan.Read(bytes.NewReader(b), size, name, res, o.Limits.plan())
+					return plan.ReadContext(o.context(), bytes.NewReader(b), size, name, res, o.Limits.plan())
 				},
 				func(r runtime.Options) (*runtime.Model, error) {
 					return runtime.LoadReader(bytes.NewReader(b), size, name, r)
 				})
 		case ONNX:
-			m.source, m.Info, err = onnx.Parse(b, name, onnx.Options{Budget: o.Limits.onnx()})
+			m.source, m.Info, err = onnx.Parse(b, name, onnx.Options{Budget: o.Limits.onnx(), Context: o.Context})
 		case Text:
-			m.source, err = irtext.Parse(b, name, resolver, irtext.Options{Budget: o.Limits.text()})
+			m.source, err = irtext.Parse(b, name, resolver, irtext.Options{Budget: o.Limits.text(), Context: o.Context})
 		}
 		return err
 	})
 }
 
 // Reader reads a model from r to its end, and opens it like Bytes. The default of Limits.Bytes is 4 GiB.
-func Reader(r io.Reader, name string, o Options) (*Model, error) {
+func Reader(r io.Reader, name string, o Options) (_ *Model, err error) {
+	defer ends.Catch(name, &err)
+	r = ends.Of(o.Context).Reader(r)
 	most := o.Limits.Bytes
 	if most <= 0 {
 		most = maxReader
@@ -248,7 +270,7 @@ func Graph(g *ir.Graph, name string, o Options) (*Model, error) {
 		return nil, fmt.Errorf("%s: no graph", name)
 	}
 	return newModel(Memory, name, o, func(m *Model) error {
-		if err := ir.Verify(g); err != nil {
+		if err := ir.VerifyContext(o.Context, g); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if m.source = g; len(o.Shapes) > 0 || len(o.Carry) > 0 { // options are applied to a copy

@@ -176,18 +176,32 @@ type gaps struct {
 	last, most   time.Duration
 	until        time.Duration
 	checks       int
-	at, from, to []byte // stacks, of the longest gap and of the last check
+	at, from, to trace // of the last check, and around the longest gap
+}
+
+// trace is a stack of calls.
+type trace struct {
+	pcs [48]uintptr
+	n   int
+}
+
+func (t trace) String() string {
+	var b strings.Builder
+	for frames := goruntime.CallersFrames(t.pcs[:t.n]); ; {
+		f, more := frames.Next()
+		if fmt.Fprintf(&b, "\t%s:%d\n", f.Function, f.Line); !more {
+			return b.String()
+		}
+	}
 }
 
 func (g *gaps) Err() error {
-	stack := func() []byte {
-		b := make([]byte, 4096)
-		return b[:goruntime.Stack(b, false)]
+	d := worktime.Thread() - g.last
+	was := g.at
+	g.at.n = goruntime.Callers(2, g.at.pcs[:])
+	if d > g.most {
+		g.most, g.from, g.to = d, was, g.at
 	}
-	if d := worktime.Thread() - g.last; d > g.most {
-		g.most, g.from, g.to = d, g.at, stack()
-	}
-	g.at = stack()
 	g.checks++
 	g.last = worktime.Thread()
 	if g.until > 0 && g.last > g.until {

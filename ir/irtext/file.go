@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/internal/atomicfile"
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir"
@@ -20,7 +21,7 @@ import (
 type Opener func(location string, offset, length int64) ([]byte, error)
 
 // inFolder returns an Opener of regular files in and below a folder. It follows no name or link out of the folder.
-func inFolder(root *files.Root) Opener {
+func inFolder(w *ends.Watch, root *files.Root) Opener {
 	return func(location string, offset, length int64) ([]byte, error) {
 		name := filepath.FromSlash(location)
 		if !filepath.IsLocal(name) {
@@ -52,8 +53,8 @@ func inFolder(root *files.Root) Opener {
 		if offset < 0 || length < 0 || offset > now.Size() || length > now.Size()-offset {
 			return nil, fmt.Errorf("%q has %d bytes, expected %d at offset %d", location, now.Size(), length, offset)
 		}
-		b := tensor.AlignedBytes(int(length))
-		if _, err := io.ReadFull(io.NewSectionReader(f, offset, length), b); err != nil {
+		b := tensor.AlignedUncleared(int(length))
+		if n, err := w.ReadAt(f, b, offset); n < len(b) {
 			return nil, fmt.Errorf("%q: %w", location, err)
 		}
 		return b, nil
@@ -88,7 +89,8 @@ func WriteFile(path string, g *ir.Graph) error {
 
 // ReadFile parses the file at path. Large constants may be in files beside it or in folders below, unless o.Open finds
 // them elsewhere.
-func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
+func ReadFile(path string, resolver ir.Resolver, o Options) (_ *ir.Graph, err error) {
+	defer ends.Catch(path, &err)
 	root, err := files.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -105,7 +107,8 @@ func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 	} else if st.Size() > int64(limit) {
 		return nil, fmt.Errorf("%s: expected a text of at most %d bytes, found %d", path, limit, st.Size())
 	}
-	src, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	w := ends.Of(o.Context)
+	src, err := io.ReadAll(w.Reader(io.LimitReader(f, int64(limit)+1)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -113,7 +116,7 @@ func ReadFile(path string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if o.Open == nil {
-		o.Open = inFolder(root)
+		o.Open = inFolder(w, root)
 	}
 	return Parse(src, path, resolver, o)
 }

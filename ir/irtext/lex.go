@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/essmc/essmc/internal/ends"
 )
 
 // Error is an error in a text, with its position. Columns count bytes.
@@ -29,6 +31,8 @@ type scanner struct {
 	src  []byte
 	i    int
 	err  error
+
+	watch *ends.Watch
 }
 
 // clip shortens a message that has long names of the text in it.
@@ -52,18 +56,32 @@ func (s *scanner) fail(at int, format string, args ...any) {
 	s.i = len(s.src)
 }
 
+// lexPart is the number of bytes between two checks of the context.
+const lexPart = 1 << 16
+
+// advance passes a byte.
+func (s *scanner) advance() {
+	if s.i++; s.i%lexPart == 0 {
+		s.watch.Check()
+	}
+}
+
 // skip passes spaces and comments.
 func (s *scanner) skip() {
 	for s.i < len(s.src) {
 		switch c := s.src[s.i]; {
 		case c == ' ' || c >= '\t' && c <= '\r':
-			s.i++
+			s.advance()
 		case c == '#':
-			n := bytes.IndexByte(s.src[s.i:], '\n')
-			if n < 0 {
-				n = len(s.src) - s.i
+			for s.i < len(s.src) {
+				part := s.src[s.i:min(s.i+lexPart, len(s.src))]
+				if n := bytes.IndexByte(part, '\n'); n >= 0 {
+					s.i += n
+					break
+				}
+				s.watch.Check()
+				s.i += len(part)
 			}
-			s.i += n
 		default:
 			return
 		}
@@ -115,7 +133,7 @@ func (s *scanner) found() string {
 func (s *scanner) ident() string {
 	s.skip()
 	from := s.i
-	for s.i < len(s.src) && isIdentByte(s.src[s.i], s.i == from) {
+	for s.i < len(s.src) && s.i-from <= maxName && isIdentByte(s.src[s.i], s.i == from) {
 		s.i++
 	}
 	if s.i-from > maxName {
@@ -151,21 +169,38 @@ func (s *scanner) str(what string) string {
 	}
 	start := s.i
 	s.i++
-	var b []byte
-	for s.i < len(s.src) {
+	from, n := s.i, 0
+	for s.i < len(s.src) { // the length comes first, so that a long string is not copied again as it grows
 		c := s.src[s.i]
-		s.i++
-		switch {
-		case c == '"':
-			return string(b)
-		case c == '\\' && s.i < len(s.src):
-			c = s.src[s.i]
-			s.i++
+		s.advance()
+		if c == '"' {
+			return s.unescaped(s.src[from:s.i-1], n)
 		}
-		b = append(b, c)
+		if c == '\\' && s.i < len(s.src) {
+			s.advance()
+		}
+		n++
 	}
 	s.fail(start, "expected %s in quotes, found a string without an end", what)
 	return ""
+}
+
+// unescaped returns the n bytes of a quoted string.
+func (s *scanner) unescaped(quoted []byte, n int) string {
+	if n == len(quoted) && n <= lexPart {
+		return string(quoted)
+	}
+	var b strings.Builder
+	b.Grow(n)
+	for i := 0; i < len(quoted); i++ {
+		if quoted[i] == '\\' && i+1 < len(quoted) {
+			i++
+		}
+		if b.WriteByte(quoted[i]); i%lexPart == 0 {
+			s.watch.Check()
+		}
+	}
+	return b.String()
 }
 
 // name reads an identifier or a quoted string. It returns false if there is neither.
@@ -214,6 +249,10 @@ func (s *scanner) number(what string) string {
 		s.fail(at, "expected %s, found %s", what, s.found())
 		return ""
 	}
+	if s.i-from > maxName {
+		s.fail(at, "expected a number of at most %d characters, found a longer one", maxName)
+		return ""
+	}
 	if s.i < len(s.src) && (s.src[s.i] == 'e' || s.src[s.i] == 'E') {
 		s.i++
 		s.digits("+-", 1)
@@ -224,8 +263,9 @@ func (s *scanner) number(what string) string {
 
 // digits skips at most n bytes that are in set, or any number of them if n is negative.
 func (s *scanner) digits(set string, n int) {
-	for ; n != 0 && s.i < len(s.src) && strings.IndexByte(set, s.src[s.i]) >= 0; n-- {
+	for most := maxName + 1; n != 0 && most > 0 && s.i < len(s.src) && strings.IndexByte(set, s.src[s.i]) >= 0; n-- {
 		s.i++
+		most--
 	}
 }
 

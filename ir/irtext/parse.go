@@ -1,12 +1,14 @@
 package irtext
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir"
 )
 
@@ -40,9 +42,10 @@ func (b Budget) withDefaults() Budget {
 
 // Parse reads a graph and verifies it. It infers the types of intermediate values that the text does not state. Errors
 // are of type *Error and start with "name:line:column: ".
-func Parse(src []byte, name string, resolver ir.Resolver, o Options) (*ir.Graph, error) {
+func Parse(src []byte, name string, resolver ir.Resolver, o Options) (_ *ir.Graph, err error) {
+	defer ends.Catch(name, &err)
 	b := o.Budget.withDefaults()
-	p := &parser{scanner: scanner{file: name, src: src}, resolver: resolver, open: o.Open, budget: b,
+	p := &parser{scanner: scanner{file: name, src: src, watch: ends.Of(o.Context)}, resolver: resolver, open: o.Open, budget: b,
 		names: map[string]bool{}, places: map[*ir.Node]int{}}
 	if len(src) > b.Bytes {
 		p.fail(0, "expected a text of at most %d bytes, found more", b.Bytes)
@@ -55,7 +58,10 @@ func Parse(src []byte, name string, resolver ir.Resolver, o Options) (*ir.Graph,
 	if p.err != nil {
 		return nil, p.err
 	}
-	if err := ir.Verify(g); err != nil {
+	if err := ir.VerifyContext(o.Context, g); err != nil {
+		if o.Context != nil && o.Context.Err() != nil {
+			return nil, fmt.Errorf("%s: %w", name, context.Cause(o.Context))
+		}
 		at := 0
 		var v *ir.VerifyError
 		if errors.As(err, &v) && v.Node != nil {
@@ -181,6 +187,7 @@ func (p *parser) body(g *ir.Graph) *ir.Graph {
 		}
 	}
 	for _, d := range outs {
+		p.watch.Step(1)
 		v := p.lookup(d.name)
 		switch {
 		case v == nil:
@@ -204,6 +211,7 @@ func (p *parser) each(closing byte, item func()) {
 		return
 	}
 	for p.err == nil {
+		p.watch.Step(1)
 		item()
 		if !p.accept(',') {
 			p.expect(closing, "at the end of the list")
@@ -326,6 +334,7 @@ func (p *parser) event() ir.Event {
 // empty name. Of more names than a node may have, ids returns the number only.
 func (p *parser) ids(end byte) (names []string, at []int, n int) {
 	for p.err == nil {
+		p.watch.Step(2)
 		place := p.here()
 		name, ok := p.name()
 		if !ok && p.peek() != ',' {
@@ -387,6 +396,7 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 	}
 	p.ports(at, n, "inputs", read)
 	p.ports(at, n, "outputs", made)
+	p.watch.Step(8 * (1 + len(ins) + len(outs)))
 	for i, name := range ins {
 		var v *ir.Value
 		if name != "" {

@@ -3,6 +3,7 @@ package irtext
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -31,6 +32,8 @@ type Options struct {
 	Open Opener
 	// Budget limits the resources of parsing. Zero fields mean the defaults.
 	Budget Budget
+	// Context, if not nil, ends parsing with its error when it is done.
+	Context context.Context
 }
 
 // irVersion is the version of ONNX's file format that the text names. It is the first one with 4-bit integers, the newest

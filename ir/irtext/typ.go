@@ -133,11 +133,11 @@ func (p *parser) content(at int, t ir.Type) *tensor.Tensor {
 		return p.strings(at, shape, n)
 	}
 	numbers := n * numbers(tt.Elem)
-	data := tensor.AlignedBytes(tensor.ByteSize(tt.Elem, n))
-	i := 0
+	data := tensor.AlignedParts(tensor.ByteSize(tt.Elem, n), p.watch.Check)
+	i, what := 0, "an element of "+t.String()
 	p.each('}', func() {
 		at := p.here()
-		s := p.number("an element of " + t.String())
+		s := p.number(what)
 		if i >= numbers {
 			p.fail(at, "expected %d numbers of %v, found more", numbers, t)
 			return
@@ -157,7 +157,7 @@ func (p *parser) content(at int, t ir.Type) *tensor.Tensor {
 }
 
 func (p *parser) fromBytes(at int, d tensor.DType, shape []int, data []byte) *tensor.Tensor {
-	t, err := tensor.FromBytes(d, shape, data)
+	t, err := tensor.FromBytesParts(p.watch.Check, d, shape, data)
 	if err != nil {
 		p.fail(at, "%w", err)
 		return nil

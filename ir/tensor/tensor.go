@@ -202,6 +202,11 @@ func Scalar[T Elem](v T) *Tensor { return FromSlice([]T{v}) }
 // type, and copies it otherwise. The bits after the last element of a packed type become 0, in a copy if they are not. The
 // length must be that of the dtype and shape, and the bytes of a bool 0 or 1.
 func FromBytes(d DType, shape []int, b []byte) (*Tensor, error) {
+	return FromBytesParts(func() {}, d, shape, b)
+}
+
+// FromBytesParts is FromBytes, which calls pause before each 256 KiB that it checks or copies.
+func FromBytesParts(pause func(), d DType, shape []int, b []byte) (*Tensor, error) {
 	n, err := Size(shape)
 	if err != nil {
 		return nil, err
@@ -213,26 +218,40 @@ func FromBytes(d DType, shape []int, b []byte) (*Tensor, error) {
 		return nil, fmt.Errorf("%v %v needs %d bytes, found %d", d, shape, want, len(b))
 	}
 	if align := uintptr(max(1, d.Bits()/8)); len(b) > 0 && uintptr(unsafe.Pointer(&b[0]))%min(align, 8) != 0 {
-		b = alignedCopy(b)
+		b = alignedCopy(pause, b)
 	}
 	if d == Bool {
 		for i, c := range b {
+			if i%largePart == largePart-1 {
+				pause()
+			}
 			if c > 1 {
 				return nil, fmt.Errorf("bool element %d is %d, expected 0 or 1", i, c)
 			}
 		}
 	}
 	if used := n * d.Bits() % 8; d.Packed() && used != 0 && b[len(b)-1]>>used != 0 {
-		b = alignedCopy(b)
+		b = alignedCopy(pause, b)
 		b[len(b)-1] &= 1<<used - 1
 	}
 	return &Tensor{dtype: d, shape: slices.Clone(shape), data: b[:len(b):len(b)]}, nil
 }
 
-func alignedCopy(b []byte) []byte {
-	c := AlignedBytes(len(b))
-	copy(c, b)
+func alignedCopy(pause func(), b []byte) []byte {
+	c := AlignedUncleared(len(b))
+	for lo := 0; lo < len(b); lo += largePart {
+		pause()
+		copy(c[lo:min(lo+largePart, len(b))], b[lo:])
+	}
 	return c
+}
+
+// AlignedUncleared is AlignedBytes for callers that write all n bytes before they read one.
+func AlignedUncleared(n int) []byte {
+	if n <= largePart {
+		return AlignedBytes(n)
+	}
+	return uncleared(n)
 }
 
 // Data returns the storage of t as a slice. It panics if T is not t's element type; Elements returns an error instead, and

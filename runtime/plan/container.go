@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -43,8 +44,10 @@ type section struct {
 
 func (s section) String() string { return "section " + sectionNames[s.kind] }
 
-func (s section) check(b []byte) error {
-	if sha256.Sum256(b) != s.sum {
+func (s section) check(w *ends.Watch, b []byte) error {
+	h := sha256.New()
+	_ = w.Parts(len(b), func(from, to int) error { h.Write(b[from:to]); return nil })
+	if [sha256.Size]byte(h.Sum(nil)) != s.sum {
 		return fmt.Errorf("%v: content does not match its SHA-256; fetch the file again, or compile the model again", s)
 	}
 	return nil

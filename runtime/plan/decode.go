@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/plan/internal/fb"
@@ -15,6 +16,7 @@ import (
 // points into, and each end against the end before it.
 type decoder struct {
 	p       *fb.Plan
+	watch   *ends.Watch
 	weights []byte
 	res     ir.Resolver
 	lim     Limits
@@ -41,10 +43,12 @@ type decoder struct {
 type pool struct {
 	what     string
 	end, len int
+	watch    *ends.Watch
 }
 
 // next returns the next part, which ends at end.
 func (p *pool) next(end uint64) (from, to int, err error) {
+	p.watch.Step(1)
 	if end < uint64(p.end) || end > uint64(p.len) {
 		return 0, 0, fmt.Errorf("part of %s ends at %d, expected %d to %d", p.what, end, p.end, p.len)
 	}
@@ -68,8 +72,8 @@ func at[T any](column string, list []T, id uint64) (T, error) {
 }
 
 // decode reads the graph from a buffer that verifyBuffer has passed, and verifies it.
-func decode(metadata, weights []byte, res ir.Resolver, lim Limits) (*ir.Graph, error) {
-	d := &decoder{p: fb.GetRootAsPlan(metadata, 0), weights: weights, res: res, lim: lim, boolBlob: map[uint32]bool{}}
+func decode(w *ends.Watch, metadata, weights []byte, res ir.Resolver, lim Limits) (*ir.Graph, error) {
+	d := &decoder{p: fb.GetRootAsPlan(metadata, 0), watch: w, weights: weights, res: res, lim: lim, boolBlob: map[uint32]bool{}}
 	steps := []func() error{d.readStrings, d.readTypes, d.readBlobs, d.readTensors, d.readOps, d.readValues, d.readGraphs}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -79,24 +83,28 @@ func decode(metadata, weights []byte, res ir.Resolver, lim Limits) (*ir.Graph, e
 	if err := d.unknownOps(); err != nil {
 		return nil, err
 	}
-	if err := ir.Verify(d.graphs[0]); err != nil {
+	if err := ir.VerifyContext(w.Context(), d.graphs[0]); err != nil {
 		return nil, err
 	}
 	return d.graphs[0], nil
 }
 
-func (d *decoder) text(id uint32) (string, error) { return at("string", d.strings, uint64(id)) }
+func (d *decoder) text(id uint32) (string, error) {
+	d.watch.Step(1)
+	return at("string", d.strings, uint64(id))
+}
 
 func (d *decoder) readStrings() error {
 	d.strings = make([]string, d.p.StringsLength())
 	for i := range d.strings {
+		d.watch.Step(1)
 		d.strings[i] = string(d.p.Strings(i))
 	}
 	return nil
 }
 
 func (d *decoder) readTypes() error {
-	dims := pool{what: "dims", len: d.p.DimsLength()}
+	dims := pool{what: "dims", len: d.p.DimsLength(), watch: d.watch}
 	parsed := map[uint32]ir.Dim{}
 	d.types = make([]ir.Type, d.p.TypesLength())
 	depth := make([]int, len(d.types))
@@ -175,6 +183,7 @@ func (d *decoder) readBlobs() error {
 	end, size := uint64(0), uint64(len(d.weights))
 	var r fb.Blob
 	for i := range d.blobs {
+		d.watch.Step(1)
 		d.p.Blobs(&r, i)
 		off, n := r.Offset(), r.Length()
 		switch {
@@ -197,7 +206,7 @@ func (d *decoder) readBlobs() error {
 }
 
 func (d *decoder) readTensors() error {
-	extents := pool{what: "extents", len: d.p.ExtentsLength()}
+	extents := pool{what: "extents", len: d.p.ExtentsLength(), watch: d.watch}
 	elements := pool{what: "elements", len: d.p.ElementsLength()}
 	d.tensors = make([]*tensor.Tensor, d.p.TensorsLength())
 	var r fb.Tensor
@@ -253,7 +262,7 @@ func (d *decoder) tensor(r *fb.Tensor, extents, elements *pool) (*tensor.Tensor,
 	case dtype.Packed() && used != 0 && len(b) > 0 && b[len(b)-1]>>used != 0: // FromBytes would copy it, for each tensor
 		return nil, fmt.Errorf("%v%s has bits after its last element", dtype, tensor.ShapeString(shape))
 	}
-	return tensor.FromBytes(dtype, shape, b)
+	return tensor.FromBytesParts(d.watch.Check, dtype, shape, b)
 }
 
 func (d *decoder) stringTensor(shape []int, size int, end uint64, elements *pool) (*tensor.Tensor, error) {
@@ -341,6 +350,7 @@ func (d *decoder) readValues() error {
 
 // operand returns the value or constant with a number; nil for an absent operand.
 func (d *decoder) operand(ref uint32) (*ir.Value, error) {
+	d.watch.Step(1)
 	switch {
 	case ref == 0:
 		return nil, nil
@@ -352,6 +362,7 @@ func (d *decoder) operand(ref uint32) (*ir.Value, error) {
 
 // define returns the value with that id. A second definition is an error.
 func (d *decoder) define(id uint64) (*ir.Value, error) {
+	d.watch.Step(1)
 	v, err := at("value", d.values, id)
 	if err != nil {
 		return nil, err
@@ -367,7 +378,7 @@ func (d *decoder) define(id uint64) (*ir.Value, error) {
 func (d *decoder) unknownOps() error {
 	unknown := map[*ir.Op][]string{}
 	for i, op := range d.ops {
-		if !d.known[i] {
+		if d.watch.Step(1); !d.known[i] {
 			unknown[op] = nil
 		}
 	}
@@ -376,6 +387,7 @@ func (d *decoder) unknownOps() error {
 	}
 	for _, g := range d.graphs {
 		for _, n := range g.Nodes {
+			d.watch.Step(1)
 			if nodes, ok := unknown[n.Op]; ok {
 				unknown[n.Op] = append(nodes, nodeName(n))
 			}

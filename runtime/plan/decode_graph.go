@@ -24,8 +24,8 @@ func (d *decoder) readGraphs() error {
 	for i := range d.graphs {
 		d.graphs[i], d.parent[i] = &ir.Graph{}, -1
 	}
-	d.numbers = pool{what: "numbers", len: p.NumbersLength()}
-	d.refs = pool{what: "refs", len: p.RefsLength()}
+	d.numbers = pool{what: "numbers", len: p.NumbersLength(), watch: d.watch}
+	d.refs = pool{what: "refs", len: p.RefsLength(), watch: d.watch}
 	d.nodeIn = pool{what: "node_inputs", len: p.NodeInputsLength()}
 	d.nodeOut = pool{what: "node_outputs", len: p.NodeOutputsLength()}
 	d.attrs = pool{what: "attrs", len: p.AttrsLength()}
@@ -84,6 +84,7 @@ func (d *decoder) graph(i int, b *bodies) (err error) {
 	}
 	g.Nodes = make([]*ir.Node, 0, to-from)
 	for j := from; j < to; j++ {
+		d.watch.Step(4)
 		n, err := d.node(j, i)
 		if err != nil {
 			return fmt.Errorf("node %d%s: %w", j-from, called(n), err)
@@ -316,6 +317,7 @@ func list[T any](p *pool, end uint64, get func(i int) (T, error)) ([]T, error) {
 	}
 	out := make([]T, 0, to-from)
 	for i := from; i < to; i++ {
+		p.watch.Step(1)
 		x, err := get(i)
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w", i-from, err)

@@ -373,12 +373,12 @@ func TestVerifier(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := bytes.Clone(metadata)
 			c.change(b)
-			if err := verifyBuffer(b); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := verifyBuffer(nil, b); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, expected %q in it", err, c.want)
 			}
 		})
 	}
-	if err := verifyBuffer(metadata); err != nil {
+	if err := verifyBuffer(nil, metadata); err != nil {
 		t.Errorf("the unchanged buffer: %v", err)
 	}
 }

@@ -2,12 +2,14 @@ package plan
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
 	goruntime "runtime"
 	"sync"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -33,15 +35,23 @@ func (l Limits) withDefaults() Limits {
 
 // Read reads a plan of size bytes into memory. Operators come from res. name is the name of the file in errors.
 func Read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
-	return read(r, size, name, res, lim, func(s section) ([]byte, error) {
-		b := tensor.AlignedBytes(int(s.length))
+	return ReadContext(context.Background(), r, size, name, res, lim)
+}
+
+// ReadContext is Read, which ends with the cause when ctx is done.
+func ReadContext(ctx context.Context, r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
+	w := ends.Of(ctx)
+	r = w.ReaderAt(r)
+	return read(w, r, size, name, res, lim, func(s section) ([]byte, error) {
+		b := tensor.AlignedUncleared(int(s.length))
 		return b, readAt(r, b, s.offset)
 	})
 }
 
 // read reads a plan, except for its weights, which fetch returns.
-func read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits,
-	fetch func(section) ([]byte, error)) (*ir.Graph, error) {
+func read(watch *ends.Watch, r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits,
+	fetch func(section) ([]byte, error)) (_ *ir.Graph, err error) {
+	defer ends.Catch(name, &err)
 	if res == nil {
 		return nil, fmt.Errorf("%s: no resolver for the plan's operators", name)
 	}
@@ -58,24 +68,24 @@ func read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits,
 		return nil, classify(name, err)
 	}
 	// The metadata is copied even if the file is mapped: it must not change between verification and decoding.
-	m := tensor.AlignedBytes(int(metadata.length))
+	m := tensor.AlignedUncleared(int(metadata.length))
 	if err := readAt(r, m, metadata.offset); err != nil {
 		return nil, classify(name, fmt.Errorf("%v: %w", metadata, err))
 	}
-	if err := metadata.check(m); err != nil {
+	if err := metadata.check(watch, m); err != nil {
 		return nil, classify(name, err)
 	}
-	if err := verifyBuffer(m); err != nil {
+	if err := verifyBuffer(watch, m); err != nil {
 		return nil, classify(name, fmt.Errorf("%v: %w", metadata, err))
 	}
 	w, err := fetch(weights)
 	if err != nil {
 		return nil, classify(name, fmt.Errorf("%v: %w", weights, err))
 	}
-	if err := weights.check(w); err != nil {
+	if err := weights.check(watch, w); err != nil {
 		return nil, classify(name, err)
 	}
-	g, err := decode(m, w, res, lim)
+	g, err := decode(watch, m, w, res, lim)
 	return g, classify(name, err)
 }
 
@@ -106,6 +116,8 @@ func openRegular(path string) (*files.File, int64, error) {
 // Options are settings for Open.
 type Options struct {
 	Limits Limits
+	// Context, if not nil, ends Open with its cause when it is done.
+	Context context.Context
 	// Copy makes Open read the weights into memory even if the file could be mapped.
 	Copy bool
 }
@@ -140,17 +152,19 @@ func Open(path string, res ir.Resolver, opts Options) (*File, error) {
 	}
 	defer f.Close()
 	var mapped []byte
+	w := ends.Of(opts.Context)
+	r := w.ReaderAt(f)
 	fetch := func(s section) ([]byte, error) {
 		if s.length > 0 && !opts.Copy {
 			mapped = mapFile(f, size)
 		}
 		if mapped == nil {
-			b := tensor.AlignedBytes(int(s.length))
-			return b, readAt(f, b, s.offset)
+			b := tensor.AlignedUncleared(int(s.length))
+			return b, readAt(r, b, s.offset)
 		}
 		return mapped[s.offset : s.offset+s.length], nil
 	}
-	g, err := read(f, size, path, res, opts.Limits, fetch)
+	g, err := read(w, r, size, path, res, opts.Limits, fetch)
 	if err != nil {
 		if mapped != nil {
 			unmap(mapped) // err is the first error

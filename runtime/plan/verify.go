@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/essmc/essmc/internal/ends"
 )
 
 // column is one vector of the root table, as plan.fbs declares it.
@@ -53,13 +55,14 @@ const (
 type verifier struct {
 	b      []byte
 	budget uint64
+	watch  *ends.Watch
 }
 
-func verifyBuffer(b []byte) error {
+func verifyBuffer(w *ends.Watch, b []byte) error {
 	if len(b) > maxMetadata {
 		return fmt.Errorf("FlatBuffer of %d bytes, at most %d are possible", len(b), maxMetadata)
 	}
-	v := &verifier{b: b, budget: uint64(len(b))}
+	v := &verifier{b: b, budget: uint64(len(b)), watch: w}
 	if len(b) < 8 || string(b[4:8]) != fileIdentifier {
 		return fmt.Errorf("FlatBuffer lacks the identifier %q", fileIdentifier)
 	}
@@ -163,6 +166,7 @@ func (v *verifier) vector(field uint64, c column) error {
 }
 
 func (v *verifier) text(elem uint64) error {
+	v.watch.Step(1)
 	at, err := v.follow(elem, 4, 4)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package safetensors
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
@@ -43,7 +45,11 @@ func readOpen(f *files.File, name string, b *files.Budget) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Read(r, size, name)
+	var ctx context.Context
+	if b != nil {
+		ctx = b.Context
+	}
+	return readNamed(ctx, r, size, name)
 }
 
 // entry is one tensor of the header. Its data is [begin, end) of the data area.
@@ -56,14 +62,20 @@ type entry struct {
 
 // Read reads a file of the given size. name is its name in errors.
 func Read(r io.ReaderAt, size int64, name string) (*File, error) {
-	f, err := read(r, size)
+	return readNamed(context.Background(), r, size, name)
+}
+
+func readNamed(ctx context.Context, r io.ReaderAt, size int64, name string) (_ *File, err error) {
+	defer ends.Catch(name, &err)
+	w := ends.Of(ctx)
+	f, err := read(w, w.ReaderAt(r), size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return f, nil
 }
 
-func read(r io.ReaderAt, size int64) (*File, error) {
+func read(w *ends.Watch, r io.ReaderAt, size int64) (*File, error) {
 	if size > MaxFile {
 		return nil, fmt.Errorf("file has %d bytes, at most %d are read", size, int64(MaxFile))
 	}
@@ -88,7 +100,7 @@ func read(r io.ReaderAt, size int64) (*File, error) {
 	if err := readFull(r, header, 8); err != nil {
 		return nil, err
 	}
-	entries, meta, err := parseHeader(header)
+	entries, meta, err := parseHeader(w, header)
 	if err != nil {
 		return nil, fmt.Errorf("header: %w", err)
 	}
@@ -98,16 +110,23 @@ func read(r io.ReaderAt, size int64) (*File, error) {
 	}
 	f := &File{Tensors: make(map[string]*tensor.Tensor, len(entries)), Meta: meta}
 	for _, e := range entries {
-		data := tensor.AlignedBytes(int(e.end - e.begin))
+		w.Step(4)
+		data := tensor.AlignedUncleared(int(e.end - e.begin))
 		if err := readFull(r, data, base+e.begin); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.name, err)
 		}
 		if e.dtype == tensor.Bool {
-			if i := slices.IndexFunc(data, func(b byte) bool { return b > 1 }); i >= 0 {
-				return nil, fmt.Errorf("tensor %q: element %d is byte %d, a BOOL is 0 or 1", e.name, i, data[i])
+			err := w.Parts(len(data), func(from, to int) error {
+				if i := slices.IndexFunc(data[from:to], func(b byte) bool { return b > 1 }); i >= 0 {
+					return fmt.Errorf("tensor %q: element %d is byte %d, a BOOL is 0 or 1", e.name, from+i, data[from+i])
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
 			}
 		}
-		if f.Tensors[e.name], err = tensor.FromBytes(e.dtype, e.shape, data); err != nil {
+		if f.Tensors[e.name], err = tensor.FromBytesParts(w.Check, e.dtype, e.shape, data); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.name, err)
 		}
 	}
@@ -150,7 +169,7 @@ func checkTiling(entries []entry, size int64) error {
 }
 
 // parseHeader reads the JSON header token by token, to find duplicate keys, unknown keys and numbers that are not integers.
-func parseHeader(b []byte) ([]entry, map[string]string, error) {
+func parseHeader(w *ends.Watch, b []byte) ([]entry, map[string]string, error) {
 	b = bytes.TrimRight(b, " ")
 	if len(b) == 0 || b[0] != '{' {
 		return nil, nil, fmt.Errorf("expected a JSON object")
@@ -158,11 +177,7 @@ func parseHeader(b []byte) ([]entry, map[string]string, error) {
 	if !utf8.Valid(b) {
 		return nil, nil, fmt.Errorf("is not UTF-8")
 	}
-	if !json.Valid(b) {
-		var v any
-		return nil, nil, fmt.Errorf("is not JSON: %w", json.Unmarshal(b, &v))
-	}
-	p := &parser{json.NewDecoder(bytes.NewReader(b))}
+	p := newParser(w, b)
 	p.d.UseNumber()
 	var entries []entry
 	var meta map[string]string
@@ -181,16 +196,44 @@ func parseHeader(b []byte) ([]entry, map[string]string, error) {
 		entries = append(entries, e)
 		return nil
 	})
-	if err == nil && p.d.More() {
-		err = fmt.Errorf("data after the JSON object")
-	}
-	return entries, meta, err
+	return entries, meta, p.end(err)
 }
 
-type parser struct{ d *json.Decoder }
+type parser struct {
+	d     *json.Decoder
+	watch *ends.Watch
+}
+
+func newParser(w *ends.Watch, b []byte) *parser {
+	return &parser{json.NewDecoder(w.Reader(bytes.NewReader(b))), w}
+}
+
+// token reads a token. It checks the syntax between tokens, too.
+func (p *parser) token() (json.Token, error) {
+	p.watch.Step(2)
+	t, err := p.d.Token()
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		err = fmt.Errorf("is not JSON: %w", err)
+	}
+	return t, err
+}
+
+// end checks that the text ends, unless there is an error before.
+func (p *parser) end(err error) error {
+	if err != nil {
+		return err
+	}
+	if _, err := p.d.Token(); err != io.EOF {
+		return fmt.Errorf("is not JSON: there is data after the object")
+	}
+	return nil
+}
 
 func (p *parser) delim(want json.Delim) error {
-	t, err := p.d.Token()
+	t, err := p.token()
 	if err != nil {
 		return err
 	}
@@ -201,7 +244,7 @@ func (p *parser) delim(want json.Delim) error {
 }
 
 func (p *parser) string() (string, error) {
-	t, err := p.d.Token()
+	t, err := p.token()
 	if err != nil {
 		return "", err
 	}
@@ -212,7 +255,7 @@ func (p *parser) string() (string, error) {
 	return s, nil
 }
 
-// object calls f for each key; f reads the value. The text has been checked to be valid JSON, so keys are strings.
+// object calls f for each key; f reads the value.
 func (p *parser) object(f func(key string) error) error {
 	if err := p.delim('{'); err != nil {
 		return err
@@ -265,7 +308,7 @@ func (p *parser) ints(limit int) ([]int64, error) {
 	}
 	out := []int64{}
 	for p.d.More() {
-		t, err := p.d.Token()
+		t, err := p.token()
 		if err != nil {
 			return nil, err
 		}

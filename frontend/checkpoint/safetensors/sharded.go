@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
@@ -66,14 +67,19 @@ func readDir(dir string, left *files.Budget) (map[string]*tensor.Tensor, error) 
 // hold exactly the tensors that the index lists for them.
 func ReadSharded(dir string) (map[string]*tensor.Tensor, error) { return readSharded(dir, nil) }
 
-func readSharded(dir string, left *files.Budget) (map[string]*tensor.Tensor, error) {
+func readSharded(dir string, left *files.Budget) (_ map[string]*tensor.Tensor, err error) {
+	defer ends.Catch(dir, &err)
+	var w *ends.Watch
+	if left != nil {
+		w = ends.Of(left.Context)
+	}
 	root, err := files.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
 	index := filepath.Join(dir, IndexName)
-	weights, err := readIndex(root, index)
+	weights, err := readIndex(w, root, index)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", index, err)
 	}
@@ -115,13 +121,13 @@ func openShard(root *files.Root, shard string) (*files.File, error) {
 }
 
 // readIndex returns the shard of each tensor.
-func readIndex(root *files.Root, index string) (map[string]string, error) {
+func readIndex(w *ends.Watch, root *files.Root, index string) (map[string]string, error) {
 	f, err := root.Open(IndexName)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxIndex+1))
+	b, err := io.ReadAll(w.Reader(io.LimitReader(f, maxIndex+1)))
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +137,7 @@ func readIndex(root *files.Root, index string) (map[string]string, error) {
 	if err := lfs.Check(b); err != nil {
 		return nil, err
 	}
-	weights, err := parseIndex(b)
+	weights, err := parseIndex(w, b)
 	if err != nil {
 		return nil, err
 	}
@@ -143,12 +149,11 @@ func readIndex(root *files.Root, index string) (map[string]string, error) {
 
 // parseIndex reads the weight_map of an index, entry by entry, so that memory is bounded by the limit of entries. Other
 // keys are ignored.
-func parseIndex(b []byte) (map[string]string, error) {
-	if !json.Valid(b) {
-		var v any
-		return nil, fmt.Errorf("is not JSON: %w", json.Unmarshal(b, &v))
+func parseIndex(w *ends.Watch, b []byte) (map[string]string, error) {
+	if trimmed := bytes.TrimLeft(b[:min(len(b), 1<<10)], " \t\r\n"); len(trimmed) > 0 && trimmed[0] != '{' {
+		return nil, fmt.Errorf("expected a JSON object, found %q", trimmed[0])
 	}
-	p := &parser{json.NewDecoder(bytes.NewReader(b))}
+	p := newParser(w, b)
 	weights, shards := map[string]string{}, map[string]string{}
 	err := p.object(func(key string) error {
 		if key != "weight_map" {
@@ -175,14 +180,14 @@ func parseIndex(b []byte) (map[string]string, error) {
 		}
 		return nil
 	})
-	return weights, err
+	return weights, p.end(err)
 }
 
 // skip passes over a value.
 func (p *parser) skip() error {
 	depth := 0
 	for {
-		t, err := p.d.Token()
+		t, err := p.token()
 		if err != nil {
 			return err
 		}

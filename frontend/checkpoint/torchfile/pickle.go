@@ -10,6 +10,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -87,6 +88,7 @@ type machine struct {
 	other map[uint32]any // those with keys that are not
 	room  int64          // remaining bytes for values
 
+	watch    *ends.Watch
 	storages storages
 	budget   int64           // remaining bytes for copies, into tensors and by calls of constructors
 	bools    map[string]bool // storages whose bytes have been checked to be bools
@@ -146,9 +148,10 @@ func (m *machine) run(in []byte) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			return (&tree{limit: 1<<16 + len(in)}).plain(v)
+			return (&tree{watch: m.watch, limit: 1<<16 + len(in)}).plain(v)
 		}
 		if err == nil {
+			m.watch.Step(1)
 			err = m.step(op[0])
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -106,6 +107,9 @@ func (m *machine) checkBools(key string, data []byte) error {
 		return nil
 	}
 	for i, b := range data {
+		if i&0xffff == 0xffff {
+			m.watch.Check()
+		}
 		if b > 1 {
 			return fmt.Errorf("storage %q: element %d is byte %d, a bool is 0 or 1", key, i, b)
 		}
@@ -150,25 +154,26 @@ func (m *machine) strided(dtype tensor.DType, data []byte, offset int64, size, s
 	}
 	if rowMajor {
 		at := int(offset) * width
-		return tensor.FromBytes(dtype, shape, data[at:at+n*width])
+		return tensor.FromBytesParts(m.watch.Check, dtype, shape, data[at:at+n*width])
 	}
 	if int64(n) > m.budget/int64(width) {
 		return nil, errBudget
 	}
 	m.budget -= int64(n) * int64(width)
-	t := tensor.New(dtype, shape...)
-	gather(t.Bytes(), data[int(offset)*width:], width, shape, stride)
+	t := tensor.NewParts(m.watch.Check, dtype, shape...)
+	gather(m.watch, t.Bytes(), data[int(offset)*width:], width, shape, stride)
 	return t, nil
 }
 
 // gather copies elements of a strided array into row-major order.
-func gather(dst, src []byte, width int, shape []int, stride []int64) []byte {
+func gather(w *ends.Watch, dst, src []byte, width int, shape []int, stride []int64) []byte {
+	w.Step(1)
 	if len(shape) == 0 {
 		copy(dst, src[:width])
 		return dst[width:]
 	}
 	for i := range shape[0] {
-		dst = gather(dst, src[i*int(stride[0])*width:], width, shape[1:], stride[1:])
+		dst = gather(w, dst, src[i*int(stride[0])*width:], width, shape[1:], stride[1:])
 	}
 	return dst
 }

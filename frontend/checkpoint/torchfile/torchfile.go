@@ -13,11 +13,13 @@ package torchfile
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
@@ -51,15 +53,25 @@ func ReadFile(path string) (any, error) {
 
 // Read reads a file of the given size. name is its name in errors.
 func Read(r io.ReaderAt, size int64, name string) (any, error) {
-	v, err := read(r, size)
+	return readNamed(nil, r, size, name)
+}
+
+// ReadContext is Read, which ends with the cause when ctx is done. ctx may be nil.
+func ReadContext(ctx context.Context, r io.ReaderAt, size int64, name string) (_ any, err error) {
+	defer ends.Catch(name, &err)
+	return readNamed(ends.Of(ctx), r, size, name)
+}
+
+func readNamed(w *ends.Watch, r io.ReaderAt, size int64, name string) (any, error) {
+	v, err := read(w, r, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return v, nil
 }
 
-func read(r io.ReaderAt, size int64) (any, error) {
-	a, err := openArchive(r, size)
+func read(w *ends.Watch, r io.ReaderAt, size int64) (any, error) {
+	a, err := openArchive(w, w.ReaderAt(r), size)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +79,7 @@ func read(r io.ReaderAt, size int64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{storages: a, budget: 4*size + slack}
+	m := &machine{watch: w, storages: a, budget: 4*size + slack}
 	v, err := m.run(pickle)
 	if err != nil {
 		return nil, fmt.Errorf("data.pkl: %w", err)
@@ -77,6 +89,7 @@ func read(r io.ReaderAt, size int64) (any, error) {
 
 // archive is the zip container: files in a folder named after the archive.
 type archive struct {
+	watch  *ends.Watch
 	size   int64                // of the file
 	files  map[string]*zip.File // by name within that folder
 	loaded map[string][]byte
@@ -87,7 +100,7 @@ var (
 	legacyMagic = []byte("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19") // pickled magic number of torch < 1.6
 )
 
-func openArchive(r io.ReaderAt, size int64) (*archive, error) {
+func openArchive(w *ends.Watch, r io.ReaderAt, size int64) (*archive, error) {
 	if size > MaxFile {
 		return nil, fmt.Errorf("file has %d bytes, at most %d are read", size, int64(MaxFile))
 	}
@@ -118,10 +131,11 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &archive{size: size, files: make(map[string]*zip.File, len(z.File)), loaded: map[string][]byte{}}
+	a := &archive{watch: w, size: size, files: make(map[string]*zip.File, len(z.File)), loaded: map[string][]byte{}}
 	// Entries may be compressed, or share bytes of the file. Their total expanded size is bounded.
 	limit, total := uint64(4*size+slack), uint64(0)
 	for _, f := range z.File {
+		w.Step(2)
 		name, ok := strings.CutPrefix(f.Name, folder)
 		if !ok {
 			continue
@@ -186,8 +200,8 @@ func (a *archive) bytes(name string, limit uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	defer r.Close()
-	b := tensor.AlignedBytes(int(f.UncompressedSize64))
-	if _, err := io.ReadFull(r, b); err != nil {
+	b := tensor.AlignedParts(int(f.UncompressedSize64), a.watch.Check)
+	if _, err := io.ReadFull(a.watch.Reader(r), b); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF { // reading to the end checks the checksum

@@ -447,7 +447,7 @@ func seeds(f *testing.F, pickles bool) {
 			f.Fatal(err)
 		}
 		if pickles {
-			a, err := openArchive(bytes.NewReader(b), int64(len(b)))
+			a, err := openArchive(nil, bytes.NewReader(b), int64(len(b)))
 			if err != nil {
 				continue
 			}

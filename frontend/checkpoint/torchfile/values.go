@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -217,6 +218,7 @@ func kind(v any) string {
 
 // tree converts the unpickler's values to plain ones.
 type tree struct {
+	watch  *ends.Watch
 	values int
 	limit  int // on values; shared ones count at each occurrence
 	depth  int // the number of containers around the current value
@@ -225,6 +227,7 @@ type tree struct {
 
 // plain copies a value as a tree. Cycles are cut inside placeholders, and an error elsewhere.
 func (t *tree) plain(v any) (any, error) {
+	t.watch.Step(1)
 	if t.values++; t.values > t.limit {
 		return nil, errBudget
 	}

@@ -1,0 +1,90 @@
+package ends
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+)
+
+// limited is done after some checks.
+type limited struct {
+	context.Context
+	left int
+}
+
+func (l *limited) Err() error {
+	if l.left--; l.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+var errEnough = errors.New("enough")
+
+func watch(checks int) *Watch {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errEnough)
+	return Of(&limited{ctx, checks})
+}
+
+func catch(f func()) (err error) {
+	defer Catch("", &err)
+	f()
+	return nil
+}
+
+func TestWatch(t *testing.T) {
+	var without context.Context
+	if err := catch(func() { (*Watch)(nil).Step(1 << 30); (*Watch)(nil).Check() }); err != nil || Of(without) != nil {
+		t.Errorf("without a context: %v", err)
+	}
+	w := watch(3)
+	steps := 0
+	err := catch(func() {
+		for {
+			w.Step(1)
+			steps++
+		}
+	})
+	if err != errEnough || steps < 3*every || steps > 5*every {
+		t.Errorf("%v after %d steps", err, steps)
+	}
+	if err := func() (err error) { defer Catch("FILE", &err); watch(0).Check(); return nil }(); err == nil ||
+		err.Error() != "FILE: enough" || !errors.Is(err, errEnough) {
+		t.Errorf("with a name: %v", err)
+	}
+	defer func() {
+		if v := recover(); v != "other" {
+			t.Errorf("another panic: %v", v)
+		}
+	}()
+	catch(func() { panic("other") })
+}
+
+func TestRead(t *testing.T) {
+	data := make([]byte, 5*part+3)
+	for i := range data {
+		data[i] = byte(i * 7)
+	}
+	for _, n := range []int{0, 1, part, part + 1, len(data)} {
+		b := make([]byte, n)
+		k, err := watch(100).ReadAt(bytes.NewReader(data), b, int64(len(data)-n))
+		if k != n || err != nil && n > 0 || !bytes.Equal(b, data[len(data)-n:]) {
+			t.Errorf("%d bytes: read %d, %v", n, k, err)
+		}
+	}
+	if k, err := watch(100).ReadAt(bytes.NewReader(data), make([]byte, len(data)), 1); k != len(data)-1 || err != io.EOF {
+		t.Errorf("beyond the end: %d, %v", k, err)
+	}
+	if err := catch(func() { _, _ = watch(2).ReadAt(bytes.NewReader(data), make([]byte, len(data)), 0) }); err != errEnough {
+		t.Errorf("ReadAt: %v", err)
+	}
+	if b, err := io.ReadAll(watch(100000).Reader(bytes.NewReader(data))); err != nil || !bytes.Equal(b, data) {
+		t.Errorf("Reader: %v", err)
+	}
+	if err := catch(func() { _, _ = io.ReadAll(watch(2).Reader(bytes.NewReader(data))) }); err != errEnough {
+		t.Errorf("Reader: %v", err)
+	}
+}
