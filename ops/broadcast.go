@@ -58,14 +58,19 @@ func BroadcastShape(shapes ...ir.Shape) (ir.Shape, error) {
 	for i := range out {
 		out[i] = ir.Const(1)
 	}
+	var last ir.Shape
 	for _, s := range shapes {
+		if len(s) > 0 && len(s) == len(last) && &s[0] == &last[0] {
+			continue // the same again
+		}
+		last = s
 		for i, d := range s {
 			o := &out[rank-len(s)+i]
 			m, known := o.Known()
 			n, knownD := d.Known()
 			switch {
 			case known && knownD && m != n && m != 1 && n != 1:
-				return nil, fmt.Errorf("shapes %v do not broadcast: %v and %v", shapes, *o, d)
+				return nil, fmt.Errorf("shapes %v do not broadcast: %v and %v", shapes[:min(len(shapes), 8)], *o, d)
 			case known && m == 1:
 				*o = d
 			case knownD && n == 1, known, o.Equal(d):

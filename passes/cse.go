@@ -34,6 +34,7 @@ var CSE = &Pass{
 		}
 		var known *readers
 		for _, n := range slices.Clone(g.Nodes) {
+			c.Check()
 			if n.Op.Random || len(n.Subgraphs()) > 0 {
 				continue
 			}

@@ -222,3 +222,23 @@ func lateness(d time.Duration) func() time.Duration {
 		return max(0, end-<-at)
 	}
 }
+
+// late is a context with a deadline in processor time of the calling thread.
+type late struct {
+	context.Context
+	end time.Duration
+}
+
+func newLate(d time.Duration) *late {
+	return &late{Context: context.Background(), end: worktime.Thread() + d}
+}
+
+func (l *late) Err() error {
+	if worktime.Thread() < l.end {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+// after is the processor time since the deadline; 0 if it was not reached.
+func (l *late) after() time.Duration { return max(0, worktime.Thread()-l.end) }

@@ -19,7 +19,7 @@ func (p *Program) Fact(v *Value) ir.Fact {
 
 // along returns the facts of all values along time, or nil if the graph does not declare its time. It sets
 // Step.Alone.
-func (p *Program) along() []ir.Fact {
+func (p *Program) along(c *ir.EvalCtx) []ir.Fact {
 	facts := ops.TimeFacts(p.Graph)
 	if facts == nil {
 		return nil
@@ -30,6 +30,7 @@ func (p *Program) along() []ir.Fact {
 	}
 	for _, s := range p.Steps {
 		args := s.Args()
+		c.Step(64 * (4 + len(args) + len(s.Out)))
 		in, varies := make([]ir.Fact, len(args)), false
 		for i, v := range args {
 			if v != nil {

@@ -75,7 +75,7 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (_ *Program, err error
 	for _, v := range g.Outputs {
 		p.Outputs = append(p.Outputs, f.value(v))
 	}
-	p.facts = p.along()
+	p.facts = p.along(&f.folding.steps)
 	return p, nil
 }
 
@@ -93,6 +93,7 @@ func (f *Compiler) value(v *ir.Value) *Value {
 	if x, ok := f.vals[v]; ok {
 		return x
 	}
+	f.folding.steps.Step(128)
 	x := f.newValue(v.Name, v.Type, v.Const)
 	f.vals[v] = x
 	return x
@@ -160,6 +161,7 @@ func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 			s.Captures = append(s.Captures, Capture{v, f.value(v)})
 		}
 	}
+	f.folding.steps.Pause()
 	s.branches, s.body = f.branches(n), f.body(n)
 	s.evaluated = s.branches == nil && s.body == nil
 	f.Add(s)
