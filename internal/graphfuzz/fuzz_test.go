@@ -37,7 +37,7 @@ func FuzzGraphs(f *testing.F) {
 	})
 }
 
-// TestSeeds checks the cases of fixed seeds.
+// TestSeeds checks the cases of fixed seeds, and that they reach many operators.
 func TestSeeds(t *testing.T) {
 	seeds := 400
 	if testing.Short() {
@@ -51,6 +51,9 @@ func TestSeeds(t *testing.T) {
 	}
 	operators, types, ways := c.Coverage.Counts()
 	t.Logf("%d operators, %d with element types, %d with their implementations", operators, types, ways)
+	if least := min(seeds, 220); operators < least {
+		t.Errorf("%d seeds reach %d operators, expected at least %d", seeds, operators, least)
+	}
 }
 
 func textOf(r *Report) string {
