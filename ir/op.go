@@ -113,7 +113,8 @@ type EvalCtx struct {
 
 // Tolerance limits the difference between an implementation's answer and the operator's evaluation in float64. It is
 // at most Ulps·ε·scale, where ε is the rounding unit of the answer's type and scale is the larger of the
-// answer's greatest absolute value and 1e-30. Zero means exact equality.
+// answer's greatest absolute value and 1e-30. Zero means exact equality. The tests of backends hold elementwise operators to
+// more: to a bound for each element.
 type Tolerance struct{ Ulps float64 }
 
 // Tolerances that operators declare.

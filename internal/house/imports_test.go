@@ -107,7 +107,7 @@ var packages = []struct {
 	{"runtime/cuda/emu", []string{"runtime/cuda/driver"}},
 	{"runtime/cuda", []string{"internal/race", "ir", "ir/scalar", "ir/tensor", "ops", "ops/essm", "ops/std", "runtime", "runtime/lowering",
 		"runtime/cuda/driver", "runtime/cuda/emu", "runtime/cuda/ptx", "runtime/cuda/kernel"}},
-	{"runtime/backendtest", []string{"internal/race", "internal/shared", "internal/worktime", "ir", "ir/tensor", "ir/irtext", "ops", "ops/opstest",
+	{"runtime/backendtest", []string{"internal/race", "internal/shared", "internal/worktime", "ir", "ir/scalar", "ir/tensor", "ir/irtext", "ops", "ops/opstest",
 		"ops/opstest/samples", "ops/std", "ops/ml", "ops/training", "ops/microsoft", "ops/essm", "passes", "models",
 		"models/families", "frontend/arrays", "frontend/checkpoint", "frontend/checkpoint/safetensors", "runtime",
 		"runtime/ref",

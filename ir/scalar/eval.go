@@ -170,7 +170,7 @@ func (m *Machine) Run(n int, out, in [][]float64) {
 
 // functions are the primitives of one operand that take a call.
 var functions = [numOps]func(float64) float64{
-	OpExp: math.Exp, OpExpm1: math.Expm1, OpLog: math.Log, OpLog1p: math.Log1p, OpErf: math.Erf, OpErfc: math.Erfc,
+	OpExp: math.Exp, OpExpm1: math.Expm1, OpLog: log, OpLog1p: math.Log1p, OpErf: math.Erf, OpErfc: math.Erfc,
 	OpSin: math.Sin, OpCos: math.Cos, OpTan: math.Tan, OpAsin: math.Asin, OpAcos: math.Acos, OpAtan: math.Atan,
 	OpSinh: math.Sinh, OpCosh: math.Cosh, OpTanh: math.Tanh, OpAsinh: math.Asinh, OpAcosh: math.Acosh,
 	OpAtanh:    math.Atanh,
@@ -225,7 +225,7 @@ func block(op Op, y, a, b, c []float64) {
 	case OpPow:
 		b = b[:len(y)]
 		for i := range y {
-			y[i] = math.Pow(a[i], b[i])
+			y[i] = pow(a[i], b[i])
 		}
 	case OpNeg:
 		for i := range y {
@@ -291,4 +291,22 @@ func bit(c bool) uint64 {
 		b = 1
 	}
 	return uint64(b)
+}
+
+// smallest is the smallest normal number. Below it, math.Log of amd64 does not read the exponent: it returns -709.09 for
+// 1e-310, and math.Pow, which calls it, is as wrong.
+const smallest = 0x1p-1022
+
+func log(x float64) float64 {
+	if 0 < x && x < smallest {
+		return math.Log(x*0x1p54) - 54*math.Ln2
+	}
+	return math.Log(x)
+}
+
+func pow(x, y float64) float64 {
+	if 0 < x && x < smallest && math.Abs(y) < 1024 {
+		return math.Pow(x*0x1p54, y) * math.Exp2(-54*y)
+	}
+	return math.Pow(x, y)
 }

@@ -40,8 +40,8 @@ func init() {
 		}},
 		OpGeluTanh: {name: "gelutanh", arity: 1, define: func(x [MaxArgs]Expr) Expr {
 			cubic := Mul(Mul(Mul(Const(0.044715), x[0]), x[0]), x[0])
-			t := Tanh(Mul(Const(math.Sqrt(2/math.Pi)), Add(x[0], cubic)))
-			return Mul(Mul(Const(0.5), x[0]), Add(one, t))
+			// (1 + tanh t)/2 is sigmoid(2t), which does not cancel where t is negative
+			return Mul(x[0], Sigmoid(Mul(Const(2*math.Sqrt(2/math.Pi)), Add(x[0], cubic))))
 		}},
 		OpElu: {name: "elu", arity: 2, define: func(x [MaxArgs]Expr) Expr {
 			return Select(Less(x[0], zero), Mul(x[1], Expm1(x[0])), x[0])

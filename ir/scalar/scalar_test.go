@@ -109,7 +109,7 @@ func TestPrimitives(t *testing.T) {
 		OpFMA: math.FMA, OpMin: func(x, y, _ float64) float64 { return lesser(x, y) },
 		OpMax:       func(x, y, _ float64) float64 { return -lesser(-x, -y) },
 		OpMod:       func(x, y, _ float64) float64 { return math.Mod(x, y) },
-		OpPow:       func(x, y, _ float64) float64 { return math.Pow(x, y) },
+		OpPow:       func(x, y, _ float64) float64 { return pow(x, y) },
 		OpNeg:       func(x, _, _ float64) float64 { return math.Copysign(x, -math.Copysign(1, x)) },
 		OpAbs:       func(x, _, _ float64) float64 { return math.Abs(x) },
 		OpLess:      func(x, y, _ float64) float64 { return b(x < y) },
@@ -128,7 +128,7 @@ func TestPrimitives(t *testing.T) {
 		},
 	}
 	for op, f := range map[Op]func(float64) float64{OpSqrt: math.Sqrt, OpExp: math.Exp, OpExpm1: math.Expm1,
-		OpLog: math.Log, OpLog1p: math.Log1p, OpErf: math.Erf, OpErfc: math.Erfc,
+		OpLog: log, OpLog1p: math.Log1p, OpErf: math.Erf, OpErfc: math.Erfc,
 		OpSin: math.Sin, OpCos: math.Cos, OpTan: math.Tan, OpAsin: math.Asin, OpAcos: math.Acos, OpAtan: math.Atan,
 		OpSinh: math.Sinh, OpCosh: math.Cosh, OpTanh: math.Tanh,
 		OpAsinh: math.Asinh, OpAcosh: math.Acosh, OpAtanh: math.Atanh, OpFloor: math.Floor, OpCeil: math.Ceil,
@@ -340,5 +340,22 @@ func TestMisuse(t *testing.T) {
 			}()
 			f()
 		}()
+	}
+}
+
+// TestSubnormal checks logarithms and powers of subnormal numbers, which math.Log and math.Pow of amd64 get wrong.
+func TestSubnormal(t *testing.T) {
+	x, y := Input(0), Input(1)
+	for _, c := range []struct {
+		e          Expr
+		x, y, want float64
+	}{
+		{Log(x), 1e-310, 0, -713.80137882815406}, {Log(x), 5e-324, 0, -744.44007192138122}, {Log(x), 2.3e-308, 0, -708.36329951923102},
+		{Pow(x, y), 1e-310, -0.88422425859936449, 1.2868270034950e274}, {Pow(x, y), 1e-310, 0.3, 1e-93},
+		{Pow(x, y), 1e-310, 2, 0}, {Pow(x, y), 1e-310, -1, math.Inf(1)}, {Pow(x, y), 1e-310, 0, 1}, {Pow(x, y), -1e-310, 3, 0},
+	} {
+		if got := c.e.At(c.x, c.y); got != c.want && !(math.Abs(got-c.want) <= 1e-12*math.Abs(c.want)) {
+			t.Errorf("%v of %v, %v: found %v, expected %v", c.e, c.x, c.y, got, c.want)
+		}
 	}
 }

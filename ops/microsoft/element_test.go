@@ -21,7 +21,7 @@ func TestElement(t *testing.T) {
 			if n.In(1) != nil {
 				v += x[1]
 			}
-			return 0.5 * v * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)))
+			return v * (1 / (1 + math.Exp(-(2 * math.Sqrt(2/math.Pi) * (v + 0.044715*v*v*v))))) // 0.5·(1 + tanh) cancels
 		},
 		"QuickGelu": func(n *ir.Node, x []float64) float64 {
 			return x[0] * (1 / (1 + math.Exp(-ops.Float(n, "alpha")*x[0])))

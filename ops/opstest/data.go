@@ -1,6 +1,10 @@
 package opstest
 
-import "github.com/essmc/essmc/ir/tensor"
+import (
+	"math"
+
+	"github.com/essmc/essmc/ir/tensor"
+)
 
 // Unit returns the rounding unit of a float type: half the distance from 1 to the next number.
 func Unit(d tensor.DType) float64 {
@@ -15,6 +19,36 @@ func Unit(d tensor.DType) float64 {
 		return 0x1p-8
 	}
 	return 0x1p-4 // float8, float4
+}
+
+// Smallest returns the smallest positive number of float16, bfloat16, float32 or float64, and 0 for other types.
+func Smallest(d tensor.DType) float64 {
+	switch d {
+	case tensor.Float64:
+		return 0x1p-1074
+	case tensor.Float32:
+		return 0x1p-149
+	case tensor.Float16:
+		return 0x1p-24
+	case tensor.BFloat16:
+		return 0x1p-133
+	}
+	return 0
+}
+
+// Largest returns the largest finite number of float16, bfloat16, float32 or float64, and 0 for other types.
+func Largest(d tensor.DType) float64 {
+	switch d {
+	case tensor.Float64:
+		return math.MaxFloat64
+	case tensor.Float32:
+		return math.MaxFloat32
+	case tensor.Float16:
+		return 65504
+	case tensor.BFloat16:
+		return 0x1.fep127
+	}
+	return 0
 }
 
 // Copy copies a datum with its storage.

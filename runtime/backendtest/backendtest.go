@@ -7,12 +7,14 @@
 //   - Operators: the backend runs an operator, or refuses it with a runtime.UnsupportedError that has the node: when it
 //     compiles, or when shapes are bound that it has no kernel for. It must not refuse those in Options.Must. It refuses
 //     an operator without Eval, body or kernel when it compiles, not at the first run.
-//   - Answers agree with runtime/ref in float64 to the operators' tolerances (ir.Op.Tol). On random networks, errors
-//     are at most four times the interpreter's in float32. Every run, session and number of threads gives the same bits.
+//   - Answers agree with runtime/ref in float64 to the operators' tolerances (ir.Op.Tol), elementwise operators in each
+//     element (DiffNode). On random networks, errors are at most four times the interpreter's in float32. Every run,
+//     session and number of threads gives the same bits.
 //   - Forms: the backend accepts every value of runtime.Kernels. If it does not have a form it takes another, with the
 //     same answer to the tolerance.
 //   - Other options are honored, or refused with a runtime.OptionError that names the option. The default precision is
-//     float32.
+//     float32. Dense products in a lower one err in each element by no more than its rounding allows, and by enough to show
+//     that the option is not ignored.
 //   - Errors and panics of a node are runtime.NodeErrors. The session works afterwards.
 //   - Sessions: 64 concurrent ones share a program. Close waits for runs. A run whose context is done ends between
 //     nodes, also in loops.
@@ -81,6 +83,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) (refused []string
 		{"cases", s.cases},
 		{"ops", s.operators},
 		{"samples", s.samples},
+		{"elements", s.elements},
 		{"forms", s.forms},
 		{"networks", s.networks},
 		{"sequences", s.sequences},

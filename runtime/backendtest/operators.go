@@ -97,7 +97,7 @@ func (s *suite) generated(t *testing.T, c *aCase) bool {
 		t.Errorf("%s: %v", c.name, err)
 		return false
 	}
-	expect(t, c.name, got, want, c.tol)
+	c.judge(t, got, want)
 	owned(t, c.name, session, c.in, got)
 	return true
 }

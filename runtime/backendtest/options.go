@@ -2,18 +2,13 @@ package backendtest
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
-	"github.com/essmc/essmc/ops/opstest"
 	"github.com/essmc/essmc/runtime"
 )
-
-// lossy holds the largest error in a precision, relative to the largest absolute value of the truth.
-var lossy = map[tensor.DType]float64{tensor.Float64: 1e-9, tensor.BFloat16: 5e-2, tensor.Int8: 1e-1}
 
 // options checks that an option has its effect, or is refused with an OptionError that names it. It must not be
 // ignored.
@@ -25,7 +20,7 @@ func (s *suite) options(t *testing.T) {
 		t.Fatal(err)
 	}
 	// try returns a session with options, or nil if the backend refuses the named option.
-	try := func(t *testing.T, name string, o runtime.Options) *runtime.Session {
+	tryOn := func(t *testing.T, g *ir.Graph, name string, o runtime.Options) *runtime.Session {
 		t.Helper()
 		o.Backend = s.make()
 		m, err := runtime.New(g, o)
@@ -43,35 +38,35 @@ func (s *suite) options(t *testing.T) {
 		t.Cleanup(func() { m.Close() })
 		return m.NewSession()
 	}
-	for _, p := range []tensor.DType{tensor.Float64, tensor.BFloat16, tensor.Int8} {
-		s.sub(t, fmt.Sprint("precision-", p), func(t *testing.T) {
-			session := try(t, "Precision", runtime.Options{Precision: p})
-			if session == nil {
-				return
-			}
-			got := s.mustRun(t, session, in)
-			for _, name := range names(want) {
-				x := got[name].(*tensor.Tensor)
-				if p == tensor.Float64 != (x.DType() == tensor.Float64) {
-					t.Errorf("output %s is %v", name, x)
-				}
-				if d := Diff(x, want[name], ir.Tolerance{Ulps: lossy[p] / opstest.Unit(x.DType())}); d != "" {
-					t.Errorf("output %s: %s", name, d)
-				}
-			}
-		})
+	try := func(t *testing.T, name string, o runtime.Options) *runtime.Session {
+		t.Helper()
+		return tryOn(t, g, name, o)
 	}
-	s.sub(t, "tf32", func(t *testing.T) {
-		if session := try(t, "TF32", runtime.Options{TF32: true}); session != nil {
-			got := s.mustRun(t, session, in)
-			for _, name := range names(want) {
-				x := got[name].(*tensor.Tensor)
-				if d := Diff(x, want[name], ir.Tolerance{Ulps: 1e-2 / opstest.Unit(x.DType())}); d != "" {
-					t.Errorf("output %s: %s", name, d)
-				}
+	s.sub(t, "precision-float64", func(t *testing.T) {
+		session := try(t, "Precision", runtime.Options{Precision: tensor.Float64})
+		if session == nil {
+			return
+		}
+		got := s.mustRun(t, session, in)
+		for _, name := range names(want) {
+			x := got[name].(*tensor.Tensor)
+			if x.DType() != tensor.Float64 {
+				t.Errorf("output %s is %v", name, x)
+			}
+			if d := Diff(x, want[name], ir.Tolerance{Ulps: mostUnits}); d != "" {
+				t.Errorf("output %s: %s", name, d)
 			}
 		}
 	})
+	plain := newNetworkCase(t, g, in)
+	for _, l := range lowerings {
+		s.sub(t, l.name, func(t *testing.T) {
+			if session := try(t, l.option, l.options); session != nil { // its products are small, and so stay in float32
+				expect(t, "small products", s.mustRun(t, session, in), want, s.allowed(plain, "auto"))
+			}
+			s.lowered(t, l, tryOn)
+		})
+	}
 	s.sub(t, "observe", func(t *testing.T) {
 		seen := map[string]bool{}
 		session := try(t, "Observe", runtime.Options{Threads: 1, Observe: func(v *ir.Value, d tensor.Datum) {

@@ -114,7 +114,11 @@ func checkForm(t *testing.T, form, op string, outputs int, in []operand, attrs .
 			}
 		}
 		for i, v := range outs {
-			if d := backendtest.Diff(got["out"+dims[i]], want[i], bound(n.Op)); d != "" {
+			d := backendtest.Diff(got["out"+dims[i]], want[i], bound(n.Op))
+			if _, elementwise := ops.Element(n); elementwise {
+				d = backendtest.DiffNode(n, data, i, got["out"+dims[i]], want[i])
+			}
+			if d != "" {
 				t.Fatalf("%s %v: output %d: %s", op, in, i, d)
 			}
 			if first != nil && !slices.Equal(got["out"+dims[i]].(*tensor.Tensor).Bytes(),

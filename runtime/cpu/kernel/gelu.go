@@ -65,12 +65,12 @@ func Gelu(y, x []float32) {
 	}
 }
 
-// GeluTanh computes the approximation of Gelu by tanh. y may be x.
+// GeluTanh computes the approximation of Gelu by tanh, as x/(1 + e^-2u), in which nothing cancels. y may be x.
 func GeluTanh(y, x []float32) {
 	const c = 0.7978845608028654
 	y = y[:len(x)]
 	for i := geluTanhWide(y, x); i < len(x); i++ {
 		a := float64(x[i])
-		y[i] = float32(0.5 * a * (1 + tanh64(c*(a+0.044715*a*a*a))))
+		y[i] = float32(a / (1 + exp64(-2*c*(a+0.044715*a*a*a))))
 	}
 }
