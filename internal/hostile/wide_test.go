@@ -14,7 +14,6 @@ import (
 
 	"github.com/essmc/essmc/frontend/open"
 	"github.com/essmc/essmc/internal/worktime"
-	"github.com/essmc/essmc/runtime"
 )
 
 // wide makes graphs as text with many nodes, inputs, outputs, values that are alive at once, and forks.
@@ -118,55 +117,49 @@ const mostGap = 10 * time.Millisecond
 func TestWide(t *testing.T) {
 	n := 2200
 	if os.Getenv("ESSMC_LONG") != "" {
-		n = 20000
+		n = 10_000
 	}
 	for _, what := range slices.Sorted(maps.Keys(wide)) {
 		t.Run(what, func(t *testing.T) {
 			const limit = 2 * time.Second
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
-			o := open.Untrusted()
-			o.Context, o.Limits.Nodes, o.Run.Limits.Nodes = ctx, 1<<20, 1<<20
+			o := loose(ctx)
 			text := []byte(wide[what](n))
 			late := lateness(limit)
-			var m *runtime.Model
 			src, err := open.Bytes(text, what, o)
 			if err == nil {
-				m, err = src.Compile(o.Run)
+				_, err = src.Compile(o.Run)
 			}
 			if d := late(); d > 100*time.Millisecond {
 				t.Errorf("opening went on for %v of processor time after its deadline", d)
 			}
 			if errors.Is(err, context.DeadlineExceeded) {
-				return
+				t.Skipf("this machine does not open the model within %v", limit)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 3 { // the second binding tries distinct sizes
-				checkGaps(t, m)
-			}
+			checkGap(t, "runs", func(g *gaps) error {
+				m, err := src.Compile(loose(nil).Run)
+				if err != nil {
+					return err
+				}
+				defer m.Close()
+				in, err := inputs(m.Inputs(), 1)
+				if err != nil {
+					return err
+				}
+				_ = g.Err()
+				g.most = 0
+				for range 3 { // the second binding tries distinct sizes
+					if _, err := m.NewSession().Run(g, in); err != nil {
+						return err
+					}
+				}
+				return g.Err()
+			})
 		})
-	}
-}
-
-// checkGaps runs a model in a new session, with a context that measures the time between checks.
-func checkGaps(t *testing.T, m *runtime.Model) {
-	in, err := inputs(m.Inputs(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	goruntime.LockOSThread()
-	defer goruntime.UnlockOSThread()
-	g := &gaps{Context: context.Background(), last: worktime.Thread()}
-	_, err = m.NewSession().Run(g, in)
-	if err != nil {
-		t.Error(err)
-	}
-	g.Err()
-	t.Logf("at most %v between %d checks", g.most, g.checks)
-	if g.most > mostGap {
-		t.Errorf("%v between checks of the context, from\n%s\nto\n%s", g.most, g.from, g.to)
 	}
 }
 

@@ -16,9 +16,10 @@ import (
 // in place.
 
 // columns replaces such Splits of the program.
-func (p *program) columns() {
+func (p *program) columns(c *ir.EvalCtx) {
 	read := map[*lowering.Value]bool{} // by steps that can be fused
 	for _, s := range p.Steps {
+		c.Step(64 * (1 + len(s.In)))
 		if record.Of(s).Fuses() {
 			for _, v := range s.In {
 				read[v] = true
@@ -27,6 +28,7 @@ func (p *program) columns() {
 	}
 	var steps []*lowering.Step
 	for _, s := range p.Steps {
+		c.Step(64 * (1 + len(s.Out)))
 		if parts := p.split(s, read); parts != nil {
 			steps = append(steps, parts...)
 		} else {

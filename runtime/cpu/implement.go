@@ -28,13 +28,14 @@ type binding struct {
 }
 
 // compile lowers a graph.
-func (b backend) compile(g *ir.Graph, c runtime.Config) (*program, error) {
+func (b backend) compile(g *ir.Graph, c runtime.Config) (_ *program, err error) {
+	defer runtime.Ended(&err)
 	l, err := lowering.Lower(g, c, &implementer{})
 	if err != nil {
 		return nil, err
 	}
 	p := &program{Program: l, costs: b.costs, warned: new(atomic.Bool)}
-	p.columns()
+	p.columns(&ir.EvalCtx{Ctx: c.Ctx})
 	if c.Threads > 1 {
 		helpers.join()
 		p.leave = goruntime.AddCleanup(p, (*crew).leave, helpers)
