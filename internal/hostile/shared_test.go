@@ -80,7 +80,7 @@ func underDeadline(t *testing.T, path string, raised bool) (after time.Duration,
 	opening := func(ctx context.Context) open.Options {
 		o := open.Untrusted()
 		if raised {
-			o = loose(nil)
+			o = loose(context.Background())
 		}
 		o.Context = ctx
 		return o

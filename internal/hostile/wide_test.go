@@ -141,7 +141,7 @@ func TestWide(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkGap(t, "runs", func(g *gaps) error {
-				m, err := src.Compile(loose(nil).Run)
+				m, err := src.Compile(loose(context.Background()).Run)
 				if err != nil {
 					return err
 				}
