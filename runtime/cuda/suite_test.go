@@ -13,7 +13,7 @@ import (
 // computations of one session take ten times as long under it.
 func hurried(skip map[string]string) map[string]string {
 	if race.Enabled && testing.Short() {
-		for _, name := range []string{"cases", "ops", "samples", "forms", "networks", "sequences", "loops", "shapes", "options",
+		for _, name := range []string{"cases", "ops", "samples", "elements", "forms", "networks", "sequences", "loops", "shapes", "options",
 			"threads", "outputs", "memory", "memory_bounds", "unsupported"} {
 			skip[name] = "one session at a time, under the race detector"
 		}
@@ -32,6 +32,8 @@ func hurry(t *testing.T) {
 func TestHost(t *testing.T) {
 	backendtest.Run(t, func() runtime.Backend { return cuda.Bare(backend(t, tested(), cuda.Options{Fallback: "cpu"})) },
 		backendtest.Options{Must: []string{"*"}, Seeds: 2, Skip: hurried(map[string]string{
-			"memory_bounds/sequence": "the result of each iteration is evaluated to memory of its own and copied from there",
+			"memory_bounds/sequence":     "the result of each iteration is evaluated to memory of its own and copied from there",
+			"options/precision-bfloat16": "the processor computes products in float32; TestEmulated has the kernels",
+			"options/tf32":               "the processor computes products in float32; TestEmulated has the kernels",
 		})})
 }
