@@ -36,6 +36,9 @@ func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
 		for _, v := range g.Inputs {
 			b.names[v.Name] = true
 		}
+		for _, v := range g.Parameters {
+			b.names[v.Name] = true
+		}
 		for _, n := range g.Nodes {
 			pace.node(n)
 			for _, v := range n.Inputs {
@@ -119,6 +122,22 @@ func (b *Builder) Input(name string, t Type) *Value {
 
 // Const makes a constant; it becomes part of the graph when a node reads it.
 func (b *Builder) Const(name string, t *tensor.Tensor) *Value { return NewConst(b.Unique(name), t) }
+
+// Parameter adds a parameter to the graph, with the content t.
+func (b *Builder) Parameter(name string, t *tensor.Tensor) *Value {
+	if b.names[name] {
+		b.Fail(fmt.Errorf("graph %s: two values are named %q", b.g.Name, name))
+	}
+	b.names[name] = true
+	v := NewParameter(name, t)
+	b.g.Parameters = append(b.g.Parameters, v)
+	return v
+}
+
+// Update makes an output of the graph the new content of a parameter.
+func (b *Builder) Update(parameter, output *Value) {
+	b.g.Updates = append(b.g.Updates, Update{parameter, output})
+}
 
 // Ints makes a constant vector of int64, as shapes and axes are given.
 func (b *Builder) Ints(v ...int64) *Value {

@@ -28,6 +28,11 @@ type Graph struct {
 	Inputs  []*Value
 	Outputs []*Value
 	Nodes   []*Node
+	// Parameters are the values whose content may be replaced between runs (Value.Init). Nodes of g and of its
+	// subgraphs read them. They are set on the outermost graph.
+	Parameters []*Value
+	// Updates are the parameters that a run gives new content, each at most once. They are set on the outermost graph.
+	Updates []Update
 	// Opsets maps each operator domain ("" is ai.onnx) to the version that the graph's operators are chosen from. It is
 	// set on the outermost graph.
 	Opsets map[string]int
@@ -63,13 +68,20 @@ type Event struct {
 	Notes   []string // its actions with their reasons, and warnings ("warning: …")
 }
 
-// Value is an input of a graph, a constant, or an output of a node.
+// Update is a parameter and its new content, an output of the graph of the same type. A run that updates writes the
+// output into the parameter after it has computed everything.
+type Update struct{ Parameter, Output *Value }
+
+// Value is an input of a graph, a constant, a parameter, or an output of a node.
 type Value struct {
 	Name string
 	Type Type
-	// Const is the content of a constant; nil for inputs and computed values.
+	// Const is the content of a constant; nil for other values.
 	Const *tensor.Tensor
-	// Def is the node that computes the value; nil for inputs and constants.
+	// Init is the content of a parameter until it is replaced; nil for other values. Nothing that is computed before a run
+	// may depend on its elements.
+	Init *tensor.Tensor
+	// Def is the node that computes the value; nil for inputs, constants and parameters.
 	Def *Node
 }
 
@@ -144,6 +156,18 @@ func (v *Value) Elem() tensor.DType {
 
 // NewConst makes a constant value.
 func NewConst(name string, t *tensor.Tensor) *Value { return &Value{Name: name, Type: Of(t), Const: t} }
+
+// NewParameter makes a parameter with the content t. The graph must list it in Parameters.
+func NewParameter(name string, t *tensor.Tensor) *Value { return &Value{Name: name, Type: Of(t), Init: t} }
+
+// Parameter finds a parameter by name, or returns nil.
+func (g *Graph) Parameter(name string) *Value {
+	i := slices.IndexFunc(g.Parameters, func(v *Value) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return g.Parameters[i]
+}
 
 // Symbols lists the symbols of the dimensions of the graph's inputs, in the order in which they appear.
 func (g *Graph) Symbols() []string {
@@ -314,10 +338,14 @@ func (g *Graph) eachRead(visit func(at **Value)) {
 }
 
 // Captures lists the values that g reads from the graphs around it, without constants, in the order of first use.
+// Parameters of these graphs are among them.
 func (g *Graph) Captures() []*Value {
 	own := map[*Value]bool{}
 	g.eachGraph(func(g *Graph) {
 		for _, v := range g.Inputs {
+			own[v] = true
+		}
+		for _, v := range g.Parameters {
 			own[v] = true
 		}
 		for _, n := range g.Nodes {
@@ -487,10 +515,15 @@ func (g *Graph) RemoveUnread() int {
 	return removed
 }
 
-// SelectOutputs leaves to g the outputs with these names, in g's order, and what computes them. An input that nothing
-// reads then becomes optional, unless it is required.
+// SelectOutputs leaves to g the outputs with these names, in g's order, what computes them, and the updates by them. An
+// input that nothing reads then becomes optional, unless it is required. All parameters stay.
 func (g *Graph) SelectOutputs(names []string, required func(in *Value) bool) {
 	g.Outputs = slices.DeleteFunc(g.Outputs, func(v *Value) bool { return !slices.Contains(names, v.Name) })
+	left := map[*Value]bool{}
+	for _, v := range g.Outputs {
+		left[v] = true
+	}
+	g.Updates = slices.DeleteFunc(g.Updates, func(u Update) bool { return !left[u.Output] })
 	g.RemoveUnread()
 	uses := g.Uses()
 	for _, v := range g.Inputs {
@@ -521,7 +554,7 @@ func (g *Graph) clone(of map[*Value]*Value, p *pacer) *Graph {
 		if v == nil {
 			return nil
 		}
-		w := &Value{Name: v.Name, Type: v.Type, Const: v.Const}
+		w := &Value{Name: v.Name, Type: v.Type, Const: v.Const, Init: v.Init}
 		of[v] = w
 		return w
 	}
@@ -539,6 +572,10 @@ func (g *Graph) clone(of map[*Value]*Value, p *pacer) *Graph {
 	}
 	for _, v := range g.Inputs {
 		c.Inputs = append(c.Inputs, fresh(v))
+	}
+	for _, v := range g.Parameters {
+		p.step(1)
+		c.Parameters = append(c.Parameters, fresh(v))
 	}
 	for _, n := range g.Nodes {
 		p.node(n)
@@ -569,6 +606,9 @@ func (g *Graph) clone(of map[*Value]*Value, p *pacer) *Graph {
 	}
 	for _, v := range g.Outputs {
 		c.Outputs = append(c.Outputs, read(v))
+	}
+	for _, u := range g.Updates {
+		c.Updates = append(c.Updates, Update{read(u.Parameter), read(u.Output)})
 	}
 	return c
 }

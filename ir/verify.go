@@ -11,9 +11,11 @@ import (
 //
 //   - Every value has a type, and a name that is unique in the outermost graph and all graphs in it. The type of a
 //     constant is its tensor's type.
-//   - Nodes read only values that are defined before them: inputs, constants, results of earlier nodes, and values of the
-//     graphs around.
+//   - Nodes read only values that are defined before them: inputs, constants, parameters, results of earlier nodes, and
+//     values of the graphs around.
 //   - A value is defined once.
+//   - Only the outermost graph has parameters. Each has the type of its content, and nothing else defines it. An update
+//     is from an output of the graph to a parameter of the same type, and no parameter has two.
 //   - A node has the inputs and attributes that its operator requires, and no others.
 //   - The types of a node's outputs are compatible with those that its operator infers.
 //   - The operator is of the version that the graph's opsets select.
@@ -107,6 +109,9 @@ func (c *verifier) graph(g *Graph) error {
 			return err
 		}
 	}
+	if err := c.parameters(g, define); err != nil {
+		return err
+	}
 	for _, n := range g.Nodes {
 		if n == nil {
 			return &VerifyError{g, nil, nil, "a node is nil"}
@@ -137,6 +142,9 @@ func (c *verifier) graph(g *Graph) error {
 			}
 		}
 		for _, s := range n.Subgraphs() {
+			if len(s.Parameters) > 0 || len(s.Updates) > 0 {
+				return &VerifyError{g, n, nil, "subgraph " + s.Name + " has parameters of its own"}
+			}
 			if err := c.graph(s); err != nil {
 				return err
 			}
@@ -169,6 +177,49 @@ func (c *verifier) graph(g *Graph) error {
 		if err := read(nil, v); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// parameters checks the parameters of the outermost graph, and its updates.
+func (c *verifier) parameters(g *Graph, define func(n *Node, v *Value) error) error {
+	for _, v := range g.Parameters {
+		c.pace.step(1)
+		switch {
+		case v == nil:
+			return &VerifyError{g, nil, nil, "a parameter has no value"}
+		case v.Def != nil || v.Const != nil:
+			return &VerifyError{g, nil, v, "is a parameter and has a definition"}
+		case v.Init == nil:
+			return &VerifyError{g, nil, v, "is a parameter without content"}
+		case !isTypeOf(v.Type, v.Init):
+			return &VerifyError{g, nil, v, fmt.Sprintf("has type %v, its tensor is %v", v.Type, Of(v.Init))}
+		}
+		if err := define(nil, v); err != nil {
+			return err
+		}
+	}
+	if len(g.Updates) == 0 {
+		return nil
+	}
+	updated, outputs := map[*Value]bool{}, map[*Value]bool{}
+	for _, v := range g.Outputs {
+		c.pace.step(1)
+		outputs[v] = true
+	}
+	for _, u := range g.Updates {
+		c.pace.step(1)
+		switch p, v := u.Parameter, u.Output; {
+		case p == nil || v == nil || p.Init == nil || !c.defined[p]:
+			return &VerifyError{g, nil, p, "is updated and not a parameter"}
+		case !outputs[v]:
+			return &VerifyError{g, nil, p, "is updated by " + v.Name + ", which is not an output"}
+		case !EqualTypes(p.Type, v.Type):
+			return &VerifyError{g, nil, p, fmt.Sprintf("has type %v, its update %s is %v", p.Type, v.Name, v.Type)}
+		case updated[p]:
+			return &VerifyError{g, nil, p, "has two updates"}
+		}
+		updated[u.Parameter] = true
 	}
 	return nil
 }

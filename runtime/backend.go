@@ -51,6 +51,10 @@ type Config struct {
 	// Constants is shared by the programs of one model, whose graphs have the same constant tensors. Nil: nothing is
 	// shared.
 	Constants *Constants
+	// Parameters are the contents of the graph's parameters, in its order, in memory of the caller; nil: Value.Init of
+	// each. They change between runs, and never during one. A program reads them in each run, or keeps what follows from
+	// them in Constants (Constants.Settled).
+	Parameters []*tensor.Tensor
 	// Ctx ends Compile, by its error, when it is done; programs do not keep it. Nil: never.
 	Ctx context.Context
 	// Logger is never nil.

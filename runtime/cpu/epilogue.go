@@ -84,14 +84,14 @@ func (d *binding) epilogueOp(s *lowering.Step, l *record.Link, v *lowering.Value
 		return op, false
 	}
 	os := d.Shape(other)
-	k := d.Constant(other)
+	k := d.Fixed(other)
 	switch {
 	case k != nil && k.Len() == 1 && len(os) <= len(shape):
-		x := tensor.Data[float32](k)[0]
+		x := tensor.Data[float32](k) // read in each run: a settled number may change
 		if op.Exchanged {
-			op.Number = func(y, b []float32) { f.Left(y, b, x) }
+			op.Number = func(y, b []float32) { f.Left(y, b, x[0]) }
 		} else {
-			op.Number = func(y, a []float32) { f.Right(y, a, x) }
+			op.Number = func(y, a []float32) { f.Right(y, a, x[0]) }
 		}
 	case k != nil && lowering.PerChannel(os, shape):
 		op.Channels, op.F = tensor.Data[float32](k), f

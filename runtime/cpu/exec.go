@@ -100,7 +100,7 @@ func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*
 	e.Memory = arenaBytes(e.arena)
 	for _, v := range d.p.Values {
 		d.Steps().Step(100)
-		if plan.off[v.ID] < 0 || d.Constant(v) != nil {
+		if plan.off[v.ID] < 0 || d.Fixed(v) != nil {
 			continue
 		}
 		if err := e.placeIn(v, plan.off[v.ID]); err != nil {

@@ -166,7 +166,7 @@ func (d *binding) shapesOf(s *lowering.Step) (in [][]int, out []int, ok bool) {
 			continue
 		}
 		wide := record.Of(s).Recurrence != nil && record.Of(s).Recurrence.Info().State == i && d.Wide(v)
-		if d.Shape(v) == nil || v.Const == nil && !d.IsFloat32(v) && !wide {
+		if d.Shape(v) == nil || v.Fixed() == nil && !d.IsFloat32(v) && !wide {
 			return nil, nil, false
 		}
 		in[i] = d.Shape(v)

@@ -43,8 +43,8 @@ func constantNumbers(s *lowering.Step) (n int) {
 		return record.Of(s).WindowedOp.Weights
 	}
 	for _, v := range s.In {
-		if v != nil && v.Const != nil {
-			n += v.Const.Len()
+		if v != nil && v.Fixed() != nil {
+			n += v.Fixed().Len()
 		}
 	}
 	return n

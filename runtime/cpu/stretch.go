@@ -158,8 +158,8 @@ func weights(units []*unit) (n int) {
 	for _, u := range units {
 		for _, s := range u.steps {
 			for _, v := range s.In {
-				if v != nil && v.Const != nil {
-					n += v.Const.Len()
+				if v != nil && v.Fixed() != nil {
+					n += v.Fixed().Len()
 				}
 			}
 		}

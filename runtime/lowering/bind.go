@@ -76,7 +76,7 @@ func (d *Binding) Known(v *Value) *tensor.Tensor { return d.values[v.ID].content
 // Given reports whether v is an input of the program.
 func (d *Binding) Given(v *Value) bool { return d.values[v.ID].given }
 
-// Made returns the index of the step that computes v; -1 for inputs and constants.
+// Made returns the index of the step that computes v; -1 for inputs, constants and settled values.
 func (d *Binding) Made(v *Value) int { return d.values[v.ID].made }
 
 // Last returns the index of the last step that reads v; -1 if there is none, and len(Program.Steps) for outputs of the
@@ -140,8 +140,8 @@ func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, k
 		if g, ok := given[v]; ok {
 			t = g
 		}
-		if v.Const != nil {
-			d.set(v, v.Const.DType(), shapeOf(v.Const))
+		if k := v.Fixed(); k != nil {
+			d.set(v, k.DType(), shapeOf(k))
 			continue
 		}
 		tt, ok := t.(*ir.TensorType)

@@ -26,8 +26,8 @@ func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 		b := &branch{Program: sub.p}
 		for _, v := range g.Captures() {
 			outer, inner := f.value(v), sub.value(v)
-			inner.Type, inner.Const = outer.Type, outer.Const
-			if outer.Const == nil {
+			inner.take(outer)
+			if outer.Fixed() == nil {
 				b.Program.Inputs, b.In = append(b.Program.Inputs, inner), append(b.In, outer)
 			}
 		}

@@ -157,8 +157,8 @@ func numbers(p *Program, in []tensor.Datum) int {
 		}
 	}
 	for _, v := range p.Values {
-		if v.Const != nil {
-			sum += v.Const.Len()
+		if t := v.Fixed(); t != nil {
+			sum += t.Len()
 		}
 	}
 	return sum

@@ -33,6 +33,14 @@ type folding struct {
 
 func newFolding(ctx context.Context, g *ir.Graph) *folding {
 	n := constantBytes(g, map[*tensor.Tensor]bool{})
+	for _, v := range g.Parameters {
+		n += ops.SizeOf(v.Init)
+	}
+	return foldingOf(ctx, n)
+}
+
+// foldingOf returns the limits for a graph with n bytes of constants and parameters.
+func foldingOf(ctx context.Context, n int64) *folding {
 	return &folding{ir.NewBudget(foldBytes+foldBytesPer*n, foldWork+foldWorkPer*n), n, ir.EvalCtx{Ctx: ctx}}
 }
 

@@ -54,12 +54,12 @@ func (d *Binding) NewFrame(nested bool) Frame {
 		made: make([]bool, len(d.Program.Outputs)), memory: d.memory}
 	for _, v := range d.Program.Values {
 		d.Steps().Step(20)
-		if t := d.Constant(v); t != nil {
+		if t := d.Fixed(v); t != nil {
 			f.data[v.ID], f.fixed[v.ID] = t, true
 			if !t.Lazy() || d.values[v.ID].slotted { // others are read through their tensors, if at all
 				f.slots[v.ID+1] = elementsOf(t)
 			}
-			if v.Const == nil && !d.Given(v) {
+			if v.Fixed() == nil && !d.Given(v) {
 				known += ops.SizeOf(t)
 			}
 		}
@@ -67,7 +67,7 @@ func (d *Binding) NewFrame(nested bool) Frame {
 	f.release(-known)
 	before := make(map[*Value]bool, len(d.Program.Outputs))
 	for i, v := range d.Program.Outputs {
-		f.direct[i] = d.Placed(v) && d.Constant(v) == nil && !d.Given(v) && !before[v]
+		f.direct[i] = d.Placed(v) && d.Fixed(v) == nil && !d.Given(v) && !before[v]
 		before[v] = true
 	}
 	return f

@@ -106,22 +106,21 @@ func (t *layouts) asRows(v *Value) *Value {
 	}
 	fact := t.d.Program.Fact(v)
 	fact.Axis = 1
-	x := t.value(v, t.asRowShape(v), fact, nil)
+	x := t.value(&Value{Name: v.Name}, t.asRowShape(v), fact)
 	t.rows[v] = x
 	return x
 }
 
-// value adds a value named as v.
-func (t *layouts) value(v *Value, shape []int, fact ir.Fact, konst *tensor.Tensor) *Value {
-	id := len(t.d.Program.Values) + len(t.more)
-	x := &Value{ID: id, Name: v.Name, Type: TypeOf(tensor.Float32, shape), Const: konst}
+// value adds x, a float32 value of the given shape.
+func (t *layouts) value(x *Value, shape []int, fact ir.Fact) *Value {
+	x.ID, x.Type = len(t.d.Program.Values)+len(t.more), TypeOf(tensor.Float32, shape)
 	t.more, t.facts = append(t.more, x), append(t.facts, fact)
 	return x
 }
 
-// constant adds a constant named as v.
+// constant adds a constant or settled value, as v is, with its elements in k.
 func (t *layouts) constant(v *Value, k *tensor.Tensor) *Value {
-	return t.value(v, k.Shape(), ir.Fact{}, k)
+	return t.value(fixedAs(v, k), k.Shape(), ir.Fact{})
 }
 
 // transpose appends a step that transposes in to the other layout. Messages name it as of.

@@ -250,20 +250,19 @@ func (t *layouts) elementwise(s *Step) *form {
 	for i, v := range s.In {
 		switch {
 		case v == nil:
-		case v.Const != nil:
-			if n := v.Const.Len(); n != 1 && !(n == out[1] && PerChannel(v.Const.Shape(), out)) {
+		case v.Fixed() != nil:
+			k := v.Fixed()
+			if n := k.Len(); n != 1 && !(n == out[1] && PerChannel(k.Shape(), out)) {
 				return nil
 			}
-			in[i] = []int{v.Const.Len()}
+			in[i] = []int{k.Len()}
 		case t.d.timeAxis(v) == 2 && t.d.Shape(v)[0] == out[0] && t.length(v) == out[2]:
 			f.in[i], in[i] = v, t.asRowShape(v)
 		default:
 			return nil
 		}
 	}
-	trial := renewed(s, s.In, s.Out, func(v *Value, k *tensor.Tensor) *Value {
-		return &Value{Name: v.Name, Type: v.Type, Const: k}
-	})
+	trial := renewed(s, s.In, s.Out, func(v *Value, k *tensor.Tensor) *Value { return fixedAs(v, k) })
 	if !t.backend.Takes(t.d, trial, &f.OnRows, in, t.asRowShape(f.out)) {
 		return nil
 	}
@@ -281,15 +280,28 @@ func PerChannel(shape, to []int) bool {
 	return n == to[1]
 }
 
-// renewed returns a copy of s with other inputs and outputs. The function constant makes the values of constants,
-// k, which have one axis.
+// fixedAs returns a constant or settled value as v is, with the elements of v in the tensor k.
+func fixedAs(v *Value, k *tensor.Tensor) *Value {
+	w := &Value{Name: v.Name, Type: v.Type, updated: v.updated}
+	if v.Const != nil {
+		w.Const = k
+	} else {
+		w.Settled = k
+	}
+	return w
+}
+
+// renewed returns a copy of s with other inputs and outputs. The function constant makes the constant and settled
+// values, of elements k, which have one axis.
 func renewed(s *Step, in, out []*Value, constant func(v *Value, k *tensor.Tensor) *Value) *Step {
 	q := &Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, Impl: s.Impl,
 		In: slices.Clone(in), Out: out}
 	for i, v := range q.In {
-		if v != nil && v.Const != nil && v.Const.DType() == tensor.Float32 {
-			q.In[i] = constant(v, tensor.FromSlice(tensor.Data[float32](v.Const), v.Const.Len()))
+		if v == nil || v.Fixed() == nil || v.Fixed().DType() != tensor.Float32 {
+			continue
 		}
+		k := v.Fixed()
+		q.In[i] = constant(v, tensor.FromSlice(tensor.Data[float32](k), k.Len()))
 	}
 	return q
 }

@@ -124,8 +124,8 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 	}
 	capture := func(outer *Value, v *ir.Value) {
 		inner := sub.value(v)
-		inner.Type, inner.Const = outer.Type, outer.Const
-		if outer.Const == nil {
+		inner.take(outer)
+		if outer.Fixed() == nil {
 			b.Program.Inputs, b.Captured = append(b.Program.Inputs, inner), append(b.Captured, outer)
 		}
 	}

@@ -64,6 +64,9 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (_ *Program, err error
 	for _, v := range g.Inputs {
 		p.Inputs = append(p.Inputs, f.value(v))
 	}
+	if err := f.parameters(g, config.Parameters); err != nil {
+		return nil, err
+	}
 	nodes, of := groups(g)
 	f.groups = len(of)
 	for _, n := range nodes {
@@ -257,21 +260,21 @@ func (f *Compiler) withConstants(n *ir.Node, in []*Value) *ir.Node {
 	return c
 }
 
-// fold computes a node whose inputs are all constants, and reports whether it has done so. A node that returns an error,
-// or exceeds the budget for constants, is left to the run.
+// fold computes a node whose inputs are all constant or settled, and reports whether it has done so. A node that returns
+// an error, or exceeds the budget for constants, is left to the run.
 func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 	if n.Op.Eval == nil || n.Op.Random || len(n.Subgraphs()) > 0 {
 		return false
 	}
+	settled, ok := settles(in)
+	if !ok {
+		return false
+	}
 	data := make([]tensor.Datum, len(in))
 	for i, v := range in {
-		if v == nil {
-			continue
+		if v != nil {
+			data[i] = v.Fixed()
 		}
-		if v.Const == nil {
-			return false
-		}
-		data[i] = v.Const
 	}
 	for _, v := range n.Outputs {
 		if v == nil {
@@ -286,7 +289,8 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 			return false
 		}
 	}
-	res, err := f.folding.evaluate(f.withConstants(n, in), data)
+	m := f.withConstants(n, in)
+	res, err := f.folding.evaluate(m, data)
 	if err != nil || len(res) < len(n.Outputs) {
 		return false
 	}
@@ -298,10 +302,25 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 			return false
 		}
 	}
+	out := make([]*Value, len(n.Outputs))
 	for i, v := range n.Outputs {
-		if v != nil {
-			f.vals[v] = f.newValue(v.Name, v.Type, res[i].(*tensor.Tensor))
+		if v == nil {
+			continue
 		}
+		t := res[i].(*tensor.Tensor)
+		if !settled {
+			out[i] = f.newValue(v.Name, v.Type, t)
+		} else {
+			// The result may share the storage of an input, or be lazy.
+			own := tensor.New(t.DType(), t.Shape()...)
+			own.CopyParts(t, f.folding.steps.Pause)
+			out[i] = f.newValue(v.Name, v.Type, nil)
+			out[i].Settled = own
+		}
+		f.vals[v] = out[i]
+	}
+	if settled {
+		f.again(m, in, out)
 	}
 	return true
 }

@@ -67,6 +67,19 @@ type Value struct {
 	Type ir.Type
 	// Const is the content of a constant; nil for other values.
 	Const *tensor.Tensor
+	// Settled is the content of a value that follows from parameters, in memory that stays; nil for other values. It
+	// changes between runs, so a backend decides nothing by it, and computes again what follows from it (Keep).
+	Settled *tensor.Tensor
+
+	updated bool // a parameter that runs update
+}
+
+// Fixed returns the tensor of a constant or settled value, whose memory and shape stay; nil for values that vary.
+func (v *Value) Fixed() *tensor.Tensor {
+	if v.Const != nil {
+		return v.Const
+	}
+	return v.Settled
 }
 
 // Step is the application of one operator.
@@ -141,23 +154,32 @@ func (s *Step) Constant(i int) []float32 {
 	return float32s(s.In[i].Const)
 }
 
-// Release releases the elements of constant input i for now, because the backend keeps them in another form.
-func (s *Step) Release(i int) { s.In[i].Const.Release() }
+// Release releases the elements of constant input i for now, because the backend keeps them in another form. Those of a
+// settled one stay.
+func (s *Step) Release(i int) {
+	if t := s.In[i].Const; t != nil {
+		t.Release()
+	}
+}
 
 // Constant64 returns the elements of input i as float64, or nil if it is not a constant.
 func (s *Step) Constant64(i int) []float64 {
 	if i >= len(s.In) || s.In[i] == nil || s.In[i].Const == nil {
 		return nil
 	}
-	v, err := s.In[i].Const.Float64s()
-	if err != nil {
-		return nil
-	}
-	return v
+	return float64s(s.In[i].Const)
 }
 
-// ConstShape returns the shape of input i, which must be a constant.
-func (s *Step) ConstShape(i int) []int { return s.In[i].Const.Shape() }
+// ConstShape returns the shape of input i, which must be constant or settled.
+func (s *Step) ConstShape(i int) []int { return s.In[i].Fixed().Shape() }
+
+// Fixed returns the tensor of input i if it is constant or settled, and nil otherwise.
+func (s *Step) Fixed(i int) *tensor.Tensor {
+	if s.Absent(i) {
+		return nil
+	}
+	return s.In[i].Fixed()
+}
 
 // Absent reports whether input i is absent.
 func (s *Step) Absent(i int) bool { return i >= len(s.In) || s.In[i] == nil }
@@ -180,7 +202,10 @@ func (s *Step) Float32Input(i int) bool {
 		return false
 	}
 	v := s.In[i]
-	return v.Const != nil && v.Const.DType() == tensor.Float32 || v.Const == nil && IsFloat32(v.Type)
+	if t := v.Fixed(); t != nil {
+		return t.DType() == tensor.Float32
+	}
+	return IsFloat32(v.Type)
 }
 
 // Runs returns the product of the dimensions before an axis, and of those after it.

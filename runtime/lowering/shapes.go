@@ -124,6 +124,15 @@ func (d *Binding) Constant(v *Value) *tensor.Tensor {
 	return d.Known(v)
 }
 
+// Fixed returns the tensor of a value that is constant, settled, or follows from the shapes; nil for other values. The
+// content of a settled one changes between runs.
+func (d *Binding) Fixed(v *Value) *tensor.Tensor {
+	if v != nil && v.Settled != nil {
+		return v.Settled
+	}
+	return d.Constant(v)
+}
+
 // Concrete returns a copy of the step's node whose inputs have the bound types, or nil if one is not known.
 func (d *Binding) Concrete(s *Step) *ir.Node {
 	if n, whole := d.concrete(s.Node, s.Args(), &room{}); whole {

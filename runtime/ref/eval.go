@@ -34,7 +34,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 	defer func() { e.moves = ir.EvalCtx{} }()
 	before := e.budget.Used()
 	defer func() { e.budget.Release(e.budget.Used() - before) }()
-	res, err := e.p.code.Graph(ctx, e.p.main, in, nil, e.budget, e)
+	res, err := e.p.code.Graph(ctx, e.p.main, in, e.p.parameters(), e.budget, e)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error)
 			Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}
 	}
 	c.Ctx = nil // it computes nothing here
-	p := &program{config: c, main: g,
+	p := &program{config: c, main: g, contents: c.Parameters,
 		code: eval.New(eval.Options{Resolver: b.resolver, Wide: c.Wide, Kernel: c.Kernel, Failed: failed})}
 	var u *eval.UnsupportedError
 	if err := p.code.Add(g); errors.As(err, &u) {
@@ -80,9 +80,29 @@ func failed(n *ir.Node, err error, panicked any) error {
 }
 
 type program struct {
-	config runtime.Config
-	main   *ir.Graph
-	code   *eval.Program
+	config   runtime.Config
+	main     *ir.Graph
+	contents []*tensor.Tensor // of the graph's parameters; nil: those that the graph has
+	code     *eval.Program
+}
+
+// parameters returns the parameters as values around the main graph.
+func (p *program) parameters() *eval.Frame {
+	if len(p.main.Parameters) == 0 {
+		return nil
+	}
+	f := &eval.Frame{Values: make(map[*ir.Value]tensor.Datum, len(p.main.Parameters))}
+	for i, v := range p.main.Parameters {
+		t := v.Init
+		if p.contents != nil {
+			t = p.contents[i]
+		}
+		f.Values[v] = t
+		if p.config.Wide {
+			f.Values[v] = eval.Widen(t)
+		}
+	}
+	return f
 }
 
 // Bind needs no plan.

@@ -204,7 +204,7 @@ func (e *executable) unit(s *lowering.Step) unit {
 // floats reports whether all inputs and outputs of a step are float32, except for constants.
 func floats(d *lowering.Binding, s *lowering.Step) bool {
 	for _, v := range s.In {
-		if v != nil && v.Const == nil && !d.IsFloat32(v) {
+		if v != nil && v.Fixed() == nil && !d.IsFloat32(v) {
 			return false
 		}
 	}
@@ -238,7 +238,7 @@ func (e *executable) place(lives []lowering.Life) error {
 	for i := range e.units {
 		u := &e.units[i]
 		for _, v := range u.step.Out {
-			if v == nil || d.Shape(v) == nil || elsewhere[v] || d.Constant(v) != nil {
+			if v == nil || d.Shape(v) == nil || elsewhere[v] || d.Fixed(v) != nil {
 				continue
 			}
 			dtype, shape, life := d.DType(v), d.Shape(v), lives[v.ID]
