@@ -158,7 +158,9 @@ func (v *Value) Elem() tensor.DType {
 func NewConst(name string, t *tensor.Tensor) *Value { return &Value{Name: name, Type: Of(t), Const: t} }
 
 // NewParameter makes a parameter with the content t. The graph must list it in Parameters.
-func NewParameter(name string, t *tensor.Tensor) *Value { return &Value{Name: name, Type: Of(t), Init: t} }
+func NewParameter(name string, t *tensor.Tensor) *Value {
+	return &Value{Name: name, Type: Of(t), Init: t}
+}
 
 // Parameter finds a parameter by name, or returns nil.
 func (g *Graph) Parameter(name string) *Value {
