@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"sync"
+
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 // Constants caches data that a backend derives from a model's constants, such as packed weights, so that all programs of
@@ -14,14 +16,22 @@ type Constants struct {
 
 	model   *Constants // has what follows from constants only; nil: c itself
 	settled map[any]*settled
-	again   []func(ctx context.Context) error // in the order in which they were made
-	choices int
+	again   []again // in the order in which they were made
+	choices int     // the number of calls of Choose
+	fills   uint64  // the number of times that data was computed again
 }
 
 // settled is data that follows from parameters.
 type settled struct {
 	once  sync.Once
 	value any
+}
+
+// again computes data again after the content of one of the tensors from has changed, and with it that of the tensors to.
+// Without from, it follows from anything.
+type again struct {
+	from, to []*tensor.Tensor
+	run      func(ctx context.Context) error
 }
 
 // ofVersion returns the cache for one version of the parameters of c's model.
@@ -53,34 +63,38 @@ func (c *Constants) Get(key any, make func() any) any {
 // in the same memory, after the content of the parameters has been replaced. It may be nil. It runs after the functions
 // of the data that make itself asked for. A nil key stands for data that nothing else asks for.
 func (c *Constants) Settled(key any, make func() (v any, again func(ctx context.Context) error)) any {
+	return c.SettledFrom(nil, nil, key, make)
+}
+
+// SettledFrom is Settled for data that follows from the content of the tensors from only, and consists of the tensors to.
+// It is not computed again where only other content has changed.
+func (c *Constants) SettledFrom(from, to []*tensor.Tensor, key any,
+	make func() (v any, again func(ctx context.Context) error)) any {
 	if c == nil {
 		v, _ := make()
 		return v
 	}
-	var s *settled
-	c.mu.Lock()
+	s := &settled{}
 	if key != nil {
-		s = c.settled[key]
-	}
-	if s == nil {
-		s = &settled{}
+		c.mu.Lock()
 		if c.settled == nil {
 			c.settled = map[any]*settled{}
 		}
-		if key != nil {
-			c.settled[key] = s
+		if have := c.settled[key]; have != nil {
+			s = have
 		}
+		c.settled[key] = s
+		c.mu.Unlock()
 	}
-	c.mu.Unlock()
 	s.once.Do(func() {
-		v, again := make()
+		v, run := make()
 		s.value = v
-		if again == nil {
+		if run == nil {
 			return
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.again = append(c.again, again)
+		c.again = append(c.again, again{from, to, run})
 	})
 	return s.value
 }
@@ -93,13 +107,56 @@ func (c *Constants) Choose() {
 	}
 }
 
-// settle computes everything again that follows from parameters, after their content has been replaced. No executable
-// of c's programs runs meanwhile. After an error some of it follows from the former content.
-func (c *Constants) settle(ctx context.Context) error {
+// Fills returns the number of times that data was computed again. An executable with data of its own that follows from
+// parameters compares it when a run starts, and computes that data again if it has changed.
+func (c *Constants) Fills() uint64 {
+	if c == nil {
+		return 0
+	}
+	return c.fills
+}
+
+// following returns the functions that compute again what follows from the content of the given tensors.
+func (c *Constants) following(changed []*tensor.Tensor) (all []func(ctx context.Context) error) {
+	is := map[*tensor.Tensor]bool{}
+	for _, t := range changed {
+		is[t] = true
+	}
 	c.mu.Lock()
-	again := c.again
-	c.mu.Unlock()
-	for _, f := range again {
+	defer c.mu.Unlock()
+	for _, a := range c.again {
+		follows := len(a.from) == 0
+		for _, t := range a.from {
+			follows = follows || is[t]
+		}
+		if !follows {
+			continue
+		}
+		for _, t := range a.to {
+			is[t] = true
+		}
+		all = append(all, a.run)
+	}
+	return all
+}
+
+// kept returns the number of functions of c.
+func (c *Constants) kept() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.again)
+}
+
+// settle computes data again, after the content of parameters has been replaced. No executable of c's programs runs
+// meanwhile. After an error some of it follows from the former content.
+func (c *Constants) settle(ctx context.Context, all []func(ctx context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Recovered(nil, v)
+		}
+	}()
+	c.fills++
+	for _, f := range all {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -55,7 +55,13 @@ func settles(in []*Value) (settled, ok bool) {
 // again lets the results of a node be computed again, in the same memory, when the content of its inputs is replaced.
 func (f *Compiler) again(n *ir.Node, in []*Value, out []*Value) {
 	source := f.folding.source
-	f.p.Config.Constants.Settled(nil, func() (any, func(context.Context) error) {
+	var to []*tensor.Tensor
+	for _, v := range out {
+		if v != nil {
+			to = append(to, v.Settled)
+		}
+	}
+	f.p.Config.Constants.SettledFrom(settledOf(in), to, nil, func() (any, func(context.Context) error) {
 		return nil, func(ctx context.Context) error {
 			// Each time the node may use what it was granted when the graph was compiled.
 			a := foldingOf(ctx, source)
@@ -90,11 +96,14 @@ func (f *Compiler) again(n *ir.Node, in []*Value, out []*Value) {
 // writes to the same memory, and decides nothing anew. Programs of a model share data with equal keys; the key contains
 // the tensors (Step.Fixed) and everything else that fill depends on. Data with a nil key is not shared.
 func Keep[T any](c *runtime.Constants, s *Step, inputs []int, key any, make func() T, fill func(T)) T {
+	var in []*Value
 	for _, i := range inputs {
-		if s.Absent(i) || s.In[i].Settled == nil {
-			continue
+		if !s.Absent(i) {
+			in = append(in, s.In[i])
 		}
-		return c.Settled(key, func() (any, func(context.Context) error) {
+	}
+	if from := settledOf(in); from != nil {
+		return c.SettledFrom(from, nil, key, func() (any, func(context.Context) error) {
 			data := make()
 			fill(data)
 			return data, func(context.Context) error { fill(data); return nil }
@@ -109,6 +118,16 @@ func Keep[T any](c *runtime.Constants, s *Step, inputs []int, key any, make func
 		return made().(T)
 	}
 	return c.Get(key, made).(T)
+}
+
+// settledOf returns the tensors of the settled values among in; nil if there are none.
+func settledOf(in []*Value) (all []*tensor.Tensor) {
+	for _, v := range in {
+		if v != nil && v.Settled != nil {
+			all = append(all, v.Settled)
+		}
+	}
+	return all
 }
 
 // numbersKey identifies the elements of a settled value in another type.
