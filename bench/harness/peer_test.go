@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/essmc/essmc/internal/shared"
 )
 
 // peerVariable turns the test binary into a peer of the given kind.
@@ -145,9 +147,9 @@ func TestStrays(t *testing.T) {
 
 // TestProtocol checks the common part of the peers in Python, if there is an interpreter.
 func TestProtocol(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3")
+	const python = "python3"
+	if lack := shared.Lacks(python); lack != "" {
+		t.Skip(lack)
 	}
 	script := filepath.Join(t.TempDir(), "peer.py")
 	const source = `

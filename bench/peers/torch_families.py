@@ -9,9 +9,11 @@
 The modules are written for this comparison; they hold the answers of the released codes. The number of threads is torch's,
 from the environment.
 """
+import functools
 import glob
 import json
 import os
+import re
 import sys
 import time
 
@@ -26,6 +28,36 @@ from torch_flax import Flax
 from torch_frame import Backbone, Minimal, below, linear
 from torch_gated import Mamba, Mamba2, Minimal2
 from torch_mixers import FNet, LRA
+
+# Functions that older versions of torch lack, and the first version that has them. Models that need others are at fault.
+SINCE = {"torch.nn.functional.scaled_dot_product_attention": (2, 0), "torch.nn.functional.rms_norm": (2, 4)}
+
+
+class Lacks(Exception):
+    """This version of torch is older than a function that the model needs."""
+
+
+def lacks(e):
+    """The Lacks that an AttributeError means, or None."""
+    found = re.match(r"module '([\w.]+)' has no attribute '(\w+)'", str(e))
+    name = found and ".".join(found.groups())
+    version = tuple(int(n) for n in torch.__version__.split(".")[:2])
+    if name not in SINCE or version >= SINCE[name]:
+        return None
+    return Lacks(f"torch {torch.__version__} has no {name}, which came with {'.'.join(map(str, SINCE[name]))}")
+
+
+def telling(f):
+    """f, with Lacks for the functions that this version of torch does not have."""
+    @functools.wraps(f)
+    def call(*args):
+        try:
+            y = f(*args)
+        except AttributeError as e:
+            raise lacks(e) or e
+        return telling(y) if callable(y) else y
+    return call
+
 
 FORMS = ("fft", "chunks32", "chunks128", "loop", "blocks")
 
@@ -155,6 +187,7 @@ def stepping(folder, dtype, given):
     return run
 
 
+@telling
 def load(mode, folder, precision, *files):
     dtype = torch.float64 if precision == "double" else torch.float32
     given = inputs(dtype, *files)
@@ -172,7 +205,8 @@ SLACK = {"s4d-slow-modes": 1.5e-4, "s5-last-noconj": 1.2e-5, "s4-hippo-doubled":
 
 
 def check(root):
-    """Holds the modules to the answers of reference cases; prints a line for each, and gives how many are off."""
+    """Holds the modules to the answers of reference cases; prints a line for each, and gives how many are off. A case whose
+    module needs what this torch lacks is skipped."""
     wrong = 0
     for config in sorted(glob.glob(os.path.join(root, "*", "config.json"))):
         folder = os.path.dirname(config)
@@ -183,31 +217,35 @@ def check(root):
         truth = np.load(os.path.join(folder, "output64.npy"))
         off = lambda y, want: np.abs(y.double().numpy() - want).max() / np.abs(truth).max()
         words, tried = [], 0
-        for precision, bound in (("double", 1e-9), ("float", SLACK.get(name, 1e-5))):
-            for form in forms(folder):
+        try:
+            for precision, bound in (("double", 1e-9), ("float", SLACK.get(name, 1e-5))):
+                for form in forms(folder):
+                    try:
+                        run = load("whole-" + form, folder, precision, *files)
+                    except ValueError:
+                        continue
+                    d, tried = off(run(), truth), tried + 1
+                    words.append(f"{precision} {form} {d:.1e}")
+                    if not d <= bound:
+                        wrong += 1
+                        words[-1] += f" is above {bound:.1e}"
                 try:
-                    run = load("whole-" + form, folder, precision, *files)
+                    run = load("step", folder, precision, files[0]) if len(files) == 1 else None
                 except ValueError:
-                    continue
-                d, tried = off(run(), truth), tried + 1
-                words.append(f"{precision} {form} {d:.1e}")
-                if not d <= bound:
-                    wrong += 1
-                    words[-1] += f" is above {bound:.1e}"
-            try:
-                run = load("step", folder, precision, files[0]) if len(files) == 1 else None
-            except ValueError:
-                run = None
-            if run:
-                steps = [run() for _ in range(np.load(files[0], mmap_mode="r").shape[1])]
-                y = steps[-1]
-                if truth.ndim == 3:  # the last steps, or each
-                    y = torch.stack([s.flatten(1) for s in steps[-truth.shape[1]:]], 1)
-                d = off(y.reshape(truth.shape), truth)
-                words.append(f"{precision} steps {d:.1e}")
-                if not d <= bound:
-                    wrong += 1
-                    words[-1] += f" is above {bound:.1e}"
+                    run = None
+                if run:
+                    steps = [run() for _ in range(np.load(files[0], mmap_mode="r").shape[1])]
+                    y = steps[-1]
+                    if truth.ndim == 3:  # the last steps, or each
+                        y = torch.stack([s.flatten(1) for s in steps[-truth.shape[1]:]], 1)
+                    d = off(y.reshape(truth.shape), truth)
+                    words.append(f"{precision} steps {d:.1e}")
+                    if not d <= bound:
+                        wrong += 1
+                        words[-1] += f" is above {bound:.1e}"
+        except Lacks as e:
+            print(f"{name}: skipped: {e}")
+            continue
         if not tried:
             wrong += 1
             words.append("has no form")

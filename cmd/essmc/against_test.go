@@ -2,13 +2,13 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/essmc/essmc/frontend/arrays"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir/tensor"
 )
 
@@ -77,13 +77,7 @@ echo '{"error":"no such operator"}'`, 0o777)
 
 // TestAgainstORT runs ONNX Runtime itself.
 func TestAgainstORT(t *testing.T) {
-	python := os.Getenv(pythonVariable)
-	if python == "" {
-		t.Skip("needs " + pythonVariable + ", a Python with onnxruntime, onnx and numpy")
-	}
-	if out, err := exec.Command(python, "-c", "import onnx, onnxruntime, numpy").CombinedOutput(); err != nil {
-		t.Skipf("%s: %v: %s", python, err, out)
-	}
+	shared.Python(t, "onnxruntime", "onnx", "numpy")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "m.onnx")
 	must(t, "init", "smnist", "-o", filepath.Join(dir, "m"), "--seed", "1", "--set", "n_layers=1")

@@ -1,7 +1,6 @@
 package onnx_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -247,14 +247,7 @@ func imported(t testing.TB, path string) *ir.Graph {
 // TestExportONNXRuntime runs exported files with ONNX Runtime. ESSMC_PYTHON names a Python with onnxruntime and
 // numpy, and onnx to check the files. The default is the Python in the path.
 func TestExportONNXRuntime(t *testing.T) {
-	python := os.Getenv("ESSMC_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if out, err := exec.Command(python, "-c", "import onnxruntime, numpy").CombinedOutput(); err != nil {
-		t.Skipf("ONNX Runtime is not there (ESSMC_PYTHON names a Python that has it): %v %s", err,
-			bytes.TrimSpace(out[max(0, len(out)-200):]))
-	}
+	python := shared.Python(t, "onnxruntime", "numpy")
 	dir := t.TempDir()
 	var folders []string
 	type one struct {

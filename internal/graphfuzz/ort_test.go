@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -36,15 +36,11 @@ type engine struct {
 	stdout *bufio.Reader
 }
 
-// newEngine returns the engine of ESSMC_PYTHON, which names a Python with onnxruntime and numpy; nil if it is not set.
+// newEngine returns the engine of ESSMC_PYTHON, which names a Python with onnxruntime and numpy. A test without it is
+// skipped.
 func newEngine(t *testing.T, c *Coverage) *engine {
-	python := os.Getenv("ESSMC_PYTHON")
-	if python == "" {
-		return nil
-	}
-	if out, err := exec.Command(python, "-c", "import onnxruntime, numpy").CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", python, err, out)
-	}
+	t.Helper()
+	python := shared.Python(t, "onnxruntime", "numpy")
 	e := &engine{python: python, coverage: c}
 	t.Cleanup(func() {
 		e.mu.Lock()
@@ -304,11 +300,7 @@ func (r *reader) block() []byte { return r.bytes(r.number()) }
 // TestONNXRuntime asks ONNX Runtime about the cases of some seeds.
 func TestONNXRuntime(t *testing.T) {
 	var c Checker
-	e := newEngine(t, &c.Coverage)
-	if e == nil {
-		t.Skip("ESSMC_PYTHON names no Python with onnxruntime")
-	}
-	c.Other = e
+	c.Other = newEngine(t, &c.Coverage)
 	for seed := range uint64(150) {
 		if r := c.Hunt(seed, 20*time.Second, nil); r != nil {
 			t.Errorf("seed %d: %s\n%s", seed, r.Finding, textOf(r))

@@ -3,7 +3,6 @@ package hostile
 import (
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
@@ -21,14 +20,8 @@ import (
 // TestWideFiles opens and runs the wide models among the shared cases, which the Python in ESSMC_PYTHON (python3) makes,
 // under open.Untrusted and with limits above these files, with a deadline of 50 ms.
 func TestWideFiles(t *testing.T) {
-	python := os.Getenv("ESSMC_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
 	script := shared.Path(t, "hostile", "wide.py")
-	if out, err := exec.Command(python, "-c", "import onnx, numpy").CombinedOutput(); err != nil {
-		t.Skipf("%s has no onnx: %v: %s", python, err, out)
-	}
+	python := shared.Python(t, "onnx", "numpy")
 	dir := t.TempDir()
 	if out, err := exec.Command(python, script, dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

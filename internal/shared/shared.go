@@ -1,8 +1,9 @@
-// Package shared finds test cases that are not part of the repository: models with the answers of their authors' code
-// (docs/math.md, Reference cases), and the ONNX standard's tests of single operators.
+// Package shared finds what tests use and is not part of the repository: models with the answers of their authors' code
+// (docs/math.md, Reference cases), the ONNX standard's tests of single operators, and a Python with peers.
 //
 // It imports the standard library only, and tests import it. A test without its cases is skipped with the reason. If the
-// environment variable CI is set, it fails, since skipped tests go unnoticed there.
+// environment variable CI is set, it fails, since skipped tests go unnoticed there. A test without its peer is always
+// skipped: which peers there are depends on the machine.
 package shared
 
 import (
@@ -61,7 +62,10 @@ func root() string {
 	}
 	for up := "."; ; up = filepath.Join("..", up) {
 		if _, err := os.Stat(filepath.Join(up, "go.mod")); err == nil {
-			return filepath.Join(up, "..", "shared")
+			dir := filepath.Join(up, "..", "shared")
+			if _, err := os.Stat(dir); err == nil {
+				return dir
+			} // this may be a module within the repository, such as bench/harness
 		}
 		if at, err := filepath.Abs(up); err != nil || at == filepath.Dir(at) {
 			return "shared" // the test does not run in a module, so there is no such folder either

@@ -76,14 +76,15 @@ func TestNodeTests(t *testing.T) {
 	}
 }
 
-// Where no folder is named, it is the one beside the module that holds the test.
+// Where no folder is named, it is the one beside the module that holds the test, or beside the module around that.
 func TestRoot(t *testing.T) {
 	t.Setenv("ESSMC_SHARED", "")
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "project", "go.mod"))
 	case1 := write(t, filepath.Join(dir, "shared", "case"))
 	write(t, filepath.Join(dir, "project", "a", "b", "x.go"))
-	for _, at := range []string{"project", "project/a/b"} {
+	write(t, filepath.Join(dir, "project", "bench", "inner", "go.mod"))
+	for _, at := range []string{"project", "project/a/b", "project/bench/inner"} {
 		t.Chdir(filepath.Join(dir, filepath.FromSlash(at)))
 		r := &recorder{}
 		got, err := filepath.Abs(Path(r, "case"))

@@ -1,7 +1,6 @@
 package families_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/essmc/essmc/frontend/arrays"
 	"github.com/essmc/essmc/frontend/onnx"
 	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/internal/shared"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -150,14 +150,7 @@ func TestExports(t *testing.T) {
 // TestExportsONNXRuntime runs the files of TestExports with ONNX Runtime. ESSMC_PYTHON names a Python with onnxruntime and
 // numpy; the default is the Python in the path.
 func TestExportsONNXRuntime(t *testing.T) {
-	python := os.Getenv("ESSMC_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if out, err := exec.Command(python, "-c", "import onnxruntime, numpy").CombinedOutput(); err != nil {
-		t.Skipf("ONNX Runtime is not there (ESSMC_PYTHON names a Python that has it): %v %s", err,
-			bytes.TrimSpace(out[max(0, len(out)-200):]))
-	}
+	python := shared.Python(t, "onnxruntime", "numpy")
 	root := t.TempDir()
 	var folders []string
 	want := map[string]string{} // from folder to case
