@@ -19,6 +19,8 @@ func (e *encoder) build() ([]byte, error) {
 	for i, s := range e.strings {
 		texts[i] = b.CreateString(s)
 	}
+	updates := vector(b, e.updates, fb.PlanStartUpdatesVector, func(p pair) { fb.CreateUpdate(b, p.a, p.b) })
+	parameters := vector(b, e.parameters, fb.PlanStartParametersVector, b.PrependUint32)
 	graphs := vector(b, e.graphs, fb.PlanStartGraphsVector, func(g graphRec) {
 		fb.CreateGraph(b, g.name, g.doc, g.inputsEnd, g.outputsEnd, g.nodesEnd, g.opsetsEnd, g.metaEnd, g.eventsEnd)
 	})
@@ -74,6 +76,8 @@ func (e *encoder) build() ([]byte, error) {
 	fb.PlanAddNotes(b, notes)
 	fb.PlanAddEvents(b, events)
 	fb.PlanAddGraphs(b, graphs)
+	fb.PlanAddParameters(b, parameters)
+	fb.PlanAddUpdates(b, updates)
 	b.FinishWithFileIdentifier(fb.PlanEnd(b), []byte(fileIdentifier))
 	return b.FinishedBytes(), nil
 }
@@ -102,7 +106,7 @@ func (e *encoder) size() int64 {
 		len(e.ops), len(e.values), len(e.constants), len(e.numbers), len(e.refs), len(e.attrs), len(e.nodeIn),
 		len(e.nodeOut),
 		len(e.nodes), len(e.graphIn), len(e.graphOut), len(e.opsets), len(e.meta), len(e.notes), len(e.events),
-		len(e.graphs)} {
+		len(e.graphs), len(e.parameters), len(e.updates)} {
 		n += int64(l) * int64(columns[i].size)
 	}
 	return n

@@ -14,11 +14,14 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Major and Minor are the newest format version that this package reads, and the one that it writes.
+// Major and Minor are the newest format version that this package reads and writes.
 const (
 	Major = 1
-	Minor = 0
+	Minor = 1
 )
+
+// minorParameters is the first minor version with parameters.
+const minorParameters = 1
 
 const (
 	magic       = "\x89ESSM\r\n\x1a" // not text: conversions of line ends damage it
@@ -68,11 +71,11 @@ func place(sections []section) int64 {
 	return end
 }
 
-// header encodes the header for placed sections.
-func header(sections []section, length int64) []byte {
+// header encodes the header for placed sections, of version Major.minor.
+func header(sections []section, length int64, minor int) []byte {
 	le := binary.LittleEndian
 	h := le.AppendUint16([]byte(magic), Major)
-	h = le.AppendUint16(h, Minor)
+	h = le.AppendUint16(h, uint16(minor))
 	h = le.AppendUint32(h, uint32(len(sections)))
 	h = le.AppendUint64(h, uint64(length))
 	for _, s := range sections {
@@ -86,32 +89,33 @@ func header(sections []section, length int64) []byte {
 }
 
 // readHeader reads the header of a file of the given size. It checks everything that does not need the sections' content.
-func readHeader(r io.ReaderAt, size int64, name string, lim Limits) (metadata, weights section, err error) {
+func readHeader(r io.ReaderAt, size int64, name string, lim Limits) (metadata, weights section, minor int, err error) {
 	h := make([]byte, max(0, min(size, maxHeader)))
 	if err := readAt(r, h, 0); err != nil {
-		return metadata, weights, classify(name, err)
+		return metadata, weights, 0, classify(name, err)
 	}
 	if !IsPlan(h) {
 		if len(h) < len(magic) && bytes.HasPrefix([]byte(magic), h) && len(h) > 0 {
-			return metadata, weights, fmt.Errorf("%s: %w: ends after %d bytes", name, ErrCorrupt, len(h))
+			return metadata, weights, 0, fmt.Errorf("%s: %w: ends after %d bytes", name, ErrCorrupt, len(h))
 		}
 		if err := lfs.Check(h); err != nil {
-			return metadata, weights, fmt.Errorf("%s: %w: it %w", name, ErrNotPlan, err)
+			return metadata, weights, 0, fmt.Errorf("%s: %w: it %w", name, ErrNotPlan, err)
 		}
-		return metadata, weights, fmt.Errorf("%s: %w: it does not start with the signature of a plan", name, ErrNotPlan)
+		return metadata, weights, 0, fmt.Errorf("%s: %w: it does not start with the signature of a plan", name, ErrNotPlan)
 	}
 	le := binary.LittleEndian
 	if len(h) >= 12 {
-		major, minor := int(le.Uint16(h[8:])), int(le.Uint16(h[10:]))
+		major := int(le.Uint16(h[8:]))
+		minor = int(le.Uint16(h[10:]))
 		if major < 1 || major > Major || major == Major && minor > Minor {
-			return metadata, weights, &VersionError{File: name, Major: major, Minor: minor}
+			return metadata, weights, 0, &VersionError{File: name, Major: major, Minor: minor}
 		}
 	}
 	metadata, weights, err = parseHeader(h, size, lim)
-	return metadata, weights, classify(name, err)
+	return metadata, weights, minor, classify(name, err)
 }
 
-// parseHeader reads a header of version 1.0 from the first bytes of a file.
+// parseHeader reads a header of version 1 from the first bytes of a file.
 func parseHeader(h []byte, size int64, lim Limits) (metadata, weights section, err error) {
 	fail := func(format string, args ...any) (section, section, error) {
 		return section{}, section{}, fmt.Errorf("header: "+format, args...)

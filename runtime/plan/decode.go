@@ -16,6 +16,7 @@ import (
 // points into, and each end against the end before it.
 type decoder struct {
 	p       *fb.Plan
+	minor   int // version of the file
 	watch   *ends.Watch
 	weights []byte
 	res     ir.Resolver
@@ -72,9 +73,11 @@ func at[T any](column string, list []T, id uint64) (T, error) {
 }
 
 // decode reads the graph from a buffer that verifyBuffer has passed, and verifies it.
-func decode(w *ends.Watch, metadata, weights []byte, res ir.Resolver, lim Limits) (*ir.Graph, error) {
-	d := &decoder{p: fb.GetRootAsPlan(metadata, 0), watch: w, weights: weights, res: res, lim: lim, boolBlob: map[uint32]bool{}}
-	steps := []func() error{d.readStrings, d.readTypes, d.readBlobs, d.readTensors, d.readOps, d.readValues, d.readGraphs}
+func decode(w *ends.Watch, metadata, weights []byte, minor int, res ir.Resolver, lim Limits) (*ir.Graph, error) {
+	d := &decoder{p: fb.GetRootAsPlan(metadata, 0), minor: minor, watch: w, weights: weights, res: res, lim: lim,
+		boolBlob: map[uint32]bool{}}
+	steps := []func() error{d.readStrings, d.readTypes, d.readBlobs, d.readTensors, d.readOps, d.readValues, d.readGraphs,
+		d.readParameters}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("section metadata: %w", err)

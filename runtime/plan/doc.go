@@ -30,6 +30,7 @@
 // distinguish a plan that is too new (*VersionError) from one that is damaged. The minor version grows with
 // additions to the format, the major version with changes. A program refuses newer versions of both, since a part
 // that it cannot read may change the meaning of the rest. Write uses the lowest version that can store the graph.
+// Version 1.1 added parameters: a program that knows only 1.0 would take them for constants, so it refuses the plan.
 //
 // An operator is stored with the version of its domain that defined it, and is resolved at that version. Later
 // definitions of the same name do not change the meaning of a plan.

@@ -63,29 +63,31 @@ type blobKey struct {
 
 // encoder turns a graph into the columns of a plan. It numbers everything in the order of first occurrence.
 type encoder struct {
-	strings   []string
-	dims      []uint32
-	types     []typeRec
-	blobs     []blob
-	extents   []int64
-	elements  []uint32
-	tensors   []tensorRec
-	ops       []opRec
-	values    []pair
-	constants []pair
-	numbers   []int64
-	refs      []uint32
-	attrs     []attrRec
-	nodeIn    []uint32
-	nodeOut   []uint32
-	nodes     []nodeRec
-	graphIn   []uint32
-	graphOut  []uint32
-	opsets    []pair
-	meta      []pair
-	notes     []uint32
-	events    []eventRec
-	graphs    []graphRec
+	strings    []string
+	dims       []uint32
+	types      []typeRec
+	blobs      []blob
+	extents    []int64
+	elements   []uint32
+	tensors    []tensorRec
+	ops        []opRec
+	values     []pair
+	constants  []pair
+	numbers    []int64
+	refs       []uint32
+	attrs      []attrRec
+	nodeIn     []uint32
+	nodeOut    []uint32
+	nodes      []nodeRec
+	graphIn    []uint32
+	graphOut   []uint32
+	opsets     []pair
+	meta       []pair
+	notes      []uint32
+	events     []eventRec
+	graphs     []graphRec
+	parameters []uint32
+	updates    []pair
 
 	stringID   map[string]uint32
 	typeID     map[string]uint32 // by text
@@ -161,6 +163,13 @@ func (e *encoder) graph(g *ir.Graph, depth int) error {
 		}
 		e.graphIn = append(e.graphIn, id)
 	}
+	for _, v := range g.Parameters {
+		id, err := e.constant("parameter", v, v.Init)
+		if err != nil {
+			return err
+		}
+		e.parameters = append(e.parameters, id)
+	}
 	for _, n := range g.Nodes {
 		if err := e.node(n, depth); err != nil {
 			return fmt.Errorf("node %v: %w", n, err)
@@ -173,6 +182,7 @@ func (e *encoder) graph(g *ir.Graph, depth int) error {
 		}
 		e.graphOut = append(e.graphOut, id)
 	}
+	e.update(g)
 	if err := e.about(g); err != nil {
 		return err
 	}
@@ -180,6 +190,20 @@ func (e *encoder) graph(g *ir.Graph, depth int) error {
 	r.opsetsEnd, r.metaEnd, r.eventsEnd = uint32(len(e.opsets)), uint32(len(e.meta)), uint32(len(e.events))
 	e.graphs = append(e.graphs, r)
 	return nil
+}
+
+// update adds the updates of a graph, whose parameters are its first constants.
+func (e *encoder) update(g *ir.Graph) {
+	if len(g.Updates) == 0 {
+		return
+	}
+	output := make(map[*ir.Value]uint32, len(g.Outputs))
+	for i, v := range slices.Backward(g.Outputs) {
+		output[v] = uint32(i) // the first one of a value
+	}
+	for _, u := range g.Updates {
+		e.updates = append(e.updates, pair{e.constantID[u.Parameter], output[u.Output]})
+	}
 }
 
 // about adds the parts of a graph besides its nodes.
@@ -279,28 +303,45 @@ func (e *encoder) operand(v *ir.Value) (uint32, error) {
 	if v == nil {
 		return 0, nil
 	}
-	if v.Const == nil {
+	id, ok := e.constantID[v] // parameters of the graph are there, too
+	if !ok && v.Const == nil {
 		id, ok := e.valueID[v]
 		if !ok {
 			return 0, fmt.Errorf("value %s is read before it is defined", v.Name)
 		}
 		return 1 + 2*id, nil
 	}
-	id, ok := e.constantID[v]
 	if !ok {
-		name, err := e.text(v.Name)
-		if err != nil {
-			return 0, fmt.Errorf("constant %q: %w", v.Name, err)
+		var err error
+		if id, err = e.constant("constant", v, v.Const); err != nil {
+			return 0, err
 		}
-		t, err := e.tensor(v.Const)
-		if err != nil {
-			return 0, fmt.Errorf("constant %s: %w", v.Name, err)
-		}
-		id = uint32(len(e.constants))
-		e.constantID[v] = id
-		e.constants = append(e.constants, pair{name, t})
 	}
 	return 2 + 2*id, nil
+}
+
+// constant adds a constant or parameter with the content t.
+func (e *encoder) constant(what string, v *ir.Value, t *tensor.Tensor) (uint32, error) {
+	name, err := e.text(v.Name)
+	if err != nil {
+		return 0, fmt.Errorf("%s %q: %w", what, v.Name, err)
+	}
+	content, err := e.tensor(t)
+	if err != nil {
+		return 0, fmt.Errorf("%s %s: %w", what, v.Name, err)
+	}
+	id := uint32(len(e.constants))
+	e.constantID[v] = id
+	e.constants = append(e.constants, pair{name, content})
+	return id, nil
+}
+
+// minor returns the lowest minor version that has all parts of the graph.
+func (e *encoder) minor() int {
+	if len(e.parameters) > 0 {
+		return minorParameters
+	}
+	return 0
 }
 
 func (e *encoder) node(n *ir.Node, depth int) error {

@@ -87,6 +87,7 @@ var graphs = map[string]func(t testing.TB) *ir.Graph{
 	"subgraphs":  subgraphsGraph,
 	"tensors":    tensorsGraph,
 	"types":      typesGraph,
+	"parameters": parametersGraph,
 }
 
 func smallGraph(t testing.TB) *ir.Graph {
@@ -207,6 +208,33 @@ func typesGraph(t testing.TB) *ir.Graph {
 	return build(t, b)
 }
 
+// parametersGraph has parameters that nodes, a subgraph, an output or nothing read, two of equal content, and updates that
+// swap two of them.
+func parametersGraph(t testing.TB) *ir.Graph {
+	b := ir.NewBuilder("parameters", ops, testOpsets)
+	x := b.Input("x", ir.Tensor(tensor.Float32, "L"))
+	weight := b.Parameter("weight", f32(1, 2, 3))
+	bias := b.Parameter("bias", f32(1, 2, 3))
+	b.Parameter("unread", tensor.FromSlice([]int64{7}, 1))
+	shown := b.Parameter("shown", tensor.FromSlice([]float64{0.5}))
+	y := b.Op("test", "Add", []*ir.Value{x, weight, b.Const("constant", f32(1, 2, 3)), bias})
+	s := b.Sub("then")
+	s.Output("", s.Op("test", "Add", []*ir.Value{bias, y}))
+	z := b.Op("test", "If", []*ir.Value{y}, ir.A("then", build(t, s)), ir.A("else", func() *ir.Graph {
+		s := b.Sub("else")
+		s.Output("", s.Op("test", "Add", []*ir.Value{y}))
+		return build(t, s)
+	}()))
+	b.Output("z", z)
+	b.Output("", shown)
+	one, two := b.Op("", "Identity", []*ir.Value{weight}), b.Op("", "Identity", []*ir.Value{bias})
+	b.Output("new.bias", one)
+	b.Output("new.weight", two)
+	b.Update(bias, one)
+	b.Update(weight, two)
+	return build(t, b)
+}
+
 // deepGraph is the size of a trained model: six layers, 220 thousand parameters in about 200 tensors.
 func deepGraph(t testing.TB) *ir.Graph {
 	b := ir.NewBuilder("deep", ops, testOpsets)
@@ -263,6 +291,9 @@ func (d dumper) graph(g *ir.Graph, indent string) {
 	for _, v := range g.Inputs {
 		p("input %s", d.value(v))
 	}
+	for _, v := range g.Parameters {
+		p("parameter %s = %s", d.value(v), d.tensor(v.Init))
+	}
 	for _, n := range g.Nodes {
 		p("node %q %s since %d scope %q", n.Name, n.Op.FullName(), n.Op.Since, n.Scope)
 		for _, v := range n.Inputs {
@@ -280,6 +311,9 @@ func (d dumper) graph(g *ir.Graph, indent string) {
 	}
 	for _, v := range g.Outputs {
 		p("output %s", d.value(v))
+	}
+	for _, u := range g.Updates {
+		p("update %s = %s", u.Parameter.Name, u.Output.Name)
 	}
 }
 

@@ -25,7 +25,7 @@ func pack(metadata, weights []byte) []byte {
 		{kind: kindWeights, length: int64(len(weights)), sum: sha256.Sum256(weights)},
 	}
 	file := make([]byte, place(sections))
-	copy(file, header(sections, int64(len(file))))
+	copy(file, header(sections, int64(len(file)), Minor))
 	copy(file[sections[0].offset:], metadata)
 	copy(file[sections[1].offset:], weights)
 	return file
@@ -75,7 +75,7 @@ func known(err error) bool {
 
 func TestFlipEveryByte(t *testing.T) {
 	count := 0
-	for _, name := range []string{"small", "subgraphs"} {
+	for _, name := range []string{"small", "subgraphs", "parameters"} {
 		file := write(t, graphs[name](t))
 		for i := range file {
 			for _, flip := range []byte{0x01, 0x80, 0xff} {
@@ -153,7 +153,7 @@ func TestHugeClaims(t *testing.T) {
 	const claim = math.MaxInt64 / 2
 	sections := []section{{kind: kindMetadata, length: 100}, {kind: kindWeights, length: claim}}
 	size := place(sections)
-	h := header(sections, size)
+	h := header(sections, size, Minor)
 	_, err := Read(bytes.NewReader(h), size, "m.essm", ops, Limits{})
 	if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrLimit) {
 		t.Errorf("error %v", err)
@@ -215,7 +215,7 @@ func mutate(rng *rand.Rand, b []byte) []byte {
 }
 
 func TestVersions(t *testing.T) {
-	for _, v := range [][2]uint16{{1, 1}, {2, 0}, {0xffff, 7}, {0, 9}} {
+	for _, v := range [][2]uint16{{1, Minor + 1}, {2, 0}, {0xffff, 7}, {0, 9}} {
 		file := write(t, smallGraph(t))
 		binary.LittleEndian.PutUint16(file[8:], v[0])
 		binary.LittleEndian.PutUint16(file[10:], v[1])
@@ -346,7 +346,7 @@ func TestVerifier(t *testing.T) {
 		{"vtable behind", "vtable: 4 bytes from", func(b []byte) { put(b[root:], 1<<31) }},
 		{"vtable odd", "vtable: byte", func(b []byte) { put(b[root:], le.Uint32(b[root:])+1) }},
 		{"vtable size", "vtable: size 1", func(b []byte) { le.PutUint16(b[vtable:], 1) }},
-		{"more fields", "vtable: size 52", func(b []byte) { le.PutUint16(b[vtable:], 52) }},
+		{"more fields", "vtable: size 56", func(b []byte) { le.PutUint16(b[vtable:], 56) }},
 		{"table size", "root table: 65535 bytes", func(b []byte) { le.PutUint16(b[vtable+2:], 65535) }},
 		{"field", "types: field at byte 3", func(b []byte) { le.PutUint16(b[vtable+4+2*2:], 3) }},
 		{"vector", "nodes: 4 bytes from", func(b []byte) { put(b[field(b, 15):], 1<<30) }},
@@ -445,6 +445,18 @@ func TestDecoder(t *testing.T) {
 		{"opsets", "small", "does not come after", func(e *encoder) { e.opsets[1] = e.opsets[0] }},
 		{"meta", "small", "does not come after", func(e *encoder) { e.meta[1] = e.meta[0] }},
 		{"opset of an operator", "small", "operator is from version 7", func(e *encoder) { e.opsets[1].b = 3 }},
+		{"parameter id", "parameters", "parameter 1: constant id 99, there are 5", func(e *encoder) { e.parameters[1] = 99 }},
+		{"parameter twice", "parameters", "parameter 1: constant 0 (weight) is listed twice",
+			func(e *encoder) { e.parameters[1] = 0 }},
+		{"update of none", "parameters", "update 0: parameter id 4, there are 4", func(e *encoder) { e.updates[0].a = 4 }},
+		{"update by none", "parameters", "update 1 (weight): output id 4, there are 4",
+			func(e *encoder) { e.updates[1].b = 4 }},
+		{"update of another type", "parameters", "value bias: has type float[3], its update shown is double",
+			func(e *encoder) { e.updates[0].b = 1 }},
+		{"update twice", "parameters", "value bias: has two updates", func(e *encoder) { e.updates[1].a = 1 }},
+		{"update without parameters", "parameters", "update 0: parameter id 1, there are 0",
+			func(e *encoder) { e.parameters = nil }},
+		{"parameter as an output", "parameters", "output 0 is a constant", func(e *encoder) { e.nodeOut[0] = 2 }},
 		{"notes", "small", "event 0 (fold): part of notes", func(e *encoder) { e.events[0].notesEnd = 77 }},
 	}
 	for _, c := range cases {
@@ -468,6 +480,26 @@ func TestDecoder(t *testing.T) {
 				t.Errorf("error %v, expected %q in it", err, c.want)
 			}
 		})
+	}
+}
+
+// TestMinor: only the graphs that need it are written in version 1.1, and 1.0 has no parameters.
+func TestMinor(t *testing.T) {
+	for _, name := range sortedKeys(graphs) {
+		file := write(t, graphs[name](t))
+		minor := binary.LittleEndian.Uint16(file[10:])
+		if want := uint16(map[bool]int{true: 1}[name == "parameters"]); minor != want {
+			t.Errorf("%s: minor version %d, expected %d", name, minor, want)
+		}
+		if minor == 0 {
+			continue
+		}
+		binary.LittleEndian.PutUint16(file[10:], 0)
+		_, err := readBytes(mend(file), ops)
+		if want := "has parameters, which format version 1.0 does not have"; !errors.Is(err, ErrCorrupt) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, expected %q in it", name, err, want)
+		}
 	}
 }
 

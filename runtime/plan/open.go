@@ -56,7 +56,7 @@ func read(watch *ends.Watch, r io.ReaderAt, size int64, name string, res ir.Reso
 		return nil, fmt.Errorf("%s: no resolver for the plan's operators", name)
 	}
 	lim = lim.withDefaults()
-	metadata, weights, err := readHeader(r, size, name, lim)
+	metadata, weights, minor, err := readHeader(r, size, name, lim)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func read(watch *ends.Watch, r io.ReaderAt, size int64, name string, res ir.Reso
 	if err := weights.check(watch, w); err != nil {
 		return nil, classify(name, err)
 	}
-	g, err := decode(watch, m, w, res, lim)
+	g, err := decode(watch, m, w, minor, res, lim)
 	return g, classify(name, err)
 }
 

@@ -41,6 +41,8 @@ var columns = []column{
 	{"notes", 4, 4, false},
 	{"events", 16, 8, false},
 	{"graphs", 32, 4, false},
+	{"parameters", 4, 4, false},
+	{"updates", 8, 4, false},
 }
 
 const (

@@ -31,7 +31,7 @@ func Write(w io.Writer, g *ir.Graph) (err error) {
 		{kind: kindMetadata, length: int64(len(metadata)), sum: sha256.Sum256(metadata)},
 		{kind: kindWeights, length: length, sum: [sha256.Size]byte(hash.Sum(nil))},
 	}
-	head := header(sections, place(sections))
+	head := header(sections, place(sections), e.minor())
 	end := int64(0)
 	put := func(at int64, b []byte) error {
 		if err := writeZeros(w, at-end); err != nil {

@@ -537,6 +537,40 @@ func CreateGraph(builder *flatbuffers.Builder, name uint32, doc uint32, inputsEn
 	return builder.Offset()
 }
 
+type Update struct {
+	_tab flatbuffers.Struct
+}
+
+func (rcv *Update) Init(buf []byte, i flatbuffers.UOffsetT) {
+	rcv._tab.Bytes = buf
+	rcv._tab.Pos = i
+}
+
+func (rcv *Update) Table() flatbuffers.Table {
+	return rcv._tab.Table
+}
+
+func (rcv *Update) Parameter() uint32 {
+	return rcv._tab.GetUint32(rcv._tab.Pos + flatbuffers.UOffsetT(0))
+}
+func (rcv *Update) MutateParameter(n uint32) bool {
+	return rcv._tab.MutateUint32(rcv._tab.Pos+flatbuffers.UOffsetT(0), n)
+}
+
+func (rcv *Update) Output() uint32 {
+	return rcv._tab.GetUint32(rcv._tab.Pos + flatbuffers.UOffsetT(4))
+}
+func (rcv *Update) MutateOutput(n uint32) bool {
+	return rcv._tab.MutateUint32(rcv._tab.Pos+flatbuffers.UOffsetT(4), n)
+}
+
+func CreateUpdate(builder *flatbuffers.Builder, parameter uint32, output uint32) flatbuffers.UOffsetT {
+	builder.Prep(4, 8)
+	builder.PrependUint32(output)
+	builder.PrependUint32(parameter)
+	return builder.Offset()
+}
+
 type Plan struct {
 	_tab flatbuffers.Table
 }
@@ -1069,8 +1103,53 @@ func (rcv *Plan) GraphsLength() int {
 	return 0
 }
 
+func (rcv *Plan) Parameters(j int) uint32 {
+	o := flatbuffers.UOffsetT(rcv._tab.Offset(50))
+	if o != 0 {
+		a := rcv._tab.Vector(o)
+		return rcv._tab.GetUint32(a + flatbuffers.UOffsetT(j*4))
+	}
+	return 0
+}
+
+func (rcv *Plan) ParametersLength() int {
+	o := flatbuffers.UOffsetT(rcv._tab.Offset(50))
+	if o != 0 {
+		return rcv._tab.VectorLen(o)
+	}
+	return 0
+}
+
+func (rcv *Plan) MutateParameters(j int, n uint32) bool {
+	o := flatbuffers.UOffsetT(rcv._tab.Offset(50))
+	if o != 0 {
+		a := rcv._tab.Vector(o)
+		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
+	}
+	return false
+}
+
+func (rcv *Plan) Updates(obj *Update, j int) bool {
+	o := flatbuffers.UOffsetT(rcv._tab.Offset(52))
+	if o != 0 {
+		x := rcv._tab.Vector(o)
+		x += flatbuffers.UOffsetT(j) * 8
+		obj.Init(rcv._tab.Bytes, x)
+		return true
+	}
+	return false
+}
+
+func (rcv *Plan) UpdatesLength() int {
+	o := flatbuffers.UOffsetT(rcv._tab.Offset(52))
+	if o != 0 {
+		return rcv._tab.VectorLen(o)
+	}
+	return 0
+}
+
 func PlanStart(builder *flatbuffers.Builder) {
-	builder.StartObject(23)
+	builder.StartObject(25)
 }
 func PlanAddStrings(builder *flatbuffers.Builder, strings flatbuffers.UOffsetT) {
 	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(strings), 0)
@@ -1209,6 +1288,18 @@ func PlanAddGraphs(builder *flatbuffers.Builder, graphs flatbuffers.UOffsetT) {
 }
 func PlanStartGraphsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
 	return builder.StartVector(32, numElems, 4)
+}
+func PlanAddParameters(builder *flatbuffers.Builder, parameters flatbuffers.UOffsetT) {
+	builder.PrependUOffsetTSlot(23, flatbuffers.UOffsetT(parameters), 0)
+}
+func PlanStartParametersVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
+	return builder.StartVector(4, numElems, 4)
+}
+func PlanAddUpdates(builder *flatbuffers.Builder, updates flatbuffers.UOffsetT) {
+	builder.PrependUOffsetTSlot(24, flatbuffers.UOffsetT(updates), 0)
+}
+func PlanStartUpdatesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
+	return builder.StartVector(8, numElems, 4)
 }
 func PlanEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
 	return builder.EndObject()
