@@ -286,7 +286,7 @@ func fixedAs(v *Value, k *tensor.Tensor) *Value {
 	if v.Const != nil {
 		w.Const = k
 	} else {
-		w.Settled = k
+		w.Settled, w.of = k, v.settled()
 	}
 	return w
 }

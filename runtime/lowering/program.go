@@ -71,7 +71,8 @@ type Value struct {
 	// changes between runs, so a backend decides nothing by it, and computes again what follows from it (Keep).
 	Settled *tensor.Tensor
 
-	updated bool // a parameter that runs update
+	updated bool           // a parameter that runs update
+	of      *tensor.Tensor // has the memory of Settled in another shape; nil: Settled itself
 }
 
 // Fixed returns the tensor of a constant or settled value, whose memory and shape stay; nil for values that vary.

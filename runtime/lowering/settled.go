@@ -12,7 +12,15 @@ import (
 
 // take makes v, a value within a subgraph, the value outside.
 func (v *Value) take(outer *Value) {
-	v.Type, v.Const, v.Settled, v.updated = outer.Type, outer.Const, outer.Settled, outer.updated
+	v.Type, v.Const, v.Settled, v.updated, v.of = outer.Type, outer.Const, outer.Settled, outer.updated, outer.of
+}
+
+// settled returns the tensor that stands for the content of a settled value, in whatever shape; nil for other values.
+func (v *Value) settled() *tensor.Tensor {
+	if v.of != nil {
+		return v.of
+	}
+	return v.Settled
 }
 
 // parameters adds the parameters of g as settled values.
@@ -61,7 +69,7 @@ func (f *Compiler) again(n *ir.Node, in []*Value, out []*Value) {
 			to = append(to, v.Settled)
 		}
 	}
-	f.p.Config.Constants.SettledFrom(settledOf(in), to, nil, func() (any, func(context.Context) error) {
+	f.p.Config.Constants.SettledFrom(SettledOf(in), to, nil, func() (any, func(context.Context) error) {
 		return nil, func(ctx context.Context) error {
 			// Each time the node may use what it was granted when the graph was compiled.
 			a := foldingOf(ctx, source)
@@ -102,7 +110,7 @@ func Keep[T any](c *runtime.Constants, s *Step, inputs []int, key any, make func
 			in = append(in, s.In[i])
 		}
 	}
-	if from := settledOf(in); from != nil {
+	if from := SettledOf(in); from != nil {
 		return c.SettledFrom(from, nil, key, func() (any, func(context.Context) error) {
 			data := make()
 			fill(data)
@@ -120,11 +128,12 @@ func Keep[T any](c *runtime.Constants, s *Step, inputs []int, key any, make func
 	return c.Get(key, made).(T)
 }
 
-// settledOf returns the tensors of the settled values among in; nil if there are none.
-func settledOf(in []*Value) (all []*tensor.Tensor) {
+// SettledOf returns the tensors of the settled values among in, as runtime.Constants.SettledFrom expects them; nil if there
+// are none.
+func SettledOf(in []*Value) (all []*tensor.Tensor) {
 	for _, v := range in {
 		if v != nil && v.Settled != nil {
-			all = append(all, v.Settled)
+			all = append(all, v.settled())
 		}
 	}
 	return all
@@ -145,8 +154,10 @@ func (s *Step) Numbers(c *runtime.Constants, i int) []float32 {
 		return nil
 	case t.DType() == tensor.Float32 || s.In[i].Settled == nil:
 		return float32s(t)
+	case t.ReadFloat64s(nil, 0) != nil: // not numbers
+		return nil
 	}
-	return Keep(c, s, []int{i}, numbersKey{t, false}, func() []float32 { return make([]float32, t.Len()) },
+	return Keep(c, s, []int{i}, numbersKey{s.In[i].settled(), false}, func() []float32 { return make([]float32, t.Len()) },
 		func(v []float32) { copy(v, float32s(t)) })
 }
 
@@ -157,10 +168,14 @@ func (s *Step) Numbers64(c *runtime.Constants, i int) []float64 {
 	switch {
 	case t == nil:
 		return nil
-	case t.DType() == tensor.Float64 || s.In[i].Settled == nil:
+	case s.In[i].Settled == nil:
 		return float64s(t)
+	case t.DType() == tensor.Float64:
+		return tensor.Data[float64](t)
+	case t.ReadFloat64s(nil, 0) != nil: // not numbers
+		return nil
 	}
-	return Keep(c, s, []int{i}, numbersKey{t, true}, func() []float64 { return make([]float64, t.Len()) },
+	return Keep(c, s, []int{i}, numbersKey{s.In[i].settled(), true}, func() []float64 { return make([]float64, t.Len()) },
 		func(v []float64) { copy(v, float64s(t)) })
 }
 

@@ -46,20 +46,19 @@ func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 	n, _ := tensor.Size(shape)
 	m, at := scalar.NewMachine(scalar.Linearize(nil, e), min(n, ir.Pace)), make([][]int, len(s.In))
 	args, y := make([][]float64, len(s.In)), [][]float64{lowering.Make[float64](d, min(n, ir.Pace))}
-	part := make([][]float64, len(s.In))
+	part, fixed := make([][]float64, len(s.In)), make([][]float64, len(s.In))
 	for _, i := range reads {
 		args[i], at[i] = lowering.Make[float64](d, n), places(d, s, i, shape)
-		if w := s.Constant64(i); w != nil { // constants may be of any type
-			for k, o := range ops.All(d.Steps(), at[i]) {
-				args[i][k] = w[o]
-			}
-			at[i] = nil
-		}
+		fixed[i] = numbers(d, s, i) // they may be of any type
 	}
 	return func(c *ir.EvalCtx, out, in [][]float32) {
 		for i := range at {
 			for k, o := range ops.All(c, at[i]) {
-				args[i][k] = float64(in[i][o])
+				if w := fixed[i]; w != nil {
+					args[i][k] = w[o]
+				} else {
+					args[i][k] = float64(in[i][o])
+				}
 			}
 		}
 		for lo, hi := range ops.Parts(c, n) {
@@ -72,6 +71,11 @@ func elementwise(d *lowering.Binding, s *lowering.Step) kernel {
 			}
 		}
 	}
+}
+
+// numbers returns the elements of a constant or settled input, or nil. Those of a settled one change between runs.
+func numbers(d *lowering.Binding, s *lowering.Step, i int) []float64 {
+	return s.Numbers64(d.Program.Config.Constants, i)
 }
 
 // places returns the index in input i for each element of the result, after broadcasting.
@@ -142,7 +146,7 @@ func product(c *ir.EvalCtx, y, a, b []float32, m, k, n, down, right int) {
 
 // linear computes a dense layer. Its constants may be float64.
 func linear(d *lowering.Binding, s *lowering.Step) kernel {
-	w, bias := s.Constant64(1), s.Constant64(2)
+	w, bias := numbers(d, s, 1), numbers(d, s, 2)
 	if w == nil || bias == nil && !s.Absent(2) {
 		return nil
 	}
@@ -223,7 +227,7 @@ func scan(d *lowering.Binding, s *lowering.Step) kernel {
 	shape := d.ShapeOf(s, 0)
 	var parts [4][]float64 // real and imaginary parts of λΔ, and of b
 	for i := range parts {
-		if parts[i] = s.Constant64(1 + i); parts[i] == nil {
+		if parts[i] = numbers(d, s, 1+i); parts[i] == nil {
 			return nil
 		}
 	}

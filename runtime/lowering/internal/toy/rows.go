@@ -14,10 +14,10 @@ import (
 // LeastSteps is 1.
 func (backend) LeastSteps() int { return 1 }
 
-// Looks reports whether s is a convolution over one axis with constant weights.
+// Looks reports whether s is a convolution over one axis with fixed weights.
 func (backend) Looks(s *lowering.Step) bool {
-	return s.Node.Op.Name == "Conv" && ops.Newest(s.Node.Op) && s.Constant64(1) != nil && len(s.ConstShape(1)) == 3 &&
-		(s.Absent(2) || s.Constant64(2) != nil)
+	return s.Node.Op.Name == "Conv" && ops.Newest(s.Node.Op) && s.Fixed(1) != nil && len(s.ConstShape(1)) == 3 &&
+		(s.Absent(2) || s.Fixed(2) != nil)
 }
 
 // Takes reports whether there is a loop.
@@ -60,7 +60,7 @@ func (backend) Make(s *lowering.Step) {
 // window is a convolution whose first tap reads the step first steps ahead; of has the weights.
 func window(d *lowering.Binding, s, of *lowering.Step, first, dilation int) kernel {
 	x, y := d.ShapeOf(s, 0), d.Shape(s.Out[0])
-	w, bias, shape := of.Constant64(1), of.Constant64(2), of.ConstShape(1)
+	w, bias, shape := numbers(d, of, 1), numbers(d, of, 2), of.ConstShape(1)
 	perGroup := shape[0] / int(ops.Int(of.Node, "group"))
 	return func(c *ir.EvalCtx, out, in [][]float32) {
 		for i := range ops.Costly(c, len(out[0]), shape[1]*shape[2]) {

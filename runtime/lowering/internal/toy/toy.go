@@ -190,7 +190,7 @@ func (e *executable) unit(s *lowering.Step) unit {
 	u.in, u.out = make([][]float32, len(s.In)), make([][]float32, len(s.Out))
 	for _, v := range s.In {
 		var x lowering.Slot[float32]
-		if v != nil && e.Binding.IsFloat32(v) { // kernels take constants of other types from the step
+		if v != nil && e.Binding.IsFloat32(v) { // kernels take fixed inputs of other types from the step
 			x = lowering.SlotOf[float32](e.Binding, v)
 		}
 		u.reads = append(u.reads, x)
@@ -201,7 +201,7 @@ func (e *executable) unit(s *lowering.Step) unit {
 	return u
 }
 
-// floats reports whether all inputs and outputs of a step are float32, except for constants.
+// floats reports whether all inputs and outputs of a step are float32, except for constants and settled ones.
 func floats(d *lowering.Binding, s *lowering.Step) bool {
 	for _, v := range s.In {
 		if v != nil && v.Fixed() == nil && !d.IsFloat32(v) {
