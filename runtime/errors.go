@@ -13,6 +13,7 @@ import (
 var (
 	ErrInput       = errors.New("invalid input")
 	ErrOption      = errors.New("invalid option")
+	ErrParameter   = errors.New("invalid content of a parameter")
 	ErrUnsupported = errors.New("not supported by the backend")
 	ErrMemory      = errors.New("memory limit exceeded")
 	ErrClosed      = errors.New("model is closed")
@@ -78,6 +79,18 @@ func (e *InputError) Error() string {
 
 // Is reports whether target is ErrInput.
 func (e *InputError) Is(target error) bool { return target == ErrInput }
+
+// ParameterError is an error in the content of a parameter.
+type ParameterError struct {
+	Name string // the parameter
+	Msg  string
+}
+
+// Error names the parameter.
+func (e *ParameterError) Error() string { return fmt.Sprintf("parameter %q: %s", e.Name, e.Msg) }
+
+// Is reports whether target is ErrParameter.
+func (e *ParameterError) Is(target error) bool { return target == ErrParameter }
 
 // errNoOut is the error for a nil map of outputs.
 var errNoOut error = &InputError{Name: "out", Msg: "is nil: expected a map for the outputs", output: true}

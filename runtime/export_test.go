@@ -4,13 +4,13 @@ import "context"
 
 // Joinable reports whether the streams of a model step as one batch.
 func Joinable(m *Model) bool {
-	p, err := m.stepper(context.Background())
+	p, err := m.set.current.stepper(context.Background())
 	return err == nil && p.inAxis != nil
 }
 
 // IdleBytes is the working memory that no step of the model's streams is using.
 func IdleBytes(m *Model) (sum int64) {
-	p, err := m.stepper(context.Background())
+	p, err := m.set.current.stepper(context.Background())
 	if err != nil {
 		return 0
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	goruntime "runtime"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -73,6 +74,24 @@ func (p *past) write(b []byte) error {
 		return nil
 	}
 	return p.kept.Write(b)
+}
+
+// moveTo moves the states to the place of another program.
+func (p *past) moveTo(to Program) error {
+	b, err := p.read()
+	if err != nil {
+		return err
+	}
+	kept, err := to.(Keeper).Keep(p.size)
+	if err != nil {
+		return err
+	}
+	if err := kept.Write(b); err != nil {
+		return errors.Join(err, kept.Close())
+	}
+	old := p.kept
+	p.kept = kept
+	return old.Close()
 }
 
 // close drops the states.

@@ -1,7 +1,8 @@
 // Package runtime loads compiled models and runs them. Programs embed it.
 //
-// A Model is immutable and safe for concurrent use. A Session runs whole sequences, for one goroutine at a time. It plans
-// once for each set of input shapes and keeps the plan. A Stream runs a sequence chunk by chunk, and holds its state.
+// A Model is immutable, except for the content of its parameters (Set), and safe for concurrent use. A Session runs
+// whole sequences, for one goroutine at a time. It plans once for each set of input shapes and keeps the plan. A Stream
+// runs a sequence chunk by chunk, and holds its state.
 //
 // The package imports ir, ir/tensor, ops, passes/stepgraph, runtime/plan, internal/files and internal/spell. Operators and kernels come
 // with the Backend in Options. Inputs are checked here, once, before a backend sees them. There is no package-level
@@ -80,6 +81,9 @@ type Options struct {
 	// It costs the time to copy the weights, and memory that processes with the same plan would share. The checksums
 	// are verified either way, once, in Load. LoadFS and LoadReader always copy.
 	Copy bool
+	// RefuseUpdates makes New and the like refuse graphs that update parameters, whose writes after a run are not
+	// interrupted.
+	RefuseUpdates bool
 	// Source, if not nil, is what the graph's weights are read from. Model.Close closes it. New and the like do not
 	// close it if they return an error.
 	Source io.Closer
@@ -156,19 +160,32 @@ type Port struct {
 	Keys string
 }
 
-// Model is a compiled model. It is immutable and safe for concurrent use.
+// Model is a compiled model. It is immutable, except for the content of its parameters (Set), and safe for concurrent
+// use.
 type Model struct {
 	*signature
 	graph     *ir.Graph
 	backend   Backend
 	config    Config
-	program   Program
+	wanted    *ir.Graph  // graph with the outputs that runs compute
+	constants *Constants // shared by all versions
+	params    []Port
+	updated   []int  // per update of the graph: the index of its parameter
+	updatedBy []int  // per update of the graph: the index of the output
+	updating  []bool // per output: it updates a parameter
+	set       *Set
+	versions  struct {
+		sync.Mutex
+		all  map[*version]bool
+		last uint64
+	}
+	some      bool // Options.Outputs leaves outputs out
+	stepping  once[stepping]
 	source    io.Closer // the plan file that is mapped into memory; may be nil
 	weights   io.Closer // Options.Source
 	gate      gate
 	closeOnce sync.Once
 	closeErr  error
-	steps     steps
 	sessions  sessionPool // of Run
 	hash      func() ([sha256.Size]byte, error)
 }
@@ -216,15 +233,26 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{signature: sg, graph: g, backend: o.Backend, config: c, source: source, weights: o.Source,
-		steps: steps{some: wanted != g, making: make(chan struct{}, 1)}}
+	if o.RefuseUpdates && len(g.Updates) > 0 {
+		return nil, &OptionError{"RefuseUpdates", fmt.Sprintf("the graph updates parameter %q", g.Updates[0].Parameter.Name)}
+	}
+	m := &Model{signature: sg, graph: g, wanted: wanted, backend: o.Backend, config: c, constants: &Constants{},
+		source: source, weights: o.Source, some: wanted != g, stepping: newOnce[stepping]()}
 	m.sessions.running = make(chan struct{}, cmp.Or(o.Sessions, goruntime.GOMAXPROCS(0)))
 	m.hash = sync.OnceValues(func() ([sha256.Size]byte, error) { return hashOf(m.graph) })
-	m.config.Constants = &Constants{}
-	m.program, err = o.Backend.Compile(wanted, m.config)
-	if m.config.Ctx = nil; err != nil { // the step graph is compiled under another context
+	m.config.Ctx = nil // versions and step graphs are compiled under contexts of their own
+	contents := make([]*tensor.Tensor, len(g.Parameters))
+	for i, v := range g.Parameters {
+		m.params = append(m.params, Port{Name: v.Name, Type: v.Type})
+		contents[i] = v.Init
+	}
+	m.findUpdates()
+	first, err := m.newVersion(o.Context, contents, false)
+	if err != nil {
 		return nil, err
 	}
+	first.share()
+	m.set = &Set{m: m, current: first, replacing: make(chan struct{}, 1)}
 	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(wanted.Nodes), "threads",
 		c.Threads)
 	return m, nil
@@ -280,7 +308,12 @@ func (m *Model) Explain(dims map[string]int64, absent ...string) (_ []Choice, er
 	if err != nil {
 		return nil, err
 	}
-	return m.program.Explain(*b)
+	x, err := m.set.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer x.leave()
+	return x.program.Explain(*b)
 }
 
 // Lowered returns the backend's form of the graph, as text for people: the steps, or, if dims is not nil, the plan
@@ -296,7 +329,12 @@ func (m *Model) Lowered(dims map[string]int64, absent ...string) (_ string, err 
 			err = Recovered(nil, v)
 		}
 	}()
-	p, ok := m.program.(Lowered)
+	x, err := m.set.enter()
+	if err != nil {
+		return "", err
+	}
+	defer x.leave()
+	p, ok := x.program.(Lowered)
 	if !ok {
 		return "", &OptionError{Option: "Backend",
 			Msg: fmt.Sprintf("the %s backend does not lower graphs", m.backend.Name())}
@@ -309,6 +347,24 @@ func (m *Model) Lowered(dims map[string]int64, absent ...string) (_ string, err 
 		return "", err
 	}
 	return p.Lowered(b)
+}
+
+// findUpdates finds the parameters that the outputs of runs update.
+func (m *Model) findUpdates() {
+	at := map[string]int{}
+	for i, p := range m.params {
+		at[p.Name] = i
+	}
+	by := map[*ir.Value]int{}
+	for i, v := range m.wanted.Outputs {
+		by[v] = i
+	}
+	m.updating = make([]bool, len(m.wanted.Outputs))
+	for _, u := range m.wanted.Updates {
+		m.updated = append(m.updated, at[u.Parameter.Name])
+		m.updatedBy = append(m.updatedBy, by[u.Output])
+		m.updating[by[u.Output]] = true
+	}
 }
 
 // Hash identifies the model: equal graphs with equal weights have equal hashes, whatever their names and sources. It is the
@@ -343,10 +399,18 @@ func (m *Model) Close() error {
 	m.gate.close()
 	m.closeOnce.Do(func() {
 		m.sessions.drop()
-		m.closeErr = m.program.Close()
-		if p := m.steps.made; p != nil {
-			p.release(nil)
-			m.closeErr = errors.Join(m.closeErr, p.program.Close())
+		m.versions.Lock()
+		all := m.versions.all
+		m.versions.all = nil
+		m.versions.Unlock()
+		for v := range all {
+			v.mu.Lock()
+			closed := v.closed
+			v.closed = true
+			v.mu.Unlock()
+			if !closed {
+				m.closeErr = errors.Join(m.closeErr, v.close())
+			}
 		}
 		if m.source != nil {
 			m.closeErr = errors.Join(m.closeErr, m.source.Close())

@@ -80,6 +80,18 @@ func (p *sessionPool) put(s *Session, m *Model) {
 	}
 }
 
+// sweep closes the executables of idle sessions whose versions of the parameters no set has any more.
+func (p *sessionPool) sweep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.idle {
+		s := &p.idle[i]
+		s.Session.sweep(nil)
+		p.held += s.Memory() - s.bytes
+		s.bytes = s.Memory()
+	}
+}
+
 // drop forgets the idle sessions of a closed model, which has released their memory.
 func (p *sessionPool) drop() {
 	p.mu.Lock()

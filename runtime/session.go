@@ -18,6 +18,7 @@ const planned = 4
 // Sessions of one model share its weights and can run at the same time.
 type Session struct {
 	m      *Model
+	set    *Set
 	busy   atomic.Bool
 	bounds []*bound // most recently used first
 	in     []tensor.Datum
@@ -27,19 +28,37 @@ type Session struct {
 	full   func()  // evict(0)
 }
 
-// bound is an executable for one set of input shapes.
+// bound is an executable for one set of input shapes, and one version of the parameters.
 type bound struct {
 	key      string
+	of       *version
+	epoch    int // of the version, when it was bound
 	exe      Executable
-	outShape [][]int // per output; nil if the inputs' shapes do not determine it
+	outShape [][]int          // per output; nil if the inputs' shapes do not determine it
+	next     []*tensor.Tensor // per update: the new content of its parameter; nil if the set runs no updates
 }
 
 // NewSession makes a session. Its memory is allocated at its first Run.
 func (m *Model) NewSession() *Session {
-	s := &Session{m: m, in: make([]tensor.Datum, len(m.inputs)), out: make([]tensor.Datum, len(m.outputs)),
+	s := &Session{m: m, set: m.set, in: make([]tensor.Datum, len(m.inputs)), out: make([]tensor.Datum, len(m.outputs)),
 		calls: charges{budget: m.newBudget()}}
 	s.full = func() { s.evict(0) }
 	return s
+}
+
+// Use makes the session compute with the parameters of a set of its model, from its next run on. A set that runs updates
+// belongs to the first session that uses it; the error is an *OptionError for another one, and for a set of another model.
+func (s *Session) Use(set *Set) error {
+	return s.own(func() error {
+		if set.m != s.m {
+			return &OptionError{"set", "is a set of another model"}
+		}
+		if err := set.belongTo(s); err != nil {
+			return err
+		}
+		s.set = set
+		return nil
+	})
 }
 
 // Run computes the outputs from the inputs, both by name. The caller owns the outputs. Inputs may have a narrower element
@@ -56,7 +75,8 @@ func (s *Session) Run(ctx context.Context, in map[string]tensor.Datum) (map[stri
 // RunInto is like Run but writes outputs to the tensors in out. Such a tensor must have the element type and shape of the
 // output, as an earlier Run returned it, and must not be an input. Outputs without a tensor are added to out. If the inputs
 // have the model's element types and shapes that were seen before, and out is complete, RunInto allocates no memory. After
-// an error the content of out's tensors is undefined.
+// an error the content of out's tensors is undefined. If the session's set runs updates, the outputs that update
+// parameters are written into these, and not to out.
 func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) error {
 	return s.own(func() error {
 		if err := ctx.Err(); err != nil {
@@ -68,21 +88,47 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 		if err := s.inputs(func(c *charges) error { return s.m.inputData(ctx, in, s.in, c) }); err != nil {
 			return err
 		}
-		p, err := s.bind(ctx)
+		v, err := s.version(ctx)
+		if err != nil {
+			return err
+		}
+		defer v.leave()
+		p, err := s.bind(ctx, v)
 		if err != nil {
 			return err
 		}
 		if err := s.m.outputData(out, p.outShape, s.in, s.out); err != nil {
 			return err
 		}
+		for i, t := range p.next {
+			s.out[s.m.updatedBy[i]] = t
+		}
 		if err := p.exe.Run(ctx, s.in, s.out); err != nil {
 			return err
 		}
+		if p.next != nil {
+			if err := v.update(s.out); err != nil {
+				return err
+			}
+		}
 		for i, o := range s.m.outputs {
-			out[o.Name] = s.out[i]
+			if p.next == nil || !s.m.updating[i] {
+				out[o.Name] = s.out[i]
+			}
 		}
 		return nil
 	})
+}
+
+// version returns the version of the parameters for a run, which leaves it. If the set runs updates, the version is its
+// own.
+func (s *Session) version(ctx context.Context) (*version, error) {
+	if s.set.updates {
+		if err := s.set.private(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.set.enter()
 }
 
 // inputs calls make, which sets s.in. Plans are dropped to free memory for the inputs if necessary.
@@ -126,7 +172,12 @@ func (s *Session) BindShape(dims map[string]int64, optional ...string) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.find(context.Background(), appendTypes(s.key[:0], b.Inputs), func() (*Binding, error) { return b, nil })
+		v, err := s.version(context.Background())
+		if err != nil {
+			return err
+		}
+		defer v.leave()
+		_, err = s.find(context.Background(), v, appendTypes(s.key[:0], b.Inputs), func() (*Binding, error) { return b, nil })
 		return err
 	})
 }
@@ -151,11 +202,16 @@ func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ..
 				return &InputError{Name: s.m.inputs[i].Name, Msg: err.Error()}
 			}
 		}
-		p, err := s.bind(ctx)
+		v, err := s.version(ctx)
 		if err != nil {
 			return err
 		}
-		err = p.exe.Run(ctx, s.in, s.out)
+		defer v.leave()
+		p, err := s.bind(ctx, v)
+		if err != nil {
+			return err
+		}
+		err = p.exe.Run(ctx, s.in, s.out) // no update: the parameters keep their content
 		var node *NodeError
 		if errors.As(err, &node) && !errors.Is(err, ErrInternal) {
 			s.m.config.Logger.Debug("warm-up: the model refuses zeros", "graph", s.m.graph.Name, "error", err)
@@ -166,14 +222,17 @@ func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ..
 }
 
 // bind finds the executable for the shapes of s.in, or binds one.
-func (s *Session) bind(ctx context.Context) (*bound, error) {
-	return s.find(ctx, appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(s.in) })
+func (s *Session) bind(ctx context.Context, v *version) (*bound, error) {
+	return s.find(ctx, v, appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(s.in) })
 }
 
-// find returns the executable for key, or binds one for the binding that make returns.
-func (s *Session) find(ctx context.Context, key []byte, make func() (*Binding, error)) (*bound, error) {
+// find returns the executable of a version for key, or binds one for the binding that make returns.
+func (s *Session) find(ctx context.Context, v *version, key []byte, make func() (*Binding, error)) (*bound, error) {
 	s.key = key
-	if i := slices.IndexFunc(s.bounds, func(p *bound) bool { return p.key == string(key) }); i >= 0 {
+	epoch := v.epoch()
+	if i := slices.IndexFunc(s.bounds, func(p *bound) bool {
+		return p.of == v && p.epoch == epoch && p.key == string(key)
+	}); i >= 0 {
 		p := s.bounds[i]
 		copy(s.bounds[1:i+1], s.bounds[:i])
 		s.bounds[0] = p
@@ -183,13 +242,14 @@ func (s *Session) find(ctx context.Context, key []byte, make func() (*Binding, e
 	if err != nil {
 		return nil, err
 	}
+	s.sweep(v)
 	if s.m.config.MaxMemory == 0 {
-		s.evict(planned - 1)
+		s.evict(s.others(v) + planned - 1)
 	} else {
 		s.evict(0) // the limit is for the whole session
 	}
 	b.Budget, b.Ctx = s.calls.budget, ctx
-	exe, err := s.m.program.Bind(*b)
+	exe, err := v.program.Bind(*b)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +259,72 @@ func (s *Session) find(ctx context.Context, key []byte, make func() (*Binding, e
 		return nil, &MemoryError{Need: need, Limit: limit, What: "the plan for " + b.String()}
 	}
 	s.m.config.Logger.Debug("shapes bound", "graph", s.m.graph.Name, "binding", b.String(), "bytes", exe.ArenaBytes())
-	p := &bound{key: string(s.key), exe: exe, outShape: s.m.outputShapes(b.Dims)}
+	p := &bound{key: string(s.key), of: v, epoch: epoch, exe: exe, outShape: s.m.outputShapes(b.Dims)}
+	if s.set.updates {
+		if p.next, err = s.m.nextContents(s.calls.budget); err != nil {
+			_ = exe.Close() // err is the first error
+			return nil, err
+		}
+	}
+	v.hold()
 	s.bounds = slices.Insert(s.bounds, 0, p)
 	return p, nil
+}
+
+// nextContents returns tensors for the new content of the parameters that the graph updates, charged to a budget.
+func (m *Model) nextContents(budget *ir.Budget) (all []*tensor.Tensor, err error) {
+	var taken int64
+	for _, at := range m.updated {
+		t := m.params[at].Type.(*ir.TensorType)
+		shape, _ := t.Shape.Known()
+		n, err := tensor.Size(shape)
+		if err != nil {
+			return nil, err
+		}
+		size := int64(tensor.ByteSize(t.Elem, n))
+		if err := budget.Take(size); err != nil {
+			budget.Release(taken)
+			return nil, refused(err, fmt.Sprintf("the update of parameter %q, with memory already held,", m.params[at].Name))
+		}
+		taken += size
+		all = append(all, tensor.New(t.Elem, shape...))
+	}
+	return all, nil
+}
+
+// sweep closes the executables of versions that no set has any more, and those of v whose choices have changed.
+func (s *Session) sweep(v *version) {
+	kept := s.bounds[:0]
+	for _, p := range s.bounds {
+		if p.of.gone() || p.of == v && p.epoch != v.epoch() {
+			s.close(p)
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	clear(s.bounds[len(kept):])
+	s.bounds = kept
+}
+
+// others returns the number of executables of versions other than v, which is as many as their shapes for each of two.
+func (s *Session) others(v *version) (n int) {
+	for _, p := range s.bounds {
+		if p.of != v {
+			n++
+		}
+	}
+	return min(n, planned)
+}
+
+// close closes an executable, which is not in use.
+func (s *Session) close(p *bound) {
+	if err := p.exe.Close(); err != nil {
+		s.m.config.Logger.Warn("release of working memory failed", "error", err)
+	}
+	for _, t := range p.next {
+		s.calls.budget.Release(int64(len(t.Bytes())))
+	}
+	p.of.drop(&p.of.bound)
 }
 
 // evict closes executables, the least recently used first, until at most n are left.
@@ -209,14 +332,15 @@ func (s *Session) evict(n int) {
 	for len(s.bounds) > n {
 		last := s.bounds[len(s.bounds)-1]
 		s.bounds = s.bounds[:len(s.bounds)-1]
-		if err := last.exe.Close(); err != nil {
-			s.m.config.Logger.Warn("release of working memory failed", "error", err)
-		}
+		s.close(last)
 	}
 }
 
 // drop drops all executables.
 func (s *Session) drop() {
+	for _, p := range s.bounds {
+		p.of.drop(&p.of.bound)
+	}
 	s.bounds, s.calls = nil, charges{budget: s.m.newBudget()}
 }
 

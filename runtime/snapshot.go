@@ -36,7 +36,7 @@ const (
 
 // SnapshotInfo describes a snapshot.
 type SnapshotInfo struct {
-	Model   [sha256.Size]byte // Model.Hash of its model
+	Model   [sha256.Size]byte // Model.Hash of its model, or Set.Hash if the content of its set was replaced
 	Backend string            // the backend that computed the state
 	Variant string            // the backend's kernels: the same ones continue bit by bit, others to tolerance; may be empty
 	Batch   int               // number of samples
@@ -109,18 +109,18 @@ func (s SnapshotState) bytes() int {
 
 // info returns the SnapshotInfo of a snapshot of the stream.
 func (s *Stream) info() (*SnapshotInfo, error) {
-	sum, err := s.p.m.hash()
+	sum, err := s.p.of.hash()
 	if err != nil {
 		return nil, err
 	}
-	info := &SnapshotInfo{Model: sum, Backend: s.p.m.backend.Name(), Variant: variant(s.p.m.backend), Batch: s.batch,
+	info := &SnapshotInfo{Model: sum, Backend: s.m.backend.Name(), Variant: variant(s.m.backend), Batch: s.batch,
 		Steps: s.Steps()}
-	for i, t := range s.p.stateType {
-		shape, err := s.p.stateShape(i, s.batch)
+	for i, t := range s.stateType {
+		shape, err := s.stateShape(i, s.batch)
 		if err != nil {
 			return nil, err
 		}
-		st := SnapshotState{Name: s.p.states[i].Name, DType: t.Elem, Shape: shape}
+		st := SnapshotState{Name: s.states[i].Name, DType: t.Elem, Shape: shape}
 		if len(st.Name) > math.MaxUint16 || len(shape) > math.MaxUint8 {
 			return nil, fmt.Errorf("state %q cannot be written to a snapshot", st.Name)
 		}
@@ -169,7 +169,7 @@ func (s *Stream) Restore(snapshot []byte) error {
 		}
 	}
 	if found.Backend != want.Backend || found.Variant != want.Variant {
-		s.p.m.config.Logger.Info("snapshot was made with other kernels: it continues to tolerance, not bit by bit",
+		s.m.config.Logger.Info("snapshot was made with other kernels: it continues to tolerance, not bit by bit",
 			"made", found.Backend+" "+found.Variant, "here", want.Backend+" "+want.Variant)
 	}
 	if err := s.past.write(data); err != nil {

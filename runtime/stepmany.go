@@ -23,7 +23,7 @@ type StreamStep struct {
 // up to it, so that few shapes are bound.
 const maxJoined = 64
 
-// StepMany steps many streams of the model. Streams with chunks of the same shape step as one batch, which is faster than
+// StepMany steps many streams of the model. Streams of one version with chunks of the same shape step as one batch, which is faster than
 // one by one, and has the same results. An error of one stream sets its Err and does not change its state; the others step.
 // StepMany returns the first of these errors, with its index. If the samples of a model depend on each other (pairs of
 // documents), its streams step one by one. Under the conditions of Stream.Step, StepMany allocates no memory if as many
@@ -58,7 +58,7 @@ func (m *Model) admit(s *StreamStep) error {
 	switch {
 	case s.Stream == nil:
 		return &InputError{Name: "Stream", Msg: "is nil"}
-	case s.Stream.p.m != m:
+	case s.Stream.m != m:
 		return &InputError{Name: "Stream", Msg: "is a stream of another model"}
 	case s.Out == nil:
 		return errNoOut
@@ -109,11 +109,11 @@ func (g *gathered) prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	g.charges = charges{limit: g.Stream.p.m.config.MaxMemory}
+	g.charges = charges{limit: g.Stream.m.config.MaxMemory}
 	if err := g.Stream.p.inputData(ctx, g.In, g.in, &g.charges); err != nil {
 		return err
 	}
-	g.key = appendKey(binary.AppendUvarint(g.key, uint64(g.Stream.batch)), g.in)
+	g.key = appendKey(g.Stream.p.keyOf(g.key, g.Stream.batch), g.in)
 	return nil
 }
 

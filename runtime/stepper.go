@@ -16,22 +16,30 @@ import (
 	"github.com/essmc/essmc/passes/stepgraph"
 )
 
-// stepper is a model's step program, which all streams of the model share: its step graph, compiled for the first stream.
-// Plans do not store the step graph, since it follows from the model's. So plans of all versions stream, and no second
-// graph can contradict the first. Streams hold state only, and borrow working memory from the stepper for a step.
+// stepper is a step program, which all streams of one version of the model's parameters share: the step graph, compiled
+// for the first stream. Plans do not store the step graph, since it follows from the model's. So plans of all versions
+// stream, and no second graph can contradict the first. Streams hold state only, and borrow working memory from the
+// stepper for a step.
 type stepper struct {
+	*stepping
+	m       *Model
+	of      *version
+	program Program
+	calls   sync.Pool // of *call
+
+	mu   sync.Mutex
+	idle []*lease // the most recently used comes last
+}
+
+// stepping describes the step graph of a model.
+type stepping struct {
 	*signature // of the source's inputs and outputs, without states
-	m          *Model
-	program    Program
+	graph      *ir.Graph
 	states     []Port
 	stateType  []*ir.TensorType
 	timing     Timing
 	inAxis     []int // per input and output, the batch axis; nil if samples cannot be joined
 	outAxis    []int
-	calls      sync.Pool // of *call
-
-	mu   sync.Mutex
-	idle []*lease // the most recently used comes last
 }
 
 // call holds the arguments of one run of the step program: the source's inputs and outputs, then the states.
@@ -54,49 +62,70 @@ type lease struct {
 	joint    *joint         // inputs and outputs of several streams; nil for one stream
 }
 
-// steps makes the stepper of a model, for its first stream.
-type steps struct {
-	some   bool          // Options.Outputs leaves outputs out
+// once makes a T for the first caller that needs it. If that caller's context ends meanwhile, a later one makes it.
+type once[T any] struct {
 	making chan struct{} // has an item while a goroutine uses the fields below
-	made   *stepper
+	made   *T
 	err    error // why there is none
 }
 
-// stepper returns the model's stepper, and makes it for the first stream. When ctx ends that, a later call makes it.
-func (m *Model) stepper(ctx context.Context) (*stepper, error) {
+func newOnce[T any]() once[T] { return once[T]{making: make(chan struct{}, 1)} }
+
+// ready reports whether there is, or soon will be, a T.
+func (o *once[T]) ready() bool {
+	select {
+	case o.making <- struct{}{}:
+		defer func() { <-o.making }()
+		return o.made != nil
+	default:
+		return true
+	}
+}
+
+func (o *once[T]) get(ctx context.Context, make func() (*T, error)) (*T, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := &m.steps
 	select {
-	case s.making <- struct{}{}:
+	case o.making <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-s.making }()
-	if s.made != nil || s.err != nil {
-		return s.made, s.err
+	defer func() { <-o.making }()
+	if o.made != nil || o.err != nil {
+		return o.made, o.err
 	}
-	p, err := newStepper(ctx, m)
+	t, err := make()
 	if err != nil {
 		if ctx.Err() == nil {
-			s.err = err
+			o.err = err
 		}
 		return nil, err
 	}
-	s.made = p
-	return p, nil
+	o.made = t
+	return t, nil
 }
 
-// newStepper derives and compiles the step program of m.
-func newStepper(ctx context.Context, m *Model) (_ *stepper, err error) {
+// stepper returns the version's stepper, and makes it for the first stream.
+func (v *version) stepper(ctx context.Context) (*stepper, error) {
+	return v.steps.get(ctx, func() (*stepper, error) {
+		g, err := v.m.stepping.get(ctx, v.m.newStepping)
+		if err != nil {
+			return nil, err
+		}
+		return newStepper(ctx, v, g)
+	})
+}
+
+// newStepping derives the step graph of m.
+func (m *Model) newStepping() (_ *stepping, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("step graph of %s: %w", m.graph.Name, Recovered(nil, v))
 		}
 	}()
 	var outputs []string
-	for i := 0; m.steps.some && i < len(m.outputs); i++ {
+	for i := 0; m.some && i < len(m.outputs); i++ {
 		outputs = append(outputs, m.outputs[i].Name)
 	}
 	sg, err := stepgraph.Of(m.graph, outputs...)
@@ -108,7 +137,7 @@ func newStepper(ctx context.Context, m *Model) (_ *stepper, err error) {
 		return nil, fmt.Errorf("step graph of %s: %w", m.graph.Name, err)
 	}
 	n, k := len(g.Inputs)-len(sg.States), len(g.Outputs)-len(sg.States)
-	p := &stepper{m: m, timing: Timing{Latency: sg.Latency, Flush: sg.Flush, Multiple: sg.Multiple, End: sg.End,
+	p := &stepping{graph: g, timing: Timing{Latency: sg.Latency, Flush: sg.Flush, Multiple: sg.Multiple, End: sg.End,
 		Outputs: sg.Outputs}}
 	if p.signature, err = newSignature(g, g.Inputs[:n], g.Outputs[:k], m.config.Wide); err != nil {
 		return nil, err
@@ -120,23 +149,33 @@ func newStepper(ctx context.Context, m *Model) (_ *stepper, err error) {
 		p.stateType = append(p.stateType, t)
 	}
 	p.joinable(g)
+	return p, nil
+}
+
+// newStepper compiles the step program of a version.
+func newStepper(ctx context.Context, of *version, form *stepping) (_ *stepper, err error) {
+	m, g := of.m, form.graph
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("step graph of %s: %w", m.graph.Name, Recovered(nil, v))
+		}
+	}()
+	p := &stepper{stepping: form, m: m, of: of}
 	p.calls.New = func() any {
 		return &call{in: make([]tensor.Datum, len(g.Inputs)), out: make([]tensor.Datum, len(g.Outputs))}
 	}
-	config := m.config
-	config.Ctx = ctx
-	if p.program, err = m.backend.Compile(g, config); err != nil {
+	if p.program, err = m.backend.Compile(g, of.config(ctx)); err != nil {
 		return nil, fmt.Errorf("step graph of %s: %w", m.graph.Name, err)
 	}
 	bytes, err := p.stateBytes(1)
 	m.config.Logger.Debug("steps compiled", "graph", m.graph.Name, "states", len(p.states), "bytes", bytes, "latency",
-		sg.Latency)
+		p.timing.Latency)
 	return p, err
 }
 
 // joinable finds the axes along which the samples of several streams can be joined. Every input and output must have
 // one, and each sample of an output or state must depend only on that sample.
-func (p *stepper) joinable(g *ir.Graph) {
+func (p *stepping) joinable(g *ir.Graph) {
 	if p.batch == "" {
 		return
 	}
@@ -184,7 +223,7 @@ func (p *stepper) joinable(g *ir.Graph) {
 }
 
 // stateShape returns the shape of a state for a number of samples.
-func (p *stepper) stateShape(i int, batch int) ([]int, error) {
+func (p *stepping) stateShape(i int, batch int) ([]int, error) {
 	dims := map[string]int64{}
 	if p.batch != "" {
 		dims[p.batch] = int64(batch)
@@ -202,7 +241,7 @@ func (p *stepper) stateShape(i int, batch int) ([]int, error) {
 }
 
 // stateBytes returns the size of the states of a number of samples.
-func (p *stepper) stateBytes(batch int) (int64, error) {
+func (p *stepping) stateBytes(batch int) (int64, error) {
 	var sum int64
 	for i, t := range p.stateType {
 		shape, err := p.stateShape(i, batch)
@@ -235,11 +274,16 @@ func (p *stepper) giveBack(c *call) {
 
 // lease returns working memory for the inputs in c, with batch samples, idle or new.
 func (p *stepper) lease(c *call, batch int) (*lease, error) {
-	c.key = appendKey(binary.AppendUvarint(c.key[:0], uint64(batch)), c.in[:len(p.inputs)])
+	c.key = appendKey(p.keyOf(c.key[:0], batch), c.in[:len(p.inputs)])
 	if l := p.take(c.key); l != nil {
 		return l, nil
 	}
 	return p.bind(c, c.key, batch, p.m.newBudget())
+}
+
+// keyOf appends the beginning of keys for streams of batch samples. Streams of different versions have different keys.
+func (p *stepper) keyOf(key []byte, batch int) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(key, p.of.id), uint64(batch))
 }
 
 // take returns idle working memory for a key, or nil if there is none.

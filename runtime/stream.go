@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	goruntime "runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -20,12 +22,15 @@ import (
 //
 // A Step that fails does not change the state.
 type Stream struct {
-	p     *stepper
+	*stepping
+	m     *Model
+	p     *stepper // of the version that the stream uses; whoever has acquired the stream may change it
 	batch int
 	steps atomic.Int64
 	busy  atomic.Bool
 	open  bool
 	past  past
+	pin   *pin // nil if the model has no parameters
 }
 
 // Timing describes how the outputs of a stream relate to its inputs along time.
@@ -59,7 +64,47 @@ func (m *Model) NewStreamContext(ctx context.Context, batch int) (*Stream, error
 		return nil, ErrClosed
 	}
 	defer m.gate.leave()
-	p, err := m.stepper(ctx)
+	v, err := m.set.enter()
+	if err != nil {
+		return nil, err
+	}
+	s, err := v.newStream(ctx, batch)
+	if err != nil {
+		v.leave()
+		return nil, err
+	}
+	if len(m.params) > 0 {
+		s.pin = &pin{of: v}
+		goruntime.AddCleanup(s, (*pin).release, s.pin) // streams need not be closed
+	} else {
+		v.leave()
+	}
+	return s, nil
+}
+
+// pin keeps the version of a stream.
+type pin struct {
+	mu sync.Mutex
+	of *version // nil: released
+}
+
+func (p *pin) release() { p.move(nil) }
+
+// move makes the pin keep v, which has been entered, in place of its version.
+func (p *pin) move(v *version) {
+	p.mu.Lock()
+	old := p.of
+	p.of = v
+	p.mu.Unlock()
+	if old != nil {
+		old.leave()
+	}
+}
+
+// newStream makes a stream with the parameters of the version.
+func (v *version) newStream(ctx context.Context, batch int) (*Stream, error) {
+	m := v.m
+	p, err := v.stepper(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +122,7 @@ func (m *Model) NewStreamContext(ctx context.Context, batch int) (*Stream, error
 	if limit := m.config.MaxMemory; limit > 0 && size > limit {
 		return nil, &MemoryError{Need: size, Limit: limit, What: fmt.Sprintf("the state of %d samples", batch)}
 	}
-	s := &Stream{p: p, batch: batch, open: true}
+	s := &Stream{stepping: p.stepping, m: m, p: p, batch: batch, open: true}
 	if err := s.newPast(p.program, size); err != nil {
 		return nil, err
 	}
@@ -138,11 +183,11 @@ func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) erro
 
 // enter acquires the stream for the caller, if it is open.
 func (s *Stream) enter() error {
-	if !s.p.m.gate.enter() {
+	if !s.m.gate.enter() {
 		return ErrClosed
 	}
 	if !s.busy.CompareAndSwap(false, true) {
-		s.p.m.gate.leave()
+		s.m.gate.leave()
 		return ErrBusy
 	}
 	if !s.open {
@@ -154,24 +199,62 @@ func (s *Stream) enter() error {
 
 func (s *Stream) leave() {
 	s.busy.Store(false)
-	s.p.m.gate.leave()
+	s.m.gate.leave()
+}
+
+// Use makes the stream go on with the parameters that a set of its model has now; it keeps its state. Until then it
+// computes with the version of the parameters that its set had when it was made. A set that runs updates has no streams.
+func (s *Stream) Use(ctx context.Context, set *Set) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if set.m != s.m {
+		return &OptionError{"set", "is a set of another model"}
+	}
+	if set.updates {
+		return &OptionError{"set", "runs the updates of the model, and has no streams; publish it to another one"}
+	}
+	v, err := set.enter()
+	if err != nil {
+		return err
+	}
+	if s.pin == nil || v == s.p.of {
+		v.leave()
+		return nil
+	}
+	p, err := v.stepper(ctx)
+	if err != nil {
+		v.leave()
+		return err
+	}
+	if s.past.kept != nil {
+		if err := s.past.moveTo(p.program); err != nil {
+			v.leave()
+			return err
+		}
+		goruntime.AddCleanup(s, func(k Kept) { _ = k.Close() }, s.past.kept)
+	}
+	s.p = p
+	s.pin.move(v)
+	return nil
 }
 
 // Batch returns the number of samples.
 func (s *Stream) Batch() int { return s.batch }
 
 // Inputs returns the inputs of Step.
-func (s *Stream) Inputs() []Port { return slices.Clone(s.p.inputs) }
+func (s *Stream) Inputs() []Port { return slices.Clone(s.inputs) }
 
 // Outputs returns the outputs of Step.
-func (s *Stream) Outputs() []Port { return slices.Clone(s.p.outputs) }
+func (s *Stream) Outputs() []Port { return slices.Clone(s.outputs) }
 
 // States returns the states. The batch symbol is the dimension of samples.
-func (s *Stream) States() []Port { return slices.Clone(s.p.states) }
+func (s *Stream) States() []Port { return slices.Clone(s.states) }
 
 // Timing describes how the outputs relate to the inputs along time.
 func (s *Stream) Timing() Timing {
-	t := s.p.timing
+	t := s.timing
 	t.Outputs = slices.Clone(t.Outputs)
 	return t
 }
@@ -205,6 +288,9 @@ func (s *Stream) Close() error {
 	}
 	defer s.leave()
 	s.open = false
+	if s.pin != nil {
+		s.pin.release()
+	}
 	return s.past.close()
 }
 
@@ -214,19 +300,19 @@ func (s *Stream) State() (map[string]*tensor.Tensor, error) {
 		return nil, err
 	}
 	defer s.leave()
-	all := make(map[string]*tensor.Tensor, len(s.p.states))
+	all := make(map[string]*tensor.Tensor, len(s.states))
 	rest, err := s.past.read()
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range s.p.stateType {
-		shape, err := s.p.stateShape(i, s.batch)
+	for i, t := range s.stateType {
+		shape, err := s.stateShape(i, s.batch)
 		if err != nil {
 			return nil, err
 		}
 		x := tensor.New(t.Elem, shape...)
 		rest = rest[copy(x.Bytes(), rest):]
-		all[s.p.states[i].Name] = x
+		all[s.states[i].Name] = x
 	}
 	return all, nil
 }
@@ -243,16 +329,16 @@ func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 	}
 	next := slices.Clone(now)
 	rest, found := next, 0
-	for i, t := range s.p.stateType {
-		shape, err := s.p.stateShape(i, s.batch)
+	for i, t := range s.stateType {
+		shape, err := s.stateShape(i, s.batch)
 		if err != nil {
 			return err
 		}
 		n, _ := tensor.Size(shape) // NewStream has checked it
 		n = tensor.ByteSize(t.Elem, n)
-		if x, ok := given[s.p.states[i].Name]; ok {
+		if x, ok := given[s.states[i].Name]; ok {
 			if x == nil || x.DType() != t.Elem || !slices.Equal(x.Shape(), shape) {
-				return &InputError{Name: s.p.states[i].Name,
+				return &InputError{Name: s.states[i].Name,
 					Msg: fmt.Sprintf("expected %v%s, found %v", t.Elem, tensor.ShapeString(shape), shown(x))}
 			}
 			copy(rest, x.Bytes())
@@ -262,7 +348,7 @@ func (s *Stream) SetState(given map[string]*tensor.Tensor) error {
 	}
 	if found < len(given) {
 		for _, name := range slices.Sorted(maps.Keys(given)) {
-			if !slices.ContainsFunc(s.p.states, func(p Port) bool { return p.Name == name }) {
+			if !slices.ContainsFunc(s.states, func(p Port) bool { return p.Name == name }) {
 				return &InputError{Name: name, Msg: "the model has no such state"}
 			}
 		}

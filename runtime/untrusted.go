@@ -8,6 +8,7 @@ import "github.com/essmc/essmc/runtime/plan"
 //	Threads    1                 calls are concurrent, and one does not take the processors of others
 //	MaxMemory  256 MiB           of a session, or of a step of a stream, with its outputs
 //	Copy       true              a file that is truncated while it is in use does no harm
+//	RefuseUpdates  true          writes into parameters cannot be interrupted
 //	Limits     256 MiB, 16 MiB, 100,000, 16, 4096
 //	                             of a plan: file, metadata, nodes, depth, inputs or outputs of a node
 //
@@ -15,7 +16,7 @@ import "github.com/essmc/essmc/runtime/plan"
 // context with a deadline, which limits the work. Compilation from other forms has limits too, see open.Untrusted.
 func Untrusted(b Backend) Options {
 	return Options{
-		Backend: b, Threads: 1, MaxMemory: 256 << 20, Copy: true,
+		Backend: b, Threads: 1, MaxMemory: 256 << 20, Copy: true, RefuseUpdates: true,
 		Limits: plan.Limits{FileBytes: 256 << 20, MetadataBytes: 16 << 20, Nodes: 100_000, Depth: 16, Ports: 4096},
 	}
 }

@@ -7,6 +7,7 @@
 package tensor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -373,6 +374,28 @@ func (t *Tensor) CopyParts(from *Tensor, pause func()) {
 		pause()
 		copy(t.strs[lo:], from.strs[lo:min(lo+largePart/16, len(from.strs))])
 	}
+}
+
+// EqualParts reports whether t and a tensor of the same element type and size have the same bytes, or strings. It calls
+// pause before each 256 KiB.
+func (t *Tensor) EqualParts(u *Tensor, pause func()) bool {
+	a, b := t.Bytes(), u.Bytes()
+	for lo := 0; lo < len(a); lo += largePart {
+		pause()
+		hi := min(lo+largePart, len(a))
+		if !bytes.Equal(a[lo:hi], b[lo:hi]) {
+			return false
+		}
+	}
+	for i, s := range t.strs {
+		if i%(largePart/16) == 0 {
+			pause()
+		}
+		if s != u.strs[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // Part returns a view of the elements from number lo to number hi, as a vector. For packed types, lo must be a multiple
