@@ -98,6 +98,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) (refused []string
 		{"memory", s.memory},
 		{"memory bounds", s.memoryBounds},
 		{"unsupported", s.unsupported},
+		{"parameters", s.parameters},
 	} {
 		s.sub(t, part.name, part.run)
 	}
