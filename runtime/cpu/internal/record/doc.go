@@ -3,6 +3,6 @@
 // and the executor look them up.
 //
 // The package imports ir, ops, runtime, runtime/lowering and runtime/cpu/kernel. Its invariants: records are
-// registered when packages are initialised, one per operator, and never change afterwards; kernels see a run only
-// through Execution, Call and Workspace, and depend on neither regions nor the executor.
+// registered when packages are initialised, and never change afterwards; several files may register kinds of one
+// operator, but each kind once; kernels see a run only through Execution, Call and Workspace, and depend on neither regions nor the executor.
 package record

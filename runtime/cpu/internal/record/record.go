@@ -1,15 +1,17 @@
 package record
 
 import (
+	"reflect"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Record describes how this backend runs one operator, in its newest version: the kinds of implementation that it
-// has, their conditions, and its cost. The file of the operator's kernel registers it; if there are several kernels,
-// the tensor kernel's file. The kernels of elementwise operators come from their expressions instead: see
-// Elementwise.
+// has, their conditions, and its cost. The file of a kernel registers the kind that it implements, and what follows
+// from that; Register joins what several files state. The kernels of elementwise operators come from their
+// expressions instead: see Elementwise.
 //
 // An operator does not have the kinds whose Make is nil. Package cpu defines the order in which it prefers kinds.
 type Record struct {
@@ -91,13 +93,26 @@ var (
 	None    = &Record{}
 )
 
-// Register adds records. It panics on a second record of an operator, which is an error of this program.
+// Register adds records, each to what other files have registered for its operator. It panics if a field is set
+// twice, which is an error of this program.
 func Register(list ...Record) {
 	for _, r := range list {
-		if Records[r.Op] != nil {
-			panic("cpu: two records of operator " + r.Op)
+		old := Records[r.Op]
+		if old == nil {
+			Records[r.Op] = &r
+			continue
 		}
-		Records[r.Op] = &r
+		to, from := reflect.ValueOf(old).Elem(), reflect.ValueOf(r)
+		for i := range from.NumField() {
+			name := from.Type().Field(i).Name
+			switch {
+			case name == "Op" || from.Field(i).IsZero():
+			case to.Field(i).IsZero():
+				to.Field(i).Set(from.Field(i))
+			default:
+				panic("cpu: two files register " + name + " of operator " + r.Op)
+			}
+		}
 	}
 }
 

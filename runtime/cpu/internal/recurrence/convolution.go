@@ -3,17 +3,13 @@ package recurrence
 import (
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
-	"github.com/essmc/essmc/runtime/cpu/internal/windowed"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	record.Register(record.Record{
-		Op:         "essm.LongConv",
-		Recurrence: record.RecurrenceKind{Make: convolutionRecurrence, Constant: []int{1}},
-		Windowed:   record.WindowedKind{Make: windowed.WindowedLong, Constant: []int{1}, Rows: true},
-	})
+	record.Register(record.Record{Op: "essm.LongConv",
+		Recurrence: record.RecurrenceKind{Make: convolutionRecurrence, Constant: []int{1}}})
 }
 
 // convolution is a LongConv with a constant kernel.

@@ -5,8 +5,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// RowGemm computes x W or x Wᵀ, plus a constant vector.
-func RowGemm(s *lowering.Step) record.RowMaker {
+func init() {
+	record.Register(record.Record{Op: "Gemm", Row: record.RowKind{Make: rowGemm, Constant: []int{1, 2}},
+		Flops: ProductFlops})
+}
+
+// rowGemm computes x W or x Wᵀ, plus a constant vector.
+func rowGemm(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
 	c := s.Constant(2)
 	if len(s.ConstShape(1)) != 2 || a.Bool("transA", false) {

@@ -5,8 +5,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// RowLinear computes x Wᵀ + b.
-func RowLinear(s *lowering.Step) record.RowMaker {
+func init() {
+	record.Register(record.Record{Op: "essm.Linear", Row: record.RowKind{Make: rowLinear, Constant: []int{1, 2}},
+		Flops: ProductFlops})
+}
+
+// rowLinear computes x Wᵀ + b.
+func rowLinear(s *lowering.Step) record.RowMaker {
 	shape := s.ConstShape(1)
 	return productOf(s, nil, 1, shape[0], shape[1], shape[1], 1, s.Constant(2))
 }

@@ -5,8 +5,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// RowMatMul computes x W with a constant matrix.
-func RowMatMul(s *lowering.Step) record.RowMaker {
+func init() {
+	record.Register(record.Record{Op: "MatMul", Row: record.RowKind{Make: rowMatMul, Constant: []int{1}},
+		Flops: ProductFlops})
+}
+
+// rowMatMul computes x W with a constant matrix.
+func rowMatMul(s *lowering.Step) record.RowMaker {
 	shape := s.ConstShape(1)
 	if len(shape) != 2 {
 		return nil

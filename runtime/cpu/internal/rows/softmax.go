@@ -10,13 +10,20 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Softmax is the row kernel of Softmax.
-func Softmax(s *lowering.Step) record.RowMaker {
+func init() {
+	record.Register(
+		record.Record{Op: "Softmax", Row: record.RowKind{Make: rowSoftmax}},
+		record.Record{Op: "LogSoftmax", Row: record.RowKind{Make: rowLogSoftmax}},
+	)
+}
+
+// rowSoftmax is the row kernel of Softmax.
+func rowSoftmax(s *lowering.Step) record.RowMaker {
 	return softmaxMaker(s, kernel.Softmax, longSoftmax, kernel.ShortSoftmax)
 }
 
-// LogSoftmax is the row kernel of LogSoftmax.
-func LogSoftmax(s *lowering.Step) record.RowMaker {
+// rowLogSoftmax is the row kernel of LogSoftmax.
+func rowLogSoftmax(s *lowering.Step) record.RowMaker {
 	return softmaxMaker(s, kernel.LogSoftmax, longLogSoftmax, nil)
 }
 

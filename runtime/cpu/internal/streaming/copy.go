@@ -7,6 +7,16 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
+func init() {
+	kind := record.StreamingKind{Make: streamingCopy}
+	record.Register(
+		record.Record{Op: "Reshape", Streaming: kind},
+		record.Record{Op: "Squeeze", Streaming: kind},
+		record.Record{Op: "Unsqueeze", Streaming: kind},
+		record.Record{Op: "Flatten", Streaming: kind},
+	)
+}
+
 // copying is the kernel of operators that change only the shape, but not the axis of time.
 type copying struct {
 	record.StreamingGrid
@@ -18,7 +28,7 @@ type copying struct {
 	whole bool // the steps under way are all of x and y, in the same order
 }
 
-func StreamingCopy(s *lowering.Step) record.StreamingMaker {
+func streamingCopy(s *lowering.Step) record.StreamingMaker {
 	if !s.Float32Input(0) {
 		return nil
 	}

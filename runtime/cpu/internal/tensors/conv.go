@@ -12,11 +12,7 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{
-		Op:       "Conv",
-		Windowed: record.WindowedKind{Make: windowed.WindowedConv, Constant: []int{1, 2}, Pads: true},
-		Tensor:   record.TensorKind{Make: convKernel, Constant: []int{1, 2}},
-	})
+	record.Register(record.Record{Op: "Conv", Tensor: record.TensorKind{Make: convKernel, Constant: []int{1, 2}}})
 }
 
 // filters are the constant weights of a convolution. They are packed once for each form.

@@ -6,14 +6,12 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
-	"github.com/essmc/essmc/runtime/cpu/internal/rows"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	record.Register(record.Record{Op: "Gemm", Row: record.RowKind{Make: rows.RowGemm, Constant: []int{1, 2}},
-		Tensor: record.TensorKind{Make: gemmKernel}, Flops: rows.ProductFlops, Strict: true})
+	record.Register(record.Record{Op: "Gemm", Tensor: record.TensorKind{Make: gemmKernel}, Strict: true})
 }
 
 // gemmPass computes alpha A B + beta C, where A and B may be transposed. It packs panels of columns of B.

@@ -2,13 +2,11 @@ package tensors
 
 import (
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
-	"github.com/essmc/essmc/runtime/cpu/internal/rows"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	record.Register(record.Record{Op: "essm.Linear", Row: record.RowKind{Make: rows.RowLinear, Constant: []int{1, 2}},
-		Tensor: record.TensorKind{Make: linearKernel}, Flops: rows.ProductFlops})
+	record.Register(record.Record{Op: "essm.Linear", Tensor: record.TensorKind{Make: linearKernel}})
 }
 
 // linearKernel is for float64. For float32 the operator is a row kernel.

@@ -6,20 +6,12 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
-	"github.com/essmc/essmc/runtime/cpu/internal/rows"
-	"github.com/essmc/essmc/runtime/cpu/internal/windowed"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 func init() {
-	record.Register(record.Record{
-		Op:       "MatMul",
-		Row:      record.RowKind{Make: rows.RowMatMul, Constant: []int{1}},
-		Windowed: record.WindowedKind{Make: windowed.WindowedMatMul, Constant: []int{0}, Input: 1},
-		Tensor:   record.TensorKind{Make: matMulKernel},
-		Flops:    rows.ProductFlops,
-	})
+	record.Register(record.Record{Op: "MatMul", Tensor: record.TensorKind{Make: matMulKernel}})
 }
 
 // matMulPass multiplies two matrices that are not constant. It packs panels of columns of the second one.

@@ -20,8 +20,6 @@ func init() {
 		record.Record{Op: "Expand", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Identity", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Pad", Tensor: record.TensorKind{Make: moving{fills: true}.kernel}},
-		record.Record{Op: "ReverseSequence",
-			Tensor: record.TensorKind{Make: record.Either(moveKernel, reverseKernel)}},
 		record.Record{Op: "Slice", Tensor: record.TensorKind{Make: moving{strides: sliced}.kernel}},
 		record.Record{Op: "SpaceToDepth", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Tile", Tensor: record.TensorKind{Make: moveKernel}},

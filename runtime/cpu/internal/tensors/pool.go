@@ -15,9 +15,9 @@ import (
 
 func init() {
 	record.Register(
-		record.Record{Op: "MaxPool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(false)},
+		record.Record{Op: "MaxPool",
 			Tensor: record.TensorKind{Make: record.Either(poolKernel(false), realPool(maxPools))}},
-		record.Record{Op: "AveragePool", Windowed: record.WindowedKind{Make: windowed.WindowedPool(true)},
+		record.Record{Op: "AveragePool",
 			Tensor: record.TensorKind{Make: record.Either(poolKernel(true), realPool(averagePools))}},
 	)
 }

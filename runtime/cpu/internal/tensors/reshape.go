@@ -4,19 +4,17 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
-	"github.com/essmc/essmc/runtime/cpu/internal/streaming"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Operators that change only the shape.
 func init() {
-	streaming, tensor := record.StreamingKind{Make: streaming.StreamingCopy},
-		record.TensorKind{Make: record.Either(record.Shaped(copyKernel), copyBytesKernel)}
+	kind := record.TensorKind{Make: record.Either(record.Shaped(copyKernel), copyBytesKernel)}
 	record.Register(
-		record.Record{Op: "Reshape", Streaming: streaming, Tensor: tensor},
-		record.Record{Op: "Squeeze", Streaming: streaming, Tensor: tensor},
-		record.Record{Op: "Unsqueeze", Streaming: streaming, Tensor: tensor},
-		record.Record{Op: "Flatten", Streaming: streaming, Tensor: tensor},
+		record.Record{Op: "Reshape", Tensor: kind},
+		record.Record{Op: "Squeeze", Tensor: kind},
+		record.Record{Op: "Unsqueeze", Tensor: kind},
+		record.Record{Op: "Flatten", Tensor: kind},
 	)
 }
 

@@ -7,6 +7,11 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
+func init() {
+	record.Register(record.Record{Op: "ReverseSequence",
+		Tensor: record.TensorKind{Make: record.Either(moveKernel, reverseKernel)}})
+}
+
 // reversal copies the steps of sequences, with the first ones of each reversed. A work item is one sequence.
 type reversal struct {
 	steps, stepBytes, sequenceBytes int // number of steps, and strides of steps and sequences

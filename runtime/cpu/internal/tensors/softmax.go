@@ -5,15 +5,14 @@ import (
 
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
-	"github.com/essmc/essmc/runtime/cpu/internal/rows"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 
 func init() {
 	record.Register(
-		record.Record{Op: "Softmax", Row: record.RowKind{Make: rows.Softmax},
+		record.Record{Op: "Softmax",
 			Tensor: record.TensorKind{Make: axisKernel(softmaxColumns(false), wideSoftmax(false))}},
-		record.Record{Op: "LogSoftmax", Row: record.RowKind{Make: rows.LogSoftmax},
+		record.Record{Op: "LogSoftmax",
 			Tensor: record.TensorKind{Make: axisKernel(softmaxColumns(true), wideSoftmax(true))}},
 	)
 }

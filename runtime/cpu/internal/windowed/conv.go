@@ -10,6 +10,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
+func init() {
+	record.Register(
+		record.Record{Op: "Conv", Windowed: record.WindowedKind{Make: windowedConv, Constant: []int{1, 2}, Pads: true}},
+		record.Record{Op: "MatMul", Windowed: record.WindowedKind{Make: windowedMatMul, Constant: []int{0}, Input: 1}},
+	)
+}
+
 // timeFilters are the weights of a convolution along time. They are packed once.
 type timeFilters struct {
 	w, bias         []float32 // (outputs, inputs of a group, taps)
@@ -52,7 +59,7 @@ func (f *timeFilters) asRows() []float32 {
 	return f.rows
 }
 
-func WindowedConv(s *lowering.Step) record.WindowedMaker {
+func windowedConv(s *lowering.Step) record.WindowedMaker {
 	ws := s.ConstShape(1)
 	if !s.Float32Input(1) || len(ws) != 3 {
 		return nil
@@ -140,8 +147,8 @@ func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
 	}
 }
 
-// WindowedMatMul makes the product of a constant matrix with (features, steps): a convolution of one tap.
-func WindowedMatMul(s *lowering.Step) record.WindowedMaker {
+// windowedMatMul makes the product of a constant matrix with (features, steps): a convolution of one tap.
+func windowedMatMul(s *lowering.Step) record.WindowedMaker {
 	if !s.Float32Input(0) || len(s.ConstShape(0)) != 2 {
 		return nil
 	}

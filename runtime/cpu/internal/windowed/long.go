@@ -7,8 +7,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// WindowedLong makes a convolution of rows with short kernels, one for each feature.
-func WindowedLong(s *lowering.Step) record.WindowedMaker {
+func init() {
+	record.Register(record.Record{Op: "essm.LongConv",
+		Windowed: record.WindowedKind{Make: windowedLong, Constant: []int{1}, Rows: true}})
+}
+
+// windowedLong makes a convolution of rows with short kernels, one for each feature.
+func windowedLong(s *lowering.Step) record.WindowedMaker {
 	if dir, _ := record.ScanAttrs(s.Node); dir != essm.Forward || len(s.ConstShape(1)) != 2 {
 		return nil
 	}

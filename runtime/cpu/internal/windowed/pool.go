@@ -10,8 +10,15 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// WindowedPool makes a pool along time: the maximum of each window, or its average.
-func WindowedPool(average bool) func(s *lowering.Step) record.WindowedMaker {
+func init() {
+	record.Register(
+		record.Record{Op: "MaxPool", Windowed: record.WindowedKind{Make: windowedPool(false)}},
+		record.Record{Op: "AveragePool", Windowed: record.WindowedKind{Make: windowedPool(true)}},
+	)
+}
+
+// windowedPool makes a pool along time: the maximum of each window, or its average.
+func windowedPool(average bool) func(s *lowering.Step) record.WindowedMaker {
 	return func(s *lowering.Step) record.WindowedMaker {
 		shape := s.Node.Attrs.Ints("kernel_shape", nil)
 		if len(shape) != 1 || len(s.Node.Outputs) != 1 {

@@ -8,10 +8,9 @@ import (
 )
 
 func init() {
-	record.RegisterKind(200, record.Record{Op: "pools", Build: pool, Takes: func(s *lowering.Step) bool {
-		n := s.Node.Op
-		return n.Domain == "" && (n.Name == "MaxPool" && first(s) || n.Name == "LpPool" && floats(0)(s))
-	}})
+	record.Register(
+		record.Record{Op: "MaxPool", Rank: record.Plain, Takes: first, Build: pool},
+		record.Record{Op: "LpPool", Rank: record.Plain, Takes: floats(0), Build: pool})
 }
 
 // pool handles the types, norms and index orders that the faster kernels do not support.

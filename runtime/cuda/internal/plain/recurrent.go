@@ -11,10 +11,9 @@ import (
 )
 
 func init() {
-	record.RegisterKind(200, record.Record{Op: "recurrent layers", Build: recurrent, Takes: func(s *lowering.Step) bool {
-		n := s.Node.Op
-		return n.Domain == "" && (n.Name == "RNN" || n.Name == "GRU" || n.Name == "LSTM") && floats(0, 1, 2, 3, 5, 6, 7)(s)
-	}})
+	for _, op := range []string{"RNN", "GRU", "LSTM"} {
+		record.Register(record.Record{Op: op, Rank: record.Plain, Takes: floats(0, 1, 2, 3, 5, 6, 7), Build: recurrent})
+	}
 }
 
 // parameters are the default parameters of activations.

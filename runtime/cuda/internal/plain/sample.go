@@ -16,10 +16,15 @@ func init() {
 	record.Register(
 		record.Record{Op: "GridSample", Build: gridSample, Takes: floats(0, 1)},
 		record.Record{Op: "RoiAlign", Build: roiAlign, Takes: floats(0, 1)})
-	record.RegisterKind(200, record.Record{Op: "resampling", Build: resize, Takes: func(s *lowering.Step) bool {
-		return s.Node.Op.Domain == "" && (s.Node.Op.Name == "Resize" || s.Node.Op.Name == "Upsample") && s.Rows == nil &&
-			(computed(elem(s.Node.In(0))) && s.Node.Attrs.Str("mode", "nearest") == "nearest" || float(elem(s.Node.In(0))))
-	}})
+	for _, op := range []string{"Resize", "Upsample"} { // all versions
+		record.Register(record.Record{Op: op, Rank: record.Plain, Takes: resamples, Build: resize})
+	}
+}
+
+// resamples accepts floats, and copies of elements of all types with arithmetic.
+func resamples(s *lowering.Step) bool {
+	t := elem(s.Node.In(0))
+	return s.Rows == nil && (computed(t) && s.Node.Attrs.Str("mode", "nearest") == "nearest" || float(t))
 }
 
 // resize resamples one axis after the other, with float64 values in between.

@@ -110,7 +110,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// Kinds are tried after records, by rank and name, and records accept only the newest version.
+// Records of the operator and kinds are tried by rank, kinds of one rank by name, and records without Takes accept only
+// the newest version.
 func TestFor(t *testing.T) {
 	never := func(*record.Builder, *lowering.Step) bool { return false }
 	ask := func(name string, list *[]string) func(*lowering.Step) bool {
@@ -135,4 +136,24 @@ func TestFor(t *testing.T) {
 	if r := record.For(&old); r == nil || r.Op != "b" {
 		t.Errorf("an older version: found %v", r)
 	}
+	// The file of a second kernel registers it, also before the first one is registered.
+	all := func(*lowering.Step) bool { return true }
+	record.Register(record.Record{Op: "Softmax", Rank: record.Plain, Takes: all, Build: never})
+	asked = nil
+	record.RegisterKind(record.Plain+1, record.Record{Op: "d", Takes: ask("d", &asked), Build: never})
+	for _, c := range []struct {
+		rank int
+		op   string
+	}{{2, "Softmax"}, {1, "Softmax"}} { // of rank 2 before kind c, and of rank 1 before kinds a and b
+		record.Register(record.Record{Op: c.op, Rank: c.rank, Takes: all, Build: never})
+	}
+	if r := record.For(&old); r == nil || r.Op != "Softmax" || r.Rank != 1 || asked != nil {
+		t.Errorf("of several records: found %v, asked %v", r, asked)
+	}
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("two records of one rank were accepted")
+		}
+	}()
+	record.Register(record.Record{Op: "Softmax", Rank: record.Plain, Build: never})
 }

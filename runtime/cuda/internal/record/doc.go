@@ -5,8 +5,8 @@
 // A record works only through a Builder: it requests the buffers of values, constants and scratch memory, and adds
 // work in execution order. Nothing is allocated or launched meanwhile, so records can be tested without a device.
 //
-// Its invariants: records are registered when packages are initialised, one per operator, and never change
-// afterwards. The built work depends only on the step, its shapes and its constants: building twice gives the same
+// Its invariants: records are registered when packages are initialised, several of an operator with different ranks, and
+// never change afterwards. The built work depends only on the step, its shapes and its constants: building twice gives the same
 // work.
 //
 // The package imports ir, ir/tensor, ops, runtime/lowering and runtime/cuda/kernel.

@@ -2,16 +2,20 @@ package record
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Record describes how the backend computes one operator.
+// Record describes one way in which the backend computes an operator. The file of the kernel registers it.
 type Record struct {
 	// Op is the full name of the operator: "Softmax", "essm.SSM".
 	Op string
+	// Rank orders the records of an operator and the kinds: of those that accept a step, the one with the lowest rank
+	// is used. Records of general kernels, for what faster ones do not support, have rank Plain.
+	Rank int
 	// Takes reports whether the backend computes a step, as far as that is known without shapes. It must check the
 	// operator's version. The outputs of the step have their declared types, and are not yet those of the program.
 	// If Takes is nil, the record accepts every step of the operator's newest version.
@@ -35,6 +39,9 @@ type Fusion struct {
 	Build func(b *Builder, steps []*lowering.Step) (taken []*lowering.Step)
 }
 
+// Plain is the rank of general kernels.
+const Plain = 200
+
 type ranked[T any] struct {
 	rank int
 	name string
@@ -42,25 +49,29 @@ type ranked[T any] struct {
 }
 
 var (
-	records = map[string]*Record{}
+	records = map[string][]*Record{} // of each operator, by rank
 	kinds   []ranked[Record]
 	fusions []ranked[Fusion]
 )
 
-// Register adds records. It panics on a second record for an operator, which is a bug.
+// Register adds records, also several of one operator. It panics if two of them have one rank, which is a bug.
 func Register(list ...Record) {
 	for _, r := range list {
-		if records[r.Op] != nil {
-			panic("cuda: two records of operator " + r.Op)
+		own := records[r.Op]
+		at, found := slices.BinarySearchFunc(own, r.Rank, func(o *Record, rank int) int { return cmp.Compare(o.Rank, rank) })
+		if found {
+			panic(fmt.Sprintf("cuda: two records of operator %s with rank %d", r.Op, r.Rank))
 		}
-		records[r.Op] = &r
+		records[r.Op] = slices.Insert(own, at, &r)
 	}
 }
 
 // RegisterKind adds a record for many operators, such as all with an expression, or all that only move elements. Its
-// Op is for display, and it must have Takes. It gets the steps that their operator's own record does not accept. If
-// several kinds accept a step, the one with the lowest rank is used.
-func RegisterKind(rank int, r Record) { kinds = sorted(kinds, ranked[Record]{rank, r.Op, &r}) }
+// Op is for display, and it must have Takes. Records of the operator itself with the same rank precede it.
+func RegisterKind(rank int, r Record) {
+	r.Rank = rank
+	kinds = sorted(kinds, ranked[Record]{rank, r.Op, &r})
+}
 
 // RegisterFusion adds a fusion. If several could take a step, the one with the lowest rank is tried first.
 func RegisterFusion(rank int, f Fusion) { fusions = sorted(fusions, ranked[Fusion]{rank, f.Name, &f}) }
@@ -76,14 +87,16 @@ func sorted[T any](list []ranked[T], x ranked[T]) []ranked[T] {
 
 // For returns the record that computes a step, or nil if there is none.
 func For(s *lowering.Step) *Record {
-	if r := records[s.Node.Op.FullName()]; r != nil {
+	own, rest := records[s.Node.Op.FullName()], kinds
+	for len(own) > 0 || len(rest) > 0 {
+		var r *Record
+		if len(rest) == 0 || len(own) > 0 && own[0].Rank <= rest[0].rank {
+			r, own = own[0], own[1:]
+		} else {
+			r, rest = rest[0].it, rest[1:]
+		}
 		if r.Takes == nil && ops.Newest(s.Node.Op) || r.Takes != nil && r.Takes(s) {
 			return r
-		}
-	}
-	for _, k := range kinds {
-		if k.it.Takes(s) {
-			return k.it
 		}
 	}
 	return nil
