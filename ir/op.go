@@ -51,8 +51,18 @@ type Op struct {
 	// Sums returns the axis along which an operator sums up its first input. ok is false if constant inputs do not
 	// determine it. It is nil for operators that do anything else.
 	Sums func(n *Node) (sum RunningSum, ok bool)
+	// Linear returns the sets of inputs, by index, in which the operator is jointly linear while all others are fixed:
+	// f(ax+by) = af(x) + bf(y), up to rounding, where x and y stand for the inputs of a set. Gemm has {0, 2} and {1, 2}.
+	// Sets are as large as possible, and may have absent inputs. Each output is linear in a set, or does not depend on it.
+	// If it is nil, registration sets it from Element or, for operators without Eval, from Body; other operators have no
+	// such set, or have graphs on which it depends. Raising reads it (ops.Linear).
+	Linear func(n *Node) [][]int
 	// Cost counts the work of one evaluation. If it is nil, an output element takes one operation.
 	Cost func(n *Node, bind map[string]int64) Work
+	// OfShapes marks operators whose results follow from the shapes of their inputs and from attributes, and are small:
+	// Shape, Size, Constant. They read no element. Lowering knows the results once shapes are bound; raising and backends
+	// do not count such operators as readers of a value.
+	OfShapes bool
 	// Tol bounds the distance of an implementation from Eval.
 	Tol Tolerance
 	// Random marks operators whose evaluations may differ. They are never folded or shared.

@@ -166,6 +166,9 @@ func byElement(op *ir.Op) {
 	if op.Along == nil {
 		op.Along = AlongElementwise
 	}
+	if op.Linear == nil {
+		op.Linear = linearElement
+	}
 	shaped := func(p ir.Param) bool { return p.Dims != nil }
 	if op.Infer == nil && !slices.ContainsFunc(op.In, shaped) && !shaped(op.Out[0]) {
 		op.Infer = inferElement

@@ -45,6 +45,9 @@ func Complete(op *ir.Op) *ir.Op {
 	if op.Element != nil {
 		byElement(op)
 	}
+	if op.Linear == nil && op.Body != nil {
+		op.Linear = linearBody
+	}
 	if op.Infer == nil {
 		op.Infer = inferSig
 	}

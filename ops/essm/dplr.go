@@ -33,13 +33,14 @@ DPLRScan.`,
 	In: ops.Sig("u:T[B,L,N]", "dt:float64[N,_]", "re:float64[N,n]", "im:float64[N,n]", "p_re:float64[N,R,n]",
 		"p_im:float64[N,R,n]", "b_re:float64[N,n]", "b_im:float64[N,n]", "c_re:float64[N,n]", "c_im:float64[N,n]",
 		"prepared:int64[]", "later_re:float64[N,n]?", "later_im:float64[N,n]?", "state:Z[B,Z]?"),
-	Out:   ops.Sig("y:T[B,L,N]", "state_out:Z[B,Z]?"),
-	Elems: map[string][]tensor.DType{"T": ops.Floats, "Z": ops.Floats},
-	Attrs: append([]ir.AttrSpec{rateAttr}, dplrAttrs...),
-	Infer: func(n *ir.Node) ([]ir.Type, error) { return dplrTypes(n, 11) },
-	Body:  bodyDPLR,
-	Along: alongDPLR,
-	Tol:   ir.Long,
+	Out:    ops.Sig("y:T[B,L,N]", "state_out:Z[B,Z]?"),
+	Elems:  map[string][]tensor.DType{"T": ops.Floats, "Z": ops.Floats},
+	Attrs:  append([]ir.AttrSpec{rateAttr}, dplrAttrs...),
+	Infer:  func(n *ir.Node) ([]ir.Type, error) { return dplrTypes(n, 11) },
+	Body:   bodyDPLR,
+	Along:  alongDPLR,
+	Linear: linearSystem([]int{6, 7}, 13, []int{0, 13}, []int{8, 9, 11, 12}),
+	Tol:    ir.Long,
 })
 
 // dplrTypes returns the types of a system whose backward outputs are inputs later and later+1.
@@ -158,7 +159,8 @@ var DiscretizeDPLR = ops.Register(&ir.Op{
 		r := ops.DimAt(n.In(3), 1, bind)
 		return ops.Stated(n, bind, ops.Product(16, ops.Count(n.In(3), bind), r)+40*ops.Count(n.In(1), bind))
 	},
-	Tol: ir.Summing,
+	Linear: ops.LinearIn([]int{5, 6}),
+	Tol:    ir.Summing,
 })
 
 // dplr is continuous systems with matrices diag(lambda) - Σ p p*: heads of n states (one of each conjugate pair) and the

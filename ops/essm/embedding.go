@@ -38,7 +38,8 @@ var Embedding = ops.Register(&ir.Op{
 		f.State = 0
 		return []ir.Fact{f}
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearIn([]int{1}),
+	Tol:    ir.Exact,
 })
 
 // TokenError returns the error for a token of the named value that is not in the vocabulary.

@@ -80,7 +80,8 @@ enough for real B and C.`,
 		}
 		return []tensor.Datum{tensor.FromSlice(re, shape...), tensor.FromSlice(im, shape...)}, nil
 	},
-	Tol: ir.Rounding,
+	Linear: ops.LinearIn([]int{2, 3}),
+	Tol:    ir.Rounding,
 })
 
 // DenseKernel computes the impulse response of a system with a full matrix.
@@ -111,7 +112,8 @@ var DenseKernel = ops.Register(&ir.Op{
 		}
 		return ops.One(tensor.FromSlice(out, ch, s, n, n, length), nil)
 	},
-	Tol: ir.Summing,
+	Linear: ops.LinearIn([]int{1}),
+	Tol:    ir.Summing,
 })
 
 // denseKernel is Āᵗ Γ for t below length, laid out (row, column, t).
@@ -182,7 +184,8 @@ both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.
 		}
 		return out
 	},
-	Tol: ir.Long,
+	Linear: ops.LinearEach,
+	Tol:    ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		l := float64(ops.DimAt(n.In(0), 1, bind))
 		points := float64(ops.Count(n.In(0), bind))

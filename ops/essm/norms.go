@@ -53,8 +53,9 @@ var ScalarNorm = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, t.DType(), x, t.Shape()...))
 	},
-	Along: ops.AlongRows,
-	Tol:   ir.Summing,
+	Along:  ops.AlongRows,
+	Linear: ops.LinearIn([]int{2}),
+	Tol:    ir.Summing,
 })
 
 // moments are the mean and the biased variance.

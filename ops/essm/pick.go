@@ -66,7 +66,8 @@ the last, or the first (docs/math.md, Decoder).`,
 		}
 		return []ir.Fact{f}
 	},
-	Tol: ir.Summing,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Summing,
 })
 
 // Lengths reads the optional input lengths: one number per sample, each from 1 to l. All are l if t is nil.
@@ -155,7 +156,8 @@ holds all left documents, then all right ones.`,
 		}
 		return []ir.Fact{f}
 	},
-	Tol: ir.Rounding,
+	Linear: linearPair,
+	Tol:    ir.Rounding,
 })
 
 // StateOrZero is the state of a model before the first step.
@@ -201,5 +203,13 @@ var StateOrZero = ops.Register(&ir.Op{
 		}
 		return []ir.Fact{f}
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearIn([]int{1}),
+	Tol:    ir.Exact,
 })
+
+func linearPair(n *ir.Node) [][]int {
+	if n.Attrs.Bool("nli", false) { // a product of both is part of the result
+		return nil
+	}
+	return [][]int{{0}}
+}

@@ -14,6 +14,17 @@ var scanAttrs = []ir.AttrSpec{
 	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel (max_kernel_length); 0: all"},
 }
 
+// linearSystem returns Op.Linear of a system: the given sets, and the factors of its inputs with its state. If the system
+// has a window, its state also has inputs, which these factors multiply.
+func linearSystem(factors []int, state int, sets ...[]int) func(*ir.Node) [][]int {
+	return func(n *ir.Node) [][]int {
+		if n.In(state) != nil && n.Attrs.Int("window", 0) > 0 {
+			return sets
+		}
+		return append(sets[:len(sets):len(sets)], append(factors[:len(factors):len(factors)], state))
+	}
+}
+
 // Scan runs a diagonal recurrence over time.
 var Scan = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Scan",
@@ -38,7 +49,8 @@ chunked, fft, direct.`,
 		z, _ := ScanState(n).Known()
 		return alongScan(n, in, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z, len(n.Outputs))
 	},
-	Tol: ir.Long,
+	Linear: linearSystem([]int{3, 4}, 6, []int{0, 5, 6}),
+	Tol:    ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		k := int64(1)
 		if n.Attrs.Str("direction", Forward) == Bidirectional {

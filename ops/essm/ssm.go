@@ -67,7 +67,8 @@ complex. C includes γ. D is diagonal (C,S,m), full (C,S,m,h) or absent. The sta
 		}
 		return alongScan(n, in, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z, len(n.Outputs))
 	},
-	Tol: ir.Long,
+	Linear: linearSystem([]int{3, 4, 9}, 10, []int{0, 10}, []int{5, 7, 9, 10}, []int{6, 8, 9}),
+	Tol:    ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		u := n.In(0)
 		rows := ops.DimAt(u, 0, bind) * ops.DimAt(u, 1, bind)
@@ -142,5 +143,6 @@ diagonal (C,S,m), full (C,S,m,h) or absent. The state is that of DenseScan.`,
 		}
 		return alongScan(n, in, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z, len(n.Outputs))
 	},
-	Tol: ir.Long,
+	Linear: linearSystem([]int{2, 5}, 6, []int{0, 6}, []int{3, 5, 6}, []int{4, 5}),
+	Tol:    ir.Long,
 })

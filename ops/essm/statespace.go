@@ -70,7 +70,8 @@ full. The state is that of Scan or DenseScan.`,
 		}
 		return alongScan(n, in, direction(n), n.Attrs.Int("max_kernel_length", 0), z, len(n.Outputs))
 	},
-	Tol: ir.Long,
+	Linear: ops.LinearIn([]int{0, 7}, []int{2, 6, 7}, []int{3, 6}),
+	Tol:    ir.Long,
 })
 
 func direction(n *ir.Node) string {

@@ -153,7 +153,8 @@ or all t ≥ 0 if end is absent.`,
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		return []ir.Fact{perSampleFact(n, in, int(ops.Int(n, "batch_axis")))}
 	},
-	Tol: ir.Exact,
+	Linear: linearStepMask,
+	Tol:    ir.Exact,
 })
 
 // perSampleFact returns the fact of a value that is computed per sample. The first input varies along axis, and the
@@ -182,4 +183,11 @@ func stepAxes(n *ir.Node, rank int) (axis, batch int, err error) {
 			axis, k)
 	}
 	return axis, int(k), nil
+}
+
+func linearStepMask(n *ir.Node) [][]int {
+	if n.Attrs.Float("value", 0) != 0 {
+		return nil
+	}
+	return [][]int{{0}}
 }

@@ -87,7 +87,8 @@ var LinearAttention = ops.Register(&ir.Op{
 		state := ops.DimAt(n.In(1), 2, bind) * ops.Count(n.In(2), bind) / max(1, ops.Int(n, "kv_num_heads"))
 		return ir.Work{Flops: 8 * state, Bytes: ops.BytesOf(n, bind)}
 	},
-	Tol: ir.Long,
+	Linear: linearAttentionSets,
+	Tol:    ir.Long,
 })
 
 // linear is an application of LinearAttention.
@@ -196,4 +197,12 @@ func (l linear) eval(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	}
 	state, err := ops.Real(c, elem, s, samples, l.kv, l.dk, l.dv)
 	return []tensor.Datum{out, state}, err
+}
+
+func linearAttentionSets(n *ir.Node) [][]int {
+	switch ops.Str(n, "update_rule") {
+	case "linear", "gated":
+		return [][]int{{0}, {1, 3}, {2, 3}}
+	}
+	return [][]int{{0}, {2, 3}} // with a delta rule, keys are read and written
 }

@@ -59,7 +59,8 @@ var Rfft = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, out...))
 	},
-	Along: alongFFT(0), Cost: costFFT, Tol: ir.Long,
+	Linear: ops.LinearFirst,
+	Along:  alongFFT(0), Cost: costFFT, Tol: ir.Long,
 })
 
 // Irfft inverts Rfft.
@@ -112,7 +113,8 @@ var Irfft = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	},
-	Along: alongFFT(1), Cost: costFFT, Tol: ir.Long,
+	Linear: ops.LinearFirst,
+	Along:  alongFFT(1), Cost: costFFT, Tol: ir.Long,
 })
 
 // fftInput checks a node's attributes and its input, which has extra axes after the transformed ones.

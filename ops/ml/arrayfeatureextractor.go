@@ -80,5 +80,6 @@ var ArrayFeatureExtractor = ops.Register(&ir.Op{
 		}
 		return []ir.Fact{f}
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })

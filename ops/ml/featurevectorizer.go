@@ -102,7 +102,8 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 		}
 		return []ir.Fact{ops.Join(n, in, ranks, 2)}
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearAll,
+	Tol:    ir.Exact,
 })
 
 func inputDimensions(n *ir.Node) ([]int64, error) {

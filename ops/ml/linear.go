@@ -99,7 +99,8 @@ var LinearRegressor = ops.Register(&ir.Op{
 		}
 		return ops.One(joined(c, out, int(ops.Int(n, "targets"))))
 	},
-	Along: alongSamples, Tol: ir.Summing,
+	Linear: linearRegressor,
+	Along:  alongSamples, Tol: ir.Summing,
 })
 
 // LinearModel is the model of LinearClassifier or LinearRegressor as its attributes state it.
@@ -208,4 +209,17 @@ func dot(c *ir.EvalCtx, a, b []float64) float64 {
 		sum += x * b[i]
 	}
 	return sum
+}
+
+// linearRegressor is for models without intercepts and transformations of the scores.
+func linearRegressor(n *ir.Node) [][]int {
+	for _, k := range n.Attrs.Floats("intercepts", nil) {
+		if k != 0 {
+			return nil
+		}
+	}
+	if ops.Str(n, "post_transform") != "NONE" {
+		return nil
+	}
+	return [][]int{{0}}
 }

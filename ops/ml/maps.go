@@ -56,7 +56,8 @@ var ZipMap = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{x}, err
 	},
-	Along: ops.AlongElementwise, Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Along:  ops.AlongElementwise, Tol: ir.Exact,
 })
 
 // keysOf returns the number of labels of a ZipMap.

@@ -37,5 +37,15 @@ var Scaler = ops.Register(&ir.Op{
 	Along: alongOwn(func(n *ir.Node) bool {
 		return len(n.Attrs.Floats("offset", nil)) > 1 || len(n.Attrs.Floats("scale", nil)) > 1
 	}),
-	Tol: ir.Rounding,
+	Linear: linearScaler,
+	Tol:    ir.Rounding,
 })
+
+func linearScaler(n *ir.Node) [][]int {
+	for _, k := range n.Attrs.Floats("offset", nil) {
+		if k != 0 {
+			return nil
+		}
+	}
+	return [][]int{{0}}
+}

@@ -120,7 +120,8 @@ var AffineGrid = ops.Register(&ir.Op{
 		return []*ir.Value{op(b, "Reshape", grid, attr(b, "Concat", []*ir.Value{part(0, 1), spatial, b.Ints(k)},
 			ir.A("axis", 0)))}
 	},
-	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Rounding,
+	Linear: ops.LinearFirst,
+	Along:  alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Rounding,
 })
 
 // affineAxes returns the number of axes of the image, from the types.

@@ -37,7 +37,8 @@ var Attention = ops.Same(ops.Register(&ir.Op{
 		keys := ops.DimAt(n.In(1), -2, bind)
 		return workOf(n, bind, 2*(q+v)*keys)
 	},
-	Tol: ir.Summing,
+	Linear: ops.LinearIn([]int{2, 5}),
+	Tol:    ir.Summing,
 }), 24, 23)
 
 // headsOf splits the last axis of an input with three axes into heads: (B,S,H*E) → (B,H,S,E).

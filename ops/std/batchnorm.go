@@ -77,5 +77,13 @@ var BatchNormalization = ops.Register(&ir.Op{
 		}
 		return facts
 	},
-	Tol: ir.Rounding,
+	Linear: linearBatchNorm,
+	Tol:    ir.Rounding,
 })
+
+func linearBatchNorm(n *ir.Node) [][]int {
+	if getInt(n, "training_mode") != 0 { // the statistics are those of X
+		return [][]int{{1, 2}}
+	}
+	return [][]int{{0, 2, 3}, {1, 2}}
+}

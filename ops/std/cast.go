@@ -44,7 +44,8 @@ var Cast = ops.Register(&ir.Op{
 		}
 		return ops.One(cast(c, in, to))
 	},
-	Along: ops.AlongElementwise, Tol: ir.Rounding,
+	Linear: linearCast,
+	Along:  ops.AlongElementwise, Tol: ir.Rounding,
 })
 
 // CastLike converts to the element type of another tensor.
@@ -63,8 +64,9 @@ var CastLike = ops.Register(&ir.Op{
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		return []*ir.Value{attr(b, "Cast", in[:1], n.Attrs.With("to", int64(in[1].Elem()))...)}
 	},
-	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { return ops.AlongElementwise(n, in[:1]) },
-	Tol:   ir.Rounding,
+	Along:  func(n *ir.Node, in []ir.Fact) []ir.Fact { return ops.AlongElementwise(n, in[:1]) },
+	Linear: linearCast,
+	Tol:    ir.Rounding,
 })
 
 func castTo(n *ir.Node) (tensor.DType, error) {
@@ -114,4 +116,21 @@ func powersOfTwo(c *ir.EvalCtx, t *tensor.Tensor, mode string, saturate bool) (*
 		}
 	}
 	return ops.FromFloat64s(c, tensor.Float8E8M0, v, t.Shape()...)
+}
+
+// linearCast are the sets of conversions between floats of at least 32 bits. Narrower floats have too few digits for
+// that, and may saturate.
+func linearCast(n *ir.Node) [][]int {
+	if !isWide(n.In(0)) || !isWide(n.Out(0)) {
+		return nil
+	}
+	return [][]int{{0}}
+}
+
+func isWide(v *ir.Value) bool {
+	if v == nil {
+		return false
+	}
+	t, ok := v.TensorType()
+	return ok && (t.Elem == tensor.Float32 || t.Elem == tensor.Float64)
 }

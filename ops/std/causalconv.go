@@ -147,5 +147,13 @@ var CausalConvWithState = ops.Register(&ir.Op{
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return workOf(n, bind, 2*ops.Count(n.Outputs[0], bind)*ops.DimAt(n.In(1), 2, bind))
 	},
-	Tol: ir.Summing,
+	Linear: linearCausalConv,
+	Tol:    ir.Summing,
 })
+
+func linearCausalConv(n *ir.Node) [][]int {
+	if getStr(n, "activation") != "none" {
+		return nil
+	}
+	return [][]int{{0, 2, 3}, {1, 2}}
+}

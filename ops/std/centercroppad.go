@@ -107,5 +107,6 @@ var CenterCropPad = ops.Register(&ir.Op{
 		return err != nil || slices.Contains(axes, axis) &&
 			!(len(out) == rank && out[axis].Equal(n.In(0).Shape()[axis]))
 	}),
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })

@@ -28,8 +28,9 @@ var Col2Im = ops.Register(&ir.Op{
 		}
 		return append(ir.Shape{in[0], c}, image...), nil
 	}),
-	Eval:  evalCol2Im,
-	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Summing,
+	Eval:   evalCol2Im,
+	Linear: ops.LinearFirst,
+	Along:  alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Summing,
 })
 
 // axisBytes is the size of what evalCol2Im keeps for each axis. The number of axes is that of image_shape's elements, so it

@@ -97,7 +97,8 @@ var Concat = ops.Register(&ir.Op{
 		}
 		return pieces, len(pieces) > 0
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearAll,
+	Tol:    ir.Exact,
 })
 
 // concat concatenates one or more tensors along an axis.

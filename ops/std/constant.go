@@ -11,7 +11,7 @@ import (
 // Constant returns the tensor in its attributes.
 var Constant = ops.Register(&ir.Op{
 	Name: "Constant", Since: 24, Doc: "The tensor in the attribute; exactly one attribute is given.",
-	Out: ops.Sig("output:T"), Elems: elems("T", ops.Any),
+	Out: ops.Sig("output:T"), Elems: elems("T", ops.Any), OfShapes: true,
 	Attrs: []ir.AttrSpec{
 		{Name: "value", Kind: ir.AttrTensor, Doc: "any tensor"},
 		{Name: "sparse_value", Kind: ir.AttrTensor, Doc: "a tensor that is sparse in the file, and dense here"},

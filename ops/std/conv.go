@@ -32,7 +32,8 @@ var Conv = ops.Register(&ir.Op{
 		}
 		return workOf(n, bind, 2*sizeOf(n.Outputs[0].Shape(), bind)*sizeOf(w[1:], bind))
 	},
-	Tol: ir.Summing,
+	Linear: ops.LinearIn([]int{0, 2}, []int{1, 2}),
+	Tol:    ir.Summing,
 })
 
 func inferConv(n *ir.Node) ([]ir.Type, error) {

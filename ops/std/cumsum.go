@@ -9,6 +9,7 @@ import (
 // CumSum computes sums along an axis.
 var CumSum = func() *ir.Op {
 	op := cumulative("CumSum", 14, "sums", sumTypes, 0, plus, func(a, x int64) int64 { return a + x })
+	op.Linear = ops.LinearFirst
 	op.Sums = func(n *ir.Node) (sum ir.RunningSum, ok bool) {
 		at, ok := ops.ConstInts(n.In(1))
 		if !ok || len(at) != 1 {

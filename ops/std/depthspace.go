@@ -42,7 +42,7 @@ func regroup(name string, since int, doc string, toSpace bool, attrs ...ir.AttrS
 		return []int{s[0], b, b, s[1] / (b * b), s[2], s[3]}, []int{0, 3, 4, 1, 5, 2}, nil
 	}
 	return &ir.Op{
-		Name: name, Since: since, Doc: doc, In: ops.Sig("input:T"), Out: ops.Sig("output:T"),
+		Name: name, Since: since, Doc: doc, In: ops.Sig("input:T"), Out: ops.Sig("output:T"), Linear: ops.LinearFirst,
 		Elems: elems("T", ops.Any),
 		Attrs: append([]ir.AttrSpec{blockSize}, attrs...),
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {

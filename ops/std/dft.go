@@ -41,7 +41,7 @@ func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
 			}
 			return workOf(n, bind, 5*max(x, out)/2*int64(bits.Len64(uint64(max(length, 1)))))
 		},
-		Tol: ir.Long,
+		Linear: ops.LinearFirst, Tol: ir.Long,
 	}
 	if since < 20 {
 		o.Body = dftWithAxis

@@ -109,7 +109,8 @@ var Einsum = ops.Register(&ir.Op{
 		}
 		return spread(n, ops.Join(n, facts, same, len(n.Outputs[0].Shape())))
 	},
-	Tol: ir.Summing,
+	Linear: linearOperands,
+	Tol:    ir.Summing,
 })
 
 // meets reports whether an axis that carries a dimension meets one of another input that does not, and may have more than
@@ -302,4 +303,13 @@ func einsumSum[T int64 | float64](c *ir.EvalCtx, parts []*tensor.Tensor, e einsu
 func EinsumTerms(equation string, ranks []int) (in [][]rune, out []rune, err error) {
 	e, err := parseEinsum(equation, ranks)
 	return e.in, e.out, err
+}
+
+// linearOperands are the sets of an operator that is linear in each of its inputs.
+func linearOperands(n *ir.Node) [][]int {
+	sets := make([][]int, len(n.Inputs))
+	for i := range sets {
+		sets[i] = []int{i}
+	}
+	return sets
 }

@@ -156,5 +156,6 @@ var FlexAttention = ops.Register(&ir.Op{
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return workOf(n, bind, 2*(ops.Count(n.In(0), bind)+ops.Count(n.Outputs[0], bind))*ops.DimAt(n.In(1), 2, bind))
 	},
-	Tol: ir.Summing,
+	Linear: ops.LinearIn([]int{2}),
+	Tol:    ir.Summing,
 })

@@ -85,7 +85,8 @@ var Gather = ops.Register(&ir.Op{
 		}
 		return spread(n, data)
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 // indices reads indices of a dimension of n elements, and makes them non-negative.

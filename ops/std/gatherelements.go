@@ -55,7 +55,8 @@ var GatherElements = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 // elementPlaces returns, for each element of indices, the element of x at the same position, but with the index along
@@ -138,7 +139,8 @@ var GatherND = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 // slicePlaces returns, for each vector along the last axis of indices, the first element of the slice of x at these

@@ -91,7 +91,8 @@ var Gemm = ops.Register(&ir.Op{
 		k := s[1-turned(n, "transA")]
 		return workOf(n, bind, 2*sizeOf(n.Outputs[0].Shape(), bind)*sizeOf(ir.Shape{k}, bind))
 	},
-	Tol: ir.Summing,
+	Linear: ops.LinearIn([]int{0, 2}, []int{1, 2}),
+	Tol:    ir.Summing,
 })
 
 // turned is 1 if an attribute of Gemm has any value but 0, which means that a matrix is stored transposed, and

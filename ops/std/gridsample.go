@@ -61,7 +61,8 @@ func gridSampleOp(since int, mode ir.AttrSpec) *ir.Op {
 			}
 			return spread(n, ops.Join(n, in, []int{1, 1}, 1)) // samples
 		},
-		Tol: ir.Summing,
+		Linear: ops.LinearFirst,
+		Tol:    ir.Summing,
 	})
 }
 

@@ -88,6 +88,7 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 			}
 			return []*ir.Value{affine(op(b, "Reshape", y, op(b, "Shape", in[0])), rank)}
 		},
-		Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis >= 1 }), Tol: ir.Summing,
+		Linear: ops.LinearIn([]int{1, 2}),
+		Along:  alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis >= 1 }), Tol: ir.Summing,
 	})
 }

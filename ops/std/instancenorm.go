@@ -47,8 +47,9 @@ var InstanceNormalization = ops.Register(&ir.Op{
 		y := op(b, "Div", d, op(b, "Sqrt", op(b, "Add", variance, constLike(b, d, getFloat(n, "epsilon")))))
 		return []*ir.Value{op(b, "Add", op(b, "Mul", y, perChannel(b, in[1], rank)), perChannel(b, in[2], rank))}
 	},
-	Along: alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis >= 1 }),
-	Tol:   ir.Summing,
+	Along:  alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis >= 1 }),
+	Linear: ops.LinearIn([]int{1, 2}),
+	Tol:    ir.Summing,
 })
 
 // channels reads an input (N,C,…) and the k vectors (C) after it.

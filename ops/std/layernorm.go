@@ -98,7 +98,8 @@ var LayerNormalization = ops.Register(&ir.Op{
 		}
 		return []*ir.Value{y, mean, inv}[:max(1, len(n.Outputs))]
 	},
-	Along: alongAxesFrom, Tol: ir.Summing,
+	Linear: ops.LinearIn([]int{1, 2}),
+	Along:  alongAxesFrom, Tol: ir.Summing,
 })
 
 // axesFrom returns the constant list of the axes from axis on.

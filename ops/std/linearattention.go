@@ -77,7 +77,8 @@ var LinearAttention = ops.Register(&ir.Op{
 		dk := ops.DimAt(n.In(0), 2, bind) / max(1, getInt(n, "q_num_heads"))
 		return workOf(n, bind, 6*dk*(ops.Count(n.In(2), bind)+ops.Count(n.Outputs[0], bind)))
 	},
-	Tol: ir.Long,
+	Linear: linearAttentionSets,
+	Tol:    ir.Long,
 })
 
 func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -210,4 +211,12 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 	return several(
 		func() (*tensor.Tensor, error) { return ops.Real(c, query.DType(), y, outShape...) },
 		func() (*tensor.Tensor, error) { return ops.Real(c, stateType, ops.Clone(c, state), states...) })
+}
+
+func linearAttentionSets(n *ir.Node) [][]int {
+	switch getStr(n, "update_rule") {
+	case "linear", "gated":
+		return [][]int{{0}, {1, 3}, {2, 3}}
+	}
+	return [][]int{{0}, {2, 3}} // with a delta rule, keys are read and written
 }

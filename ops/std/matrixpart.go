@@ -44,8 +44,9 @@ var Trilu = ops.Register(&ir.Op{
 		return ops.One(out, nil)
 	},
 	// Elements of a matrix are kept or cleared by their position in it, so one step does not determine the result.
-	Along: alongKeep(func(_ *ir.Node, axis, rank int) bool { return axis >= rank-2 }),
-	Tol:   ir.Exact,
+	Along:  alongKeep(func(_ *ir.Node, axis, rank int) bool { return axis >= rank-2 }),
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 var eyeTypes = append(slices.Clone(ops.Numbers), tensor.Bool)
@@ -193,5 +194,6 @@ var TensorScatter = ops.Register(&ir.Op{
 		}
 		return spread(n, ops.Join(n, in, []int{rank, rank, rank}[:len(in)], rank))
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearIn([]int{0, 1}),
+	Tol:    ir.Exact,
 })

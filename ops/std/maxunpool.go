@@ -93,5 +93,6 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 }), 11, 9)

@@ -84,5 +84,6 @@ var OneHot = ops.Register(&ir.Op{
 		}
 		return axis
 	}),
-	Tol: ir.Exact,
+	Linear: ops.LinearIn([]int{2}),
+	Tol:    ir.Exact,
 })

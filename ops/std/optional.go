@@ -34,7 +34,8 @@ var Optional = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{o}, nil
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 // held returns the value of an optional input, or the input itself. It returns nil if there is none.
@@ -84,6 +85,7 @@ var OptionalGetElement = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{d}, nil
 	},
-	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { return spread(n, in[0]) },
-	Tol:   ir.Exact,
+	Along:  func(n *ir.Node, in []ir.Fact) []ir.Fact { return spread(n, in[0]) },
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })

@@ -88,7 +88,8 @@ var Pad = ops.Register(&ir.Op{
 		}
 		return []ir.Piece{{From: from}}, true
 	},
-	Tol: ir.Exact,
+	Linear: linearPad,
+	Tol:    ir.Exact,
 })
 
 // zeros reports whether all elements of a tensor of numbers are zero.
@@ -222,4 +223,11 @@ func padSource(c *ir.EvalCtx, mode string, size, begin, dim int) ([]int, error) 
 		out[i] = k
 	}
 	return out, nil
+}
+
+func linearPad(n *ir.Node) [][]int {
+	if getStr(n, "mode") == "constant" {
+		return [][]int{{0, 2}}
+	}
+	return [][]int{{0}}
 }

@@ -25,9 +25,9 @@ func poolAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 
 // Pooling over windows of all axes after the channels.
 var (
-	AveragePool = ops.Same(ops.Register(poolOp("AveragePool", 22,
+	AveragePool = ops.Same(ops.Register(linearIn0(poolOp("AveragePool", 22,
 		"Mean over windows of X (N,C,…); pads count as zeros with count_include_pad, and do not count without.",
-		averagePool, intAttr("count_include_pad", 0, "whether pads count"))), 19, 11, 10, 7, 1)
+		averagePool, intAttr("count_include_pad", 0, "whether pads count")))), 19, 11, 10, 7, 1)
 	LpPool = ops.Same(ops.Register(poolOp("LpPool", 22, "(Σ|x|^p)^(1/p) over windows of X (N,C,…).", lpPool,
 		intAttr("p", 2, "exponent"))), 18, 11, 2)
 	_ = ops.Register(poolOp("LpPool", 1, "(Σ|x|^p)^(1/p) over windows of X (N,C,…).", lpPool,
@@ -336,3 +336,6 @@ func alongPool(n *ir.Node, in []ir.Fact) []ir.Fact {
 	}
 	return out
 }
+
+// linearIn0 marks an operator as linear in its first input.
+func linearIn0(op *ir.Op) *ir.Op { op.Linear = ops.LinearFirst; return op }

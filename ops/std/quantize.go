@@ -260,7 +260,8 @@ var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{y}, nil
 	},
-	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Rounding,
+	Linear: ops.LinearIn([]int{1}),
+	Along:  alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Rounding,
 }), 10, 13, 19, 21, 23)
 
 // dequantized is the number of elements that DequantizeLinear computes at once.

@@ -309,6 +309,7 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 		}
 		return out
 	},
+	Linear: linearDropout,
 }), 12, 13)
 
 // Before version 12, the ratio was an attribute, and training did not depend on data.
@@ -339,4 +340,19 @@ func init() {
 			},
 		}, v.more...)
 	}
+}
+
+// linearDropout is for nodes that are known not to draw.
+func linearDropout(n *ir.Node) [][]int {
+	v := n.In(2)
+	if v == nil {
+		return [][]int{{0}}
+	}
+	if v.Const == nil {
+		return nil
+	}
+	if training, err := flag(v.Const, "training_mode"); err != nil || training {
+		return nil
+	}
+	return [][]int{{0}}
 }

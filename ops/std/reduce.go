@@ -21,10 +21,12 @@ type reduction struct {
 	initI func(d tensor.DType) int64 // nil: integers are computed as floats
 	i     func(acc, x int64) int64
 	u     func(acc, x uint64) uint64
+
+	linear bool // the result is linear in the data
 }
 
 func reduce(name string, since int, doc string, types []tensor.DType, r reduction, tol ir.Tolerance) *ir.Op {
-	return ops.Register(&ir.Op{
+	op := &ir.Op{
 		Name: name, Since: since, Doc: doc +
 			" Axes may be negative; without any, all are reduced, or none with noop_with_empty_axes.",
 		In: ops.Sig("data:T", "axes:int64?"), Out: ops.Sig("reduced:T"), Elems: elems("T", types),
@@ -49,7 +51,11 @@ func reduce(name string, since int, doc string, types []tensor.DType, r reductio
 			return ops.One(r.apply(c, t, axes, getInt(c.Node, "keepdims") != 0))
 		},
 		Along: alongReduce, Tol: tol,
-	})
+	}
+	if r.linear {
+		op.Linear = ops.LinearFirst
+	}
+	return ops.Register(op)
 }
 
 // reduceAxes returns the axes of a reduction, from an input or the attributes.
@@ -238,9 +244,9 @@ var extremeTypes = append(append(slices.Clone(sumTypes), tensor.Int8, tensor.Uin
 
 // Reductions.
 var (
-	ReduceSum = reduce("ReduceSum", 13, "Sum over axes.", sumTypes, reduction{f: plus,
+	ReduceSum = reduce("ReduceSum", 13, "Sum over axes.", sumTypes, reduction{f: plus, linear: true,
 		initI: start(0), i: func(a, x int64) int64 { return a + x }}, ir.Summing)
-	ReduceMean = reduce("ReduceMean", 18, "Mean over axes.", sumTypes, reduction{f: plus,
+	ReduceMean = reduce("ReduceMean", 18, "Mean over axes.", sumTypes, reduction{f: plus, linear: true,
 		postF: func(a float64, n int) float64 { return a / float64(n) }}, ir.Summing)
 	ReduceProd = reduce("ReduceProd", 18, "Product over axes.", sumTypes, reduction{initF: 1,
 		f:     func(a, x float64) float64 { return a * x },

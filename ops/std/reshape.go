@@ -79,7 +79,8 @@ var Reshape = ops.Register(&ir.Op{
 		}
 		return ops.One(x.Reshape(shape...))
 	},
-	Along: alongMove(reshapedAxis), Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Along:  alongMove(reshapedAxis), Tol: ir.Exact,
 })
 
 func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error) {
@@ -203,7 +204,8 @@ var Flatten = ops.Register(&ir.Op{
 		}
 		return ops.One(x.Reshape(product(x.Shape()[:a]), product(x.Shape()[a:])))
 	},
-	Along: alongMove(reshapedAxis), Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Along:  alongMove(reshapedAxis), Tol: ir.Exact,
 })
 
 func flattenAxis(n *ir.Node, rank int) (int, error) {
@@ -272,6 +274,7 @@ var Squeeze = ops.Register(&ir.Op{
 		}
 		return axis - before
 	}), Tol: ir.Exact,
+	Linear: ops.LinearFirst,
 })
 
 // squeezeAxes returns the axes that a Squeeze removes. ok is false if they are known only at run time.
@@ -358,6 +361,7 @@ var Unsqueeze = ops.Register(&ir.Op{
 		}
 		return axis
 	}), Tol: ir.Exact,
+	Linear: ops.LinearFirst,
 })
 
 // Expand broadcasts to a shape.
@@ -402,6 +406,7 @@ var Expand = ops.Register(&ir.Op{
 	Along: alongMove(func(n *ir.Node, axis int) int {
 		return axis + len(n.Outputs[0].Shape()) - len(n.In(0).Shape())
 	}), Tol: ir.Exact,
+	Linear: ops.LinearFirst,
 })
 
 // intShape converts a vector of sizes, which must not be negative.

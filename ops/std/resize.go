@@ -90,8 +90,15 @@ func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.O
 			}
 			return -1
 		}),
-		Tol: ir.Rounding,
+		Linear: linearResize, Tol: ir.Rounding,
 	})
+}
+
+func linearResize(n *ir.Node) [][]int {
+	if n.Attrs.Float("extrapolation_value", 0) != 0 { // it may be part of the result
+		return nil
+	}
+	return [][]int{{0}}
 }
 
 // resizeInput returns the named input, or nil.

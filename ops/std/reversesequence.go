@@ -60,5 +60,6 @@ var ReverseSequence = ops.Register(&ir.Op{
 		}
 		return spread(n, f)
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })

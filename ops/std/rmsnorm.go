@@ -66,5 +66,6 @@ var RMSNormalization = ops.Register(&ir.Op{
 		y := attr(b, "Cast", []*ir.Value{op(b, "Div", u, root)}, ir.A("to", int(in[1].Elem())))
 		return []*ir.Value{op(b, "Mul", y, in[1])}
 	},
-	Along: alongAxesFrom, Tol: ir.Summing,
+	Linear: ops.LinearIn([]int{1}),
+	Along:  alongAxesFrom, Tol: ir.Summing,
 })

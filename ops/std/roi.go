@@ -153,6 +153,12 @@ func roiAlignOp(since int, attrs ...ir.AttrSpec) *ir.Op {
 			return ops.Stated(n, bind, ops.Product(roiSamples(n, bind), 16+8*ops.DimAt(n.In(0), 1, bind)))
 		},
 		Eval: evalRoiAlign, Along: alongRois, Tol: ir.Summing,
+		Linear: func(n *ir.Node) [][]int {
+			if getStr(n, "mode") != "avg" {
+				return nil
+			}
+			return [][]int{{0}}
+		},
 	})
 }
 

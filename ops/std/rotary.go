@@ -54,7 +54,8 @@ var RotaryEmbedding = ops.Register(&ir.Op{
 		}
 		return spread(n, joined)
 	},
-	Tol: ir.Rounding,
+	Linear: linearRotary,
+	Tol:    ir.Rounding,
 })
 
 // checkCaches checks the tables of cosines and sines against the rotated features and, without positions, against
@@ -171,4 +172,11 @@ func evalRotary(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return ops.One(ops.Real(c, t.DType(), x.v, t.Shape()...))
 	}
 	return ops.One(ops.Real(c, t.DType(), x.joined(c), t.Shape()...))
+}
+
+func linearRotary(n *ir.Node) [][]int {
+	if getInt(n, "rotary_embedding_dim") != 0 { // the other features stay, whatever the angles
+		return [][]int{{0}}
+	}
+	return [][]int{{0}, {1, 2}}
 }

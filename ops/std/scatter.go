@@ -38,7 +38,8 @@ var ScatterND = ops.Register(&ir.Op{
 		}
 		return ops.One(scatter(c, x, up, places, run))
 	},
-	Tol: ir.Rounding,
+	Linear: linearScatter,
+	Tol:    ir.Rounding,
 })
 
 // ScatterElements writes single elements along an axis.
@@ -63,7 +64,8 @@ var ScatterElements = ops.Register(&ir.Op{
 		}
 		return ops.One(scatter(c, x, up, places, 1))
 	},
-	Tol: ir.Rounding,
+	Linear: linearScatter,
+	Tol:    ir.Rounding,
 })
 
 func scatterInputs(in []tensor.Datum) (x, it, up *tensor.Tensor, err error) {
@@ -137,4 +139,15 @@ func scatter(c *ir.EvalCtx, x, up *tensor.Tensor, places []int, run int) (*tenso
 		}
 	}
 	return ops.Real(c, x.DType(), v, x.Shape()...)
+}
+
+// linearScatter are the sets of operators that write updates, by their reduction.
+func linearScatter(n *ir.Node) [][]int {
+	switch getStr(n, "reduction") {
+	case "none", "add":
+		return [][]int{{0, 2}}
+	case "mul": // updates are not: other elements stay
+		return [][]int{{0}}
+	}
+	return nil
 }

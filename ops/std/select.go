@@ -86,7 +86,8 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 		a, err := ops.Axis(ax, rank)
 		return err != nil || a == axis
 	}),
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 }), 9)
 
 // NonZero finds the elements that are not zero.

@@ -95,7 +95,8 @@ var SequenceConstruct = ops.Register(&ir.Op{
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return []tensor.Datum{&tensor.Sequence{Items: ops.Clone(c, in)}}, nil
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearAll,
+	Tol:    ir.Exact,
 })
 
 // SequenceInsert adds an item.
@@ -133,7 +134,8 @@ var SequenceInsert = ops.Register(&ir.Op{
 		ops.Put(c, items[p+1:], s.Items[p:])
 		return []tensor.Datum{&tensor.Sequence{Items: items}}, nil
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearIn([]int{0, 1}),
+	Tol:    ir.Exact,
 })
 
 // SequenceErase removes an item.
@@ -165,7 +167,8 @@ var SequenceErase = ops.Register(&ir.Op{
 		ops.Put(c, items[p:], s.Items[p+1:])
 		return []tensor.Datum{&tensor.Sequence{Items: items}}, nil
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 // SequenceAt returns an item.
@@ -194,7 +197,8 @@ var SequenceAt = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{s.Items[p]}, nil
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 // SequenceLength counts items.
@@ -332,7 +336,8 @@ var ConcatFromSequence = ops.Register(&ir.Op{
 		}
 		return ops.One(concat(c, parts, getInt(c.Node, "axis")))
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 // SplitToSequence splits a tensor into items.
@@ -412,5 +417,6 @@ var SplitToSequence = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{out}, nil
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })

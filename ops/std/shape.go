@@ -41,7 +41,7 @@ var Shape = ops.Register(&ir.Op{
 		from, to := ops.ShapeRange(n.Attrs, len(s))
 		return spread(n, sizesFact(n, in, s[from:to]))
 	},
-	Tol: ir.Exact,
+	OfShapes: true, Tol: ir.Exact,
 })
 
 // Size returns the number of elements of a tensor.
@@ -55,8 +55,8 @@ var Size = ops.Register(&ir.Op{
 		}
 		return ops.One(tensor.Scalar(int64(t.Len())), nil)
 	},
-	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { return spread(n, sizesFact(n, in, n.In(0).Shape())) },
-	Tol:   ir.Exact,
+	Along:    func(n *ir.Node, in []ir.Fact) []ir.Fact { return spread(n, sizesFact(n, in, n.In(0).Shape())) },
+	OfShapes: true, Tol: ir.Exact,
 })
 
 // sizesFact returns the fact of sizes, which depend on the length of the dimension, but not on data along it.

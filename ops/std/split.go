@@ -123,7 +123,8 @@ var Split = ops.Register(&ir.Op{
 		}
 		return pieces, at == size
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 func checkSplit(n *ir.Node, count int) error {

@@ -70,4 +70,5 @@ var Tile = ops.Register(&ir.Op{
 		}
 		return -1
 	}), Tol: ir.Exact,
+	Linear: ops.LinearFirst,
 })

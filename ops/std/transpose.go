@@ -62,7 +62,8 @@ var Transpose = ops.Register(&ir.Op{
 		perm, err := permOf(n, len(n.In(0).Shape()))
 		return []ir.Piece{{Axes: perm, From: make([]int, len(perm))}}, err == nil
 	},
-	Tol: ir.Exact,
+	Linear: ops.LinearFirst,
+	Tol:    ir.Exact,
 })
 
 func permOf(n *ir.Node, rank int) ([]int, error) {

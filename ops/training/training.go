@@ -96,6 +96,28 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 			return out, nil
 		},
 		Along: along(states), Tol: ir.Rounding,
+		Linear: func(n *ir.Node) [][]int {
+			k, err := groups(len(n.Inputs)-2, states)
+			if err != nil {
+				return nil
+			}
+			var sets [][]int
+			if ops.Float(n, "norm_coefficient") == 0 { // gradients do not depend on tensors: in the rate and all tensors
+				set := []int{0}
+				for i := range k {
+					set = append(set, 2+i)
+				}
+				sets = append(sets, set)
+			}
+			if name == "Momentum" { // in tensors, gradients and states
+				var set []int
+				for i := 2; i < len(n.Inputs); i++ {
+					set = append(set, i)
+				}
+				sets = append(sets, set)
+			}
+			return sets
+		},
 	})
 }
 

@@ -37,7 +37,7 @@ of T, in the 2-norm, is above max_condition.`,
 	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats},
 	Attrs: []ir.AttrSpec{{Name: "max_condition", Kind: ir.AttrFloat, Default: MaxCondition,
 		Doc: "largest condition number of T that is accepted"}},
-	Eval: evalDiagonalize,
+	Eval: evalDiagonalize, Linear: ops.LinearIn([]int{1, 2}),
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		shape := make([]int, 4)
 		for i := range shape {
