@@ -1,7 +1,7 @@
 // Package irtext prints graphs in ONNX's textual syntax (onnx/docs/Syntax.md) and parses them. Operators are looked up
 // through a resolver.
 //
-// It imports ir, ir/tensor, internal/atomicfile, internal/lfs and the standard library only. Equal graphs give equal
+// It imports ir, ir/tensor, internal packages and the standard library only. Equal graphs give equal
 // bytes. Printing, parsing and printing again gives the same bytes, with every type, attribute and bit of every
 // constant. Parse never panics, keeps to its budget, returns verified graphs only, and opens no file outside the given
 // folder.
@@ -34,6 +34,8 @@
 //   - Domains, operators and attributes may be quoted.
 //   - Without opset_import, operators have their newest version.
 //   - Attributes without ": type" have the type that their operator declares.
+//   - The outermost list may have parameters, constants whose content may be replaced, and the outputs that update them:
+//     parameter float[3] w = {1, 2, 3}, update w = new_w.
 //
 // The parser drops ir_version, names of tensors in attributes, and unused constants. It refuses functions, overloads,
 // references to a function's attributes, inputs with a default, and map, sparse and opaque types.

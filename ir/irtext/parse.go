@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/internal/ends"
+	"github.com/essmc/essmc/internal/patterns"
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 // Budget bounds the resources that parsing one text may use.
@@ -46,7 +48,7 @@ func Parse(src []byte, name string, resolver ir.Resolver, o Options) (_ *ir.Grap
 	defer ends.Catch(name, &err)
 	b := o.Budget.withDefaults()
 	p := &parser{scanner: scanner{file: name, src: src, watch: ends.Of(o.Context)}, resolver: resolver, open: o.Open, budget: b,
-		names: map[string]bool{}, places: map[*ir.Node]int{}}
+		names: map[string]bool{}, places: map[*ir.Node]int{}, pick: patterns.New(o.Parameters)}
 	if len(src) > b.Bytes {
 		p.fail(0, "expected a text of at most %d bytes, found more", b.Bytes)
 		return nil, p.err
@@ -55,8 +57,12 @@ func Parse(src []byte, name string, resolver ir.Resolver, o Options) (_ *ir.Grap
 	if p.peek() != 0 || p.i < len(p.src) {
 		p.fail(p.i, "expected the end of the text after the graph (functions are not supported), found %s", p.found())
 	}
+	p.update()
 	if p.err != nil {
 		return nil, p.err
+	}
+	if err := p.pick.Err("constants"); err != nil {
+		return nil, fmt.Errorf("%s: parameters: %w", name, err)
 	}
 	if err := ir.VerifyContext(o.Context, g); err != nil {
 		if o.Context != nil && o.Context.Err() != nil {
@@ -85,6 +91,21 @@ type parser struct {
 	nodes    int
 	depth    int
 	data     int64
+	root     *ir.Graph
+	pick     *patterns.Set
+	updates  []updated
+}
+
+// The words before parameters and updates.
+const (
+	parameterWord = "parameter"
+	updateWord    = "update"
+)
+
+// updated is a parameter and its update, by their names.
+type updated struct {
+	parameter, output string
+	at                int
 }
 
 // declared is a name with the type that the text gives it.
@@ -129,6 +150,7 @@ func (p *parser) graph(outermost bool) *ir.Graph {
 	g := &ir.Graph{}
 	if outermost {
 		g.Meta = map[string]string{}
+		p.root = g
 	}
 	if p.accept('<') {
 		p.header(g)
@@ -178,7 +200,7 @@ func (p *parser) body(g *ir.Graph) *ir.Graph {
 	})
 	var infos []*declared
 	if p.accept('<') {
-		p.each('>', func() { infos = p.info(types, infos) })
+		p.each('>', func() { infos = p.info(g, types, infos) })
 	}
 	p.expect('{', "before the nodes of graph "+g.Name)
 	for p.err == nil && !p.accept('}') {
@@ -231,15 +253,44 @@ func (p *parser) valueInfo() *declared {
 	return d
 }
 
-// info reads a constant, or the type of a value that a later node computes.
-func (p *parser) info(types map[string]*declared, infos []*declared) []*declared {
+// info reads a parameter, an update, a constant, or the type of a value that a later node computes.
+func (p *parser) info(g *ir.Graph, types map[string]*declared, infos []*declared) []*declared {
+	at := p.here()
+	word := p.peekIdent()
+	marked := word == parameterWord || word == updateWord
+	if marked {
+		p.ident()
+		if g != p.root {
+			p.fail(at, "expected parameters in the outermost graph only, found one in graph %q", g.Name)
+			return infos
+		}
+	}
+	if word == updateWord {
+		u := updated{at: at, parameter: p.need("the name of a parameter")}
+		p.expect('=', "after parameter "+u.parameter)
+		u.output = p.need("the name of an output")
+		p.updates = append(p.updates, u)
+		return infos
+	}
 	d := p.valueInfo()
 	if d.typ == nil {
 		p.fail(d.at, "expected a type before %q, found none", d.name)
 		return infos
 	}
-	if p.accept('=') {
+	if marked {
+		p.expect('=', "before the content of parameter "+d.name)
 		if t := p.content(d.at, d.typ); t != nil {
+			p.pick.Select(d.name, t.DType())
+			p.parameter(d, t)
+		}
+		return infos
+	}
+	if p.accept('=') {
+		switch t := p.content(d.at, d.typ); {
+		case t == nil:
+		case p.pick.Select(d.name, t.DType()):
+			p.parameter(d, t)
+		default:
 			p.define(d.at, ir.NewConst(d.name, t))
 		}
 		return infos
@@ -249,6 +300,42 @@ func (p *parser) info(types map[string]*declared, infos []*declared) []*declared
 	}
 	types[d.name] = d
 	return append(infos, d)
+}
+
+// parameter adds a parameter to the outermost graph. It is visible in the innermost one, where the text has it.
+func (p *parser) parameter(d *declared, t *tensor.Tensor) {
+	v := ir.NewParameter(d.name, t)
+	p.define(d.at, v)
+	p.root.Parameters = append(p.root.Parameters, v)
+}
+
+// update finds the parameters and outputs of updates, when all of them are known.
+func (p *parser) update() {
+	if p.err != nil || len(p.updates) == 0 {
+		return
+	}
+	parameters, outputs := map[string]*ir.Value{}, map[string]*ir.Value{}
+	for _, v := range p.root.Parameters {
+		p.watch.Step(1)
+		parameters[v.Name] = v
+	}
+	for _, v := range p.root.Outputs {
+		p.watch.Step(1)
+		outputs[v.Name] = v
+	}
+	for _, u := range p.updates {
+		p.watch.Step(1)
+		v, out := parameters[u.parameter], outputs[u.output]
+		switch {
+		case v == nil:
+			p.fail(u.at, "expected the update of a parameter, found %q", u.parameter)
+		case out == nil:
+			p.fail(u.at, "expected an output that updates %q, found %q", u.parameter, u.output)
+		case !ir.EqualTypes(v.Type, out.Type):
+			p.fail(u.at, "expected an update of type %v for %q, found %q of type %v", v.Type, v.Name, out.Name, out.Type)
+		}
+		p.root.Updates = append(p.root.Updates, ir.Update{Parameter: v, Output: out})
+	}
 }
 
 func (p *parser) header(g *ir.Graph) {

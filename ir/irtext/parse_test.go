@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 const onnxText = `
@@ -72,51 +74,59 @@ func TestParseErrors(t *testing.T) {
 		"g () => () {}\nf":                `t:2:1: expected the end of the text after the graph (functions are not supported), found "f"`,
 		"g () => ()\n{\n  y = Nope ()\n}": `t:3:7: expected a known operator, found Nope of domain ""`,
 		"g () => () { y = Same:o () }":    `expected an operator without overload`,
-		"<opset_import: [\"\" : 1]> g () => () { y = test.Gen () }":              `expected an operator of a domain that opset_import names, found Gen of domain "test"`,
-		"<opset_import: [\"com.test\":2]> g()=>() {y=com.test.Vague()}":          `expected a known operator, found Vague of domain "com.test" in version 2`,
-		"g () => () { y = Same (x) }":                                            `t:1:24: expected a value that is defined before it is read, found "x"`,
-		"g () => () { y = Same () }":                                             `t:1:14: node Same -> y: input 0 (x) is missing`,
-		"g (float x) => () { y = Same <bad = 1> (x) }":                           `operator Same has no attribute "bad"`,
-		"g (float x) => () { y = Same <int = 1.5> (x) }":                         `expected a whole number, a whole number of 64 bits, found 1.5`,
-		"g (float x) => () { y = Same <int: float = 1.5> (x) }":                  `attribute "int": expected int, found float`,
-		"g (float x) => () { y = Same <int: what = 1.5> (x) }":                   `t:1:36: expected the type of an attribute, found "what"`,
-		"g (float x) => () { y = Same <bad = []> (x) }":                          `the list is empty`,
-		"g (float x) => () { y = Same <int = [1]> (x) }":                         `expected one int, found a list`,
-		"g (float x) => () { y = Same <ints = 1> (x) }":                          `expected a list of int, found "1"`,
-		"g (float x) => () { y = Same <int = 1, int = 1> (x) }":                  `expected each attribute once, found "int" again`,
-		"g (float x) => () { y = Same <bad = @ref> (x) }":                        `reference to the attribute of a function`,
-		"g (float x) => () { y = Same <float = abc> (x) }":                       `expected a number, found "abc"`,
-		"g (float x) => () { y = Same <float = 1e999> (x) }":                     `expected a number that a float of 64 bits can hold, found 1e999`,
-		"g (float x) => () { y = Same <string = \"abc> (x) }":                    `found a string without an end`,
-		"g (float x) => (int64 y) { y = Same (x) }":                              `expected type float for "y" as operator Same gives it, found int64`,
-		"g (float x) => (int64 x) {}":                                            `expected type float for output "x", found int64`,
-		"g () => (float y) { y = com.test.Vague() z = com.test.Vague() }":        `t:1:42: expected a stated type for "z"`,
-		"g () => () <float z> {}":                                                `expected a node that computes "z", found none`,
-		"g () => () <float w = {1, 2}> {}":                                       `expected 1 numbers of float, found more`,
-		"g () => () <float[3] w = {1, 2}> {}":                                    `expected 3 numbers of float[3], found 2`,
-		"g () => () <float[4000000000000000000] w = {}> {}":                      `too large`,
-		"g () => () <float[1000000000000] w = {1}> {}":                           `expected 1000000000000 elements of float[1000000000000], found fewer`,
-		"g () => () <float[-1] w = {1}> {}":                                      `negative dimension -1`,
-		"g () => () <float[N] w = {1}> {}":                                       `expected a tensor whose dimensions are numbers, found float[N]`,
-		"g () => () <float[] w = {1}> {}":                                        `expected a tensor of known shape`,
-		"g () => () <seq(float) w = {1}> {}":                                     `expected a tensor of known shape`,
-		"g () => () <int8 w = {128}> {}":                                         `expected a whole number that fits int8, found 128`,
-		"g () => () <uint4 w = {16}> {}":                                         `expected a whole number that fits uint4, found 16`,
-		"g () => () <float16 w = {1.5}> {}":                                      `expected a bit pattern that fits float16, found 1.5`,
-		"g () => () <bool w = {2}> {}":                                           `expected a whole number that fits bool, found 2`,
-		"g () => () <float w = {nan(0x800000)}> {}":                              `is not a NaN of 32 bits`,
-		"g () => () <string[2] w = {\"a\"}> {}":                                  `expected 2 strings, found 1`,
-		"g () => () <float[2] w = [\"location\": \"w\"]> {}":                     `expected constants inside the text only, found one in "w"`,
-		"g () => () <float[2] w = [\"offset\": \"0\"]> {}":                       `expected a location, found none`,
-		"g () => () <float[2] w = [\"location\": \"w\", \"length\": \"9\"]> {}":  `expected 8 bytes for float32[2], found length 9`,
-		"g () => () <float[2] w = [\"location\": \"w\", \"offset\": \"-9\"]> {}": `expected a whole number for offset, found "-9"`,
-		"g (map(int64, float) x) => () {}":                                       `expected a type of a tensor, sequence or optional, found "map"`,
-		"g (float[L+] x) => () {}":                                               `t:1:10: dimension "L+"`,
-		"g (" + deep + " x) => () {}":                                            `expected at most 32 levels of nesting`,
-		"g (float x) => () {" + graphs:                                           `expected at most 32 levels of nesting`,
-		"<unknown: 3> g () => () {}":                                             `expected a key of the header, found "unknown"`,
-		"<ir_version: 3, ir_version: 3> g () => () {}":                           `expected each key once`,
-		"<opset_import: [\"\":1, \"ai.onnx\":2]> g () => () {}":                  `expected each domain once`,
+		"<opset_import: [\"\" : 1]> g () => () { y = test.Gen () }":                  `expected an operator of a domain that opset_import names, found Gen of domain "test"`,
+		"<opset_import: [\"com.test\":2]> g()=>() {y=com.test.Vague()}":              `expected a known operator, found Vague of domain "com.test" in version 2`,
+		"g () => () { y = Same (x) }":                                                `t:1:24: expected a value that is defined before it is read, found "x"`,
+		"g () => () { y = Same () }":                                                 `t:1:14: node Same -> y: input 0 (x) is missing`,
+		"g (float x) => () { y = Same <bad = 1> (x) }":                               `operator Same has no attribute "bad"`,
+		"g (float x) => () { y = Same <int = 1.5> (x) }":                             `expected a whole number, a whole number of 64 bits, found 1.5`,
+		"g (float x) => () { y = Same <int: float = 1.5> (x) }":                      `attribute "int": expected int, found float`,
+		"g (float x) => () { y = Same <int: what = 1.5> (x) }":                       `t:1:36: expected the type of an attribute, found "what"`,
+		"g (float x) => () { y = Same <bad = []> (x) }":                              `the list is empty`,
+		"g (float x) => () { y = Same <int = [1]> (x) }":                             `expected one int, found a list`,
+		"g (float x) => () { y = Same <ints = 1> (x) }":                              `expected a list of int, found "1"`,
+		"g (float x) => () { y = Same <int = 1, int = 1> (x) }":                      `expected each attribute once, found "int" again`,
+		"g (float x) => () { y = Same <bad = @ref> (x) }":                            `reference to the attribute of a function`,
+		"g (float x) => () { y = Same <float = abc> (x) }":                           `expected a number, found "abc"`,
+		"g (float x) => () { y = Same <float = 1e999> (x) }":                         `expected a number that a float of 64 bits can hold, found 1e999`,
+		"g (float x) => () { y = Same <string = \"abc> (x) }":                        `found a string without an end`,
+		"g (float x) => (int64 y) { y = Same (x) }":                                  `expected type float for "y" as operator Same gives it, found int64`,
+		"g (float x) => (int64 x) {}":                                                `expected type float for output "x", found int64`,
+		"g () => (float y) { y = com.test.Vague() z = com.test.Vague() }":            `t:1:42: expected a stated type for "z"`,
+		"g () => () <float z> {}":                                                    `expected a node that computes "z", found none`,
+		"g () => () <float w = {1, 2}> {}":                                           `expected 1 numbers of float, found more`,
+		"g () => () <float[3] w = {1, 2}> {}":                                        `expected 3 numbers of float[3], found 2`,
+		"g () => () <float[4000000000000000000] w = {}> {}":                          `too large`,
+		"g () => () <float[1000000000000] w = {1}> {}":                               `expected 1000000000000 elements of float[1000000000000], found fewer`,
+		"g () => () <float[-1] w = {1}> {}":                                          `negative dimension -1`,
+		"g () => () <float[N] w = {1}> {}":                                           `expected a tensor whose dimensions are numbers, found float[N]`,
+		"g () => () <float[] w = {1}> {}":                                            `expected a tensor of known shape`,
+		"g () => () <seq(float) w = {1}> {}":                                         `expected a tensor of known shape`,
+		"g () => () <int8 w = {128}> {}":                                             `expected a whole number that fits int8, found 128`,
+		"g () => () <uint4 w = {16}> {}":                                             `expected a whole number that fits uint4, found 16`,
+		"g () => () <float16 w = {1.5}> {}":                                          `expected a bit pattern that fits float16, found 1.5`,
+		"g () => () <bool w = {2}> {}":                                               `expected a whole number that fits bool, found 2`,
+		"g () => () <float w = {nan(0x800000)}> {}":                                  `is not a NaN of 32 bits`,
+		"g () => () <string[2] w = {\"a\"}> {}":                                      `expected 2 strings, found 1`,
+		"g () => () <float[2] w = [\"location\": \"w\"]> {}":                         `expected constants inside the text only, found one in "w"`,
+		"g () => () <float[2] w = [\"offset\": \"0\"]> {}":                           `expected a location, found none`,
+		"g () => () <float[2] w = [\"location\": \"w\", \"length\": \"9\"]> {}":      `expected 8 bytes for float32[2], found length 9`,
+		"g () => () <float[2] w = [\"location\": \"w\", \"offset\": \"-9\"]> {}":     `expected a whole number for offset, found "-9"`,
+		"g (map(int64, float) x) => () {}":                                           `expected a type of a tensor, sequence or optional, found "map"`,
+		"g (float[L+] x) => () {}":                                                   `t:1:10: dimension "L+"`,
+		"g (" + deep + " x) => () {}":                                                `expected at most 32 levels of nesting`,
+		"g (float x) => () {" + graphs:                                               `expected at most 32 levels of nesting`,
+		"g () => () <parameter float[2] w> {}":                                       `expected "=" before the content of parameter w, found ">"`,
+		"g () => () <parameter w = {1}> {}":                                          `t:1:23: expected a type before "w", found none`,
+		"g () => () <parameter float w = {1}, float w = {1}> {}":                     `found a second value "w"`,
+		"g () => () <float w = {1}, update w = w> {}":                                `t:1:28: expected the update of a parameter, found "w"`,
+		"g () => () <parameter float w = {1}, update w = y> {}":                      `t:1:38: expected an output that updates "w", found "y"`,
+		"g () => (w) <parameter float w = {1}, update w = w, update w = w> {}":       `value w: has two updates`,
+		"g (int64 x) => (x) <parameter float w = {1}, update w = x> {}":              `t:1:46: expected an update of type float for "w", found "x" of type int64`,
+		"g (float x) => () {y = Same(x) <graph = s()=>()<parameter float w={1}>{}>}": `t:1:49: expected parameters in the outermost graph only, found one in graph "s"`,
+		"<unknown: 3> g () => () {}":                                                 `expected a key of the header, found "unknown"`,
+		"<ir_version: 3, ir_version: 3> g () => () {}":                               `expected each key once`,
+		"<opset_import: [\"\":1, \"ai.onnx\":2]> g () => () {}":                      `expected each domain once`,
 	} {
 		_, err := Parse([]byte(src), "t", testOps(), Options{})
 		var e *Error
@@ -242,6 +252,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(String(sample())))
 	f.Add([]byte(onnxText))
 	f.Add([]byte(`g (float["a b",?,-1,max(L,2*B)] x) => () <uint4[3] u = {1, 2, 3}, complex64 c = {nan(0x1), -inf}, string s = {"\""}> { [a @ b] , y = "my-domain"."an op" (,) }`))
+	f.Add([]byte(parametersText))
+	f.Add([]byte(`g (float x) => (y, x) <update "w" = x, parameter float w = {-0.0}, parameter string[1] s = {"a"}, float[0] c = {}> { y = com.test.Vague (w, c) }`))
 	ops := testOps()
 	f.Fuzz(func(t *testing.T, src []byte) {
 		g, err := Parse(src, "t", ops, Options{})
@@ -261,6 +273,85 @@ func FuzzParse(f *testing.F) {
 		}
 		ViewString(g)
 	})
+}
+
+const parametersText = `g (float[3] x) => (float[3] y, float[3] w_new)
+<
+  parameter float[3] w = {1, 2, 3},
+  parameter int64[1] unread = {7},
+  update w = w_new,
+  float[3] c = {4, 5, 6}
+>
+{
+  y = Same (w)
+  w_new = Same (c)
+}
+`
+
+// TestParameters: they and their updates keep their order, and a text without them is not changed.
+func TestParameters(t *testing.T) {
+	g, err := Parse([]byte(parametersText), "t", testOps(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := g.Parameter("w")
+	if len(g.Parameters) != 2 || w == nil || w.Const != nil || tensor.Data[float32](w.Init)[2] != 3 || g.Nodes[0].Inputs[0] != w {
+		t.Errorf("parameters %v", g.Parameters)
+	}
+	if len(g.Updates) != 1 || g.Updates[0].Parameter != w || g.Updates[0].Output != g.Outputs[1] {
+		t.Errorf("updates %v", g.Updates)
+	}
+	if text := String(g); !strings.HasSuffix(text, parametersText) {
+		t.Errorf("printed as\n%s", text)
+	}
+	for _, want := range []string{"parameter float[3] w = {1, 2, 3}", "update w = w_new"} {
+		if text := ViewString(g); !strings.Contains(text, want) {
+			t.Errorf("the view lacks %q\n%s", want, text)
+		}
+	}
+}
+
+// TestSelectParameters: patterns make parameters of constants, in subgraphs too.
+func TestSelectParameters(t *testing.T) {
+	known := testOps()
+	const text = `g (float[2] x) => (y) <float[2] "a.w" = {1, 2}, float[2] b = {3, 4}, int64[1] axes = {0}, parameter float p = {1}>
+{
+  z = Pick (x, axes) y = test.Gen (z, "a.w", b, p) <types = [float[2]], graph = s () => (t) <float[1] "c.w" = {5}> { t = Same ("c.w") }>
+}`
+	for _, c := range []struct {
+		patterns []string
+		want     string // names of the parameters, or an error
+	}{
+		{nil, "p"},
+		{[]string{"*"}, "a.w b p c.w"},
+		{[]string{"*.w"}, "a.w p c.w"},
+		{[]string{"?", "axes"}, "b axes p"},
+		{[]string{"p"}, "p"},
+		{[]string{"b", "ax*"}, `t: parameters: "ax*": expected floating point numbers`},
+		{[]string{"d.w"}, `t: parameters: "d.w": expected a name or a pattern of constants, found none that match; near names: "a.w", "c.w"`},
+	} {
+		g, err := Parse([]byte(text), "t", known, Options{Parameters: c.patterns})
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			var names []string
+			for _, v := range g.Parameters {
+				names = append(names, v.Name)
+			}
+			got = strings.Join(names, " ")
+			back, err := Parse([]byte(String(g)), "t", known, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := same(g, back); err != nil {
+				t.Errorf("%q: %v", c.patterns, err)
+			}
+		}
+		if got != c.want && (err == nil || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%q: %s, expected %s", c.patterns, got, c.want)
+		}
+	}
 }
 
 func TestEmptyMeta(t *testing.T) {

@@ -28,6 +28,10 @@ type Options struct {
 	// Types prints the types of all intermediate values, not only the types that differ from the inferred ones.
 	Types bool
 
+	// Parameters are patterns of names: the constants of the text that they select become parameters when parsing, before
+	// anything looks at their content. In a pattern "*" stands for any text and "?" for one byte. Only a constant's own name
+	// selects one that is not of floating point or complex numbers. A pattern that selects nothing is an error.
+	Parameters []string
 	// Open reads the constants outside the text when parsing. If it is nil, they are refused.
 	Open Opener
 	// Budget limits the resources of parsing. Zero fields mean the defaults.
@@ -255,7 +259,7 @@ func (p *printer) graph(g *ir.Graph, outermost bool) {
 }
 
 func (p *printer) nodes(g *ir.Graph) {
-	if len(g.Nodes) == 0 && len(p.consts[g]) == 0 {
+	if len(g.Nodes) == 0 && len(p.consts[g]) == 0 && len(g.Parameters) == 0 {
 		p.plain(" {}")
 		return
 	}
@@ -357,7 +361,7 @@ func (p *printer) history(h []ir.Event) {
 	p.plain("]")
 }
 
-// infos writes the constants of g, and the types that differ from the inferred ones.
+// infos writes the parameters of g, its updates, its constants, and the types that differ from the inferred ones.
 func (p *printer) infos(g *ir.Graph) {
 	var typed []*ir.Value
 	if !p.view {
@@ -365,33 +369,63 @@ func (p *printer) infos(g *ir.Graph) {
 			typed = append(typed, p.needTypes(g, n)...)
 		}
 	}
-	if len(p.consts[g])+len(typed) == 0 {
+	if len(g.Parameters)+len(g.Updates)+len(p.consts[g])+len(typed) == 0 {
 		return
 	}
 	p.line()
 	p.plain("<")
 	p.indent++
-	for i, v := range p.consts[g] {
-		if i > 0 {
+	items := 0
+	item := func() {
+		if items++; items > 1 {
 			p.plain(",")
 		}
 		p.line()
-		p.typed(v)
-		if !p.view || v.Const.Len() <= viewElems {
-			p.plain(" = ")
-			p.content(v.Const)
-		}
 	}
-	for i, v := range typed {
-		if i+len(p.consts[g]) > 0 {
-			p.plain(",")
-		}
-		p.line()
+	for _, v := range g.Parameters {
+		item()
+		p.token(Keyword, parameterWord)
+		p.plain(" ")
+		p.initial(v)
+	}
+	for _, u := range g.Updates {
+		item()
+		p.token(Keyword, updateWord)
+		p.plain(" ")
+		p.value(u.Parameter)
+		p.plain(" = ")
+		p.value(u.Output)
+	}
+	for _, v := range p.consts[g] {
+		item()
+		p.typed(v)
+		p.holds(v.Const)
+	}
+	for _, v := range typed {
+		item()
 		p.typed(v)
 	}
 	p.indent--
 	p.line()
 	p.plain(">")
+}
+
+// initial writes a parameter with its content.
+func (p *printer) initial(v *ir.Value) {
+	p.typed(v)
+	if v == nil || v.Init == nil {
+		p.fail("a parameter has no content")
+		return
+	}
+	p.holds(v.Init)
+}
+
+// holds writes the content of a constant or parameter; for people, only if it is short.
+func (p *printer) holds(t *tensor.Tensor) {
+	if !p.view || t.Len() <= viewElems {
+		p.plain(" = ")
+		p.content(t)
+	}
 }
 
 func (p *printer) needTypes(g *ir.Graph, n *ir.Node) []*ir.Value {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
@@ -160,6 +161,12 @@ func (m *maker) graph(visible []*ir.Value, depth int) *ir.Graph {
 		g.History = []ir.Event{{Pass: m.text(), Changes: m.IntN(9), Notes: repeat(m, m.text)}, {Pass: "p"}}
 	}
 	visible = visible[:len(visible):len(visible)]
+	if depth == 0 && m.IntN(2) == 0 {
+		for range 1 + m.IntN(3) {
+			g.Parameters = append(g.Parameters, ir.NewParameter(m.name(), m.tensor()))
+		}
+		visible = append(visible, g.Parameters...)
+	}
 	for range m.IntN(3) {
 		v := &ir.Value{Name: m.name(), Type: m.typ()}
 		g.Inputs = append(g.Inputs, v)
@@ -219,6 +226,15 @@ func (m *maker) graph(visible []*ir.Value, depth int) *ir.Graph {
 			g.Outputs = append(g.Outputs, v)
 		}
 	}
+	for _, p := range g.Parameters {
+		if m.IntN(2) == 0 {
+			n := &ir.Node{Op: m.ops["/Same"], Inputs: []*ir.Value{p}}
+			v := &ir.Value{Name: m.name(), Type: p.Type, Def: n}
+			n.Outputs = []*ir.Value{v}
+			g.Nodes, g.Outputs = append(g.Nodes, n), append(g.Outputs, v)
+			g.Updates = slices.Insert(g.Updates, m.IntN(len(g.Updates)+1), ir.Update{Parameter: p, Output: v})
+		}
+	}
 	return g
 }
 
@@ -227,7 +243,10 @@ func same(a, b *ir.Graph) error {
 	var va, vb []*ir.Value
 	var na, nb []*ir.Node
 	gather := func(g *ir.Graph, vs *[]*ir.Value, ns *[]*ir.Node) {
-		*vs = append(append(*vs, g.Inputs...), g.Outputs...)
+		*vs = append(append(append(*vs, g.Inputs...), g.Parameters...), g.Outputs...)
+		for _, u := range g.Updates {
+			*vs = append(*vs, u.Parameter, u.Output)
+		}
 		_ = g.Walk(func(s *ir.Graph, n *ir.Node) error {
 			*ns = append(*ns, n)
 			*vs = append(append(*vs, n.Inputs...), n.Outputs...)
@@ -255,7 +274,7 @@ func same(a, b *ir.Graph) error {
 			return fmt.Errorf("value %s became two", v.Name)
 		}
 		to[v] = w
-		if v.Name != w.Name || !ir.EqualTypes(v.Type, w.Type) || !tensor.Equal(v.Const, w.Const) ||
+		if v.Name != w.Name || !ir.EqualTypes(v.Type, w.Type) || !tensor.Equal(v.Const, w.Const) || !tensor.Equal(v.Init, w.Init) ||
 			(v.Def == nil) != (w.Def == nil) {
 			return fmt.Errorf("value %q %v became %q %v", v.Name, v.Type, w.Name, w.Type)
 		}
