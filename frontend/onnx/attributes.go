@@ -160,6 +160,6 @@ func (r *reader) constant(s *scope, p *nodeProto, n *ir.Node) error {
 	if declared != nil && !ir.Compatible(declared, ir.Of(t)) {
 		return fmt.Errorf("value %s: the file states type %v, the constant has type %v", quote(out), declared, ir.Of(t))
 	}
-	s.vals[out] = ir.NewConst(s.names[out], t)
+	s.vals[out] = r.fixedValue(s.names[out], t, true)
 	return nil
 }

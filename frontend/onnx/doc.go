@@ -2,7 +2,7 @@
 // the files of tensors, sequences and optionals of ONNX's tests. It writes graphs as ONNX models (Write), with the
 // domain essm under the name ai.essmc.
 //
-// It imports ir, ir/tensor, internal/lfs, ops, ops/std and protowire. It has no generated descriptors, which would
+// It imports ir, ir/tensor, internal packages, ops, ops/std and protowire. It has no generated descriptors, which would
 // clash with those of other modules in a program. Returned graphs are verified. Values keep their names in the file if
 // ir's rule of unique names allows it; inputs and outputs of the graph always do. All reading is within a Budget.
 // Lengths in a file are checked against its size before they are used, and other files are opened only inside the
@@ -11,6 +11,10 @@
 // ONNX's parts are translated as follows:
 //
 //   - Constant nodes and initializers become constants. An initializer that is also an input is its default value.
+//   - Initializers that Options.Parameters selects become parameters, also those that are inputs, and those of subgraphs.
+//     Of Constant nodes, whose numbers are mostly part of a formula, only the name itself selects one.
+//   - Write writes parameters as initializers, and lists them and their updates in metadata_props, from which Read
+//     restores them.
 //   - Model-local functions are inlined. Their nodes have the call's name as their Scope.
 //   - Names longer than 32 KiB are refused, and those of 48 KiB that inlining makes: they would be too long for IR text.
 //   - Symbolic dimensions (dim_param) become symbols. Names that ir.ParseDim cannot read are changed; Graph.Meta has
@@ -39,6 +43,7 @@ import (
 	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
+	"github.com/essmc/essmc/internal/patterns"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
 )
@@ -66,6 +71,11 @@ type Options struct {
 	Budget Budget
 	// Context, if not nil, ends reading with its error when it is done.
 	Context context.Context
+	// Parameters are patterns of names: the initializers that they select become parameters, before anything looks at
+	// their content. In a pattern "*" stands for any text and "?" for one byte. Only a value's own name selects one that is
+	// not of floating point or complex numbers, or the result of a Constant node. A pattern that selects nothing is an
+	// error.
+	Parameters []string
 	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
 	Dir *os.Root
 	// Lazy, if not nil, lets ReadFile leave large tensors of numbers in the file until their elements are needed
@@ -231,7 +241,7 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 	r := &reader{
 		file: name, resolver: o.Resolver, dir: o.folder, budget: o.Budget.withDefaults(s.size),
 		source: s, lazy: o.file, files: map[string]*externalFile{}, known: map[*tensorProto]*decoded{},
-		next: map[string]int{},
+		next: map[string]int{}, pick: patterns.New(o.Parameters),
 	}
 	r.fixedMemory = o.Budget.Memory > 0
 	done := false

@@ -33,6 +33,8 @@ func seeds() [][]byte {
 		model(graph(x, node("Transpose", "", "x", "y", msg(5, str(1, "perm"), num(20, 7), packed(8, 1, 0))),
 			floats(12, "y", 2, "N"))),
 		externalModel(4, "location", "w.bin", "offset", "8"),
+		parametersModel(msg(14, str(1, propParameters), str(2, `["layer/w", "layer/b"]`)),
+			msg(14, str(1, propUpdates), str(2, `[["layer/b", "a"]]`))),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/internal/files"
+	"github.com/essmc/essmc/internal/patterns"
 	"github.com/essmc/essmc/ir"
 )
 
@@ -38,6 +39,11 @@ type reader struct {
 	maps      map[*ir.Value]*mapInput // inputs that are maps in the file
 	// mapReaders are the nodes of the outermost graph that read maps, by the name of their input.
 	mapReaders map[string][]*nodeProto
+
+	pick       *patterns.Set   // of Options.Parameters
+	marked     map[string]bool // the parameters that the file lists, and whether they were found
+	updates    []update        // that the file lists
+	parameters []*ir.Value     // of the outermost graph
 
 	words     words
 	names     map[string]bool // names of values in use
@@ -102,7 +108,13 @@ func (r *reader) model() (*ir.Graph, *Info, error) {
 	if g.Name == "" {
 		g.Name = "main"
 	}
+	if err := r.listed(); err != nil {
+		return nil, nil, err
+	}
 	if err := r.main(g, m.graph); err != nil {
+		return nil, nil, err
+	}
+	if err := r.finish(g); err != nil {
 		return nil, nil, err
 	}
 	r.meta(g, m)
@@ -139,6 +151,8 @@ func (m *modelProto) info() *Info {
 // meta copies the description of the model to the graph.
 func (r *reader) meta(g *ir.Graph, m *modelProto) {
 	maps.Copy(g.Meta, r.info.Metadata)
+	delete(g.Meta, propParameters)
+	delete(g.Meta, propUpdates)
 	if m.producer != "" {
 		g.Meta[MetaProducer] = strings.TrimSpace(m.producer + " " + m.producerVersion)
 	}
@@ -418,7 +432,7 @@ func (r *reader) unique(hint string) (string, error) {
 	return name, nil
 }
 
-// constants makes constants of the initializers of a graph.
+// constants makes constants and parameters of the initializers of a graph.
 func (r *reader) constants(s *scope, p *graphProto) error {
 	for _, t := range p.tensors {
 		r.source.watch.Step(4)
@@ -426,7 +440,7 @@ func (r *reader) constants(s *scope, p *graphProto) error {
 		if err != nil {
 			return err
 		}
-		s.vals[t.name] = ir.NewConst(s.names[t.name], x)
+		s.vals[t.name] = r.fixedValue(s.names[t.name], x, false)
 	}
 	return nil
 }

@@ -184,13 +184,19 @@ func encode(g *ir.Graph, o WriteOptions) (_ *message, _ []placed, err error) {
 	for _, s := range opsets {
 		m.message(8, opsetMessage(s))
 	}
-	for _, k := range slices.Sorted(maps.Keys(g.Meta)) {
+	props := properties(g)
+	for k, v := range g.Meta {
+		if k != propParameters && k != propUpdates { // of another graph
+			props[k] = v
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(props)) {
 		if k == MetaProducer || k == MetaDomain || strings.HasPrefix(k, MetaDim) {
 			continue // written to other fields
 		}
 		e := &message{}
 		e.text(1, k)
-		e.text(2, g.Meta[k])
+		e.text(2, props[k])
 		m.message(14, e)
 	}
 	for _, f := range functions {

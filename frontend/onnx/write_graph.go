@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// graph writes a graph. The constants of its subgraphs are initializers of the outermost graph.
+// graph writes a graph. Parameters, and the constants of its subgraphs, are initializers of the outermost graph.
 func (w *writer) graph(g *ir.Graph, outermost bool) (*message, error) {
 	m := &message{}
 	own := map[*ir.Value]bool{}
@@ -35,7 +35,7 @@ func (w *writer) graph(g *ir.Graph, outermost bool) (*message, error) {
 			if twice {
 				return nil, fmt.Errorf("graph %s: output %s is listed twice", g.Name, v.Name)
 			}
-			continue // an input or a constant
+			continue // an input, a parameter or a constant
 		}
 		// The outputs of a subgraph must be computed in it: engines accept no others.
 		copied := &ir.Value{Name: v.Name + "/out" + strconv.Itoa(i), Type: v.Type}
@@ -50,6 +50,13 @@ func (w *writer) graph(g *ir.Graph, outermost bool) (*message, error) {
 	}
 	m.text(2, g.Name)
 	if outermost {
+		for _, v := range g.Parameters {
+			t, err := w.tensor(v.Init, v.Name)
+			if err != nil {
+				return nil, fmt.Errorf("parameter %s: %w", v.Name, err)
+			}
+			m.message(5, t)
+		}
 		for _, v := range g.Constants() {
 			t, err := w.tensor(v.Const, v.Name)
 			if err != nil {
