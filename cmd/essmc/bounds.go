@@ -121,10 +121,10 @@ func weightBytes(m *open.Model) (int64, error) {
 	return graphBytes(g), nil
 }
 
-// graphBytes returns the size of the constants of a graph and its subgraphs. Strings count as nothing.
+// graphBytes returns the size of the constants of a graph and its subgraphs, and of its parameters. Strings count as nothing.
 func graphBytes(g *ir.Graph) (n int64) {
-	for _, v := range g.Constants() {
-		if t := v.Const; t.DType() != tensor.String {
+	for _, t := range weightsOf(g) {
+		if t.DType() != tensor.String {
 			n += int64(tensor.ByteSize(t.DType(), t.Len()))
 		}
 	}

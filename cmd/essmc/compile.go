@@ -27,10 +27,14 @@ equal plans.
 --resample adapts the model to another sampling rate: R is 2 if the input has half the
 rate of the training data. --shape fixes dimensions, which helps the passes with models
 of unknown sizes. --state is for models that take a sequence in chunks, and their state
-with each chunk. essmc stream carries the state then.`,
+with each chunk. essmc stream carries the state then.
+
+--parameters lets programs replace the content of weights later, without compiling the
+model again. The passes then do not use their values, which can make the model slower.`,
 		Example: `  essmc compile model -o model.essm
   essmc compile model -o model-8k.essm --resample 2
-  essmc compile model.onnx -o model.essm --shape input=1,L,64`,
+  essmc compile model.onnx -o model.essm --shape input=1,L,64
+  essmc compile model.onnx -o model.essm --parameters '*.weight' --parameters '*.bias'`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
@@ -80,6 +84,7 @@ with each chunk. essmc stream carries the state then.`,
 	f.registerShapes(cmd)
 	f.registerCarry(cmd)
 	f.registerSkip(cmd)
+	f.registerParameters(cmd)
 	f.registerBounds(cmd)
 	return cmd
 }

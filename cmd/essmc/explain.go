@@ -80,7 +80,7 @@ places of values in memory.`,
 			}
 			var seen []passes.Snapshot
 			var drawn pageMaker
-			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named, Skip: source.skip,
+			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named, Skip: source.skip, Parameters: source.parameters,
 				Observe: func(p passes.Snapshot) {
 					if page != "" {
 						drawn.observe(p)
@@ -89,7 +89,7 @@ places of values in memory.`,
 					seen = append(seen, p)
 				}})
 			if err != nil {
-				return wrongSkip(args[0], err)
+				return wrongSource(args[0], err)
 			}
 			g, err := busy(cmd, "compiling", m.Graph)
 			drawn.plan(m, g)
@@ -140,6 +140,7 @@ places of values in memory.`,
 			if page != "" {
 				fmt.Fprintf(w, "  %s shows the graph after each pass\n", page)
 			}
+			printParameters(w, g)
 			printMisses(w, g.History, why)
 			if failed != nil {
 				return failed
@@ -162,8 +163,25 @@ places of values in memory.`,
 	jsonVar(cmd, &asJSON, "write passes, near misses and forms as one JSON object")
 	complete(cmd, "html", filesOf("html"))
 	source.registerSkip(cmd)
+	source.registerParameters(cmd)
 	out.register(cmd)
 	return cmd
+}
+
+// printParameters names the parameters of a graph and what updates them.
+func printParameters(w io.Writer, g *ir.Graph) {
+	if len(g.Parameters) == 0 {
+		return
+	}
+	var names []string
+	for _, p := range parameterPorts(g) {
+		text := p.Name + " " + p.Type
+		if p.Update != "" {
+			text += " (updated by " + p.Update + ")"
+		}
+		names = append(names, text)
+	}
+	fmt.Fprintf(w, "\nReplaceable parameters\n%s\n", indent(wrap(oneLine(list(names, 12)), noteWidth), "  "))
 }
 
 func historyLines(history []ir.Event) []string {

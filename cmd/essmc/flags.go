@@ -238,6 +238,8 @@ type sourceFlags struct {
 	shapes   namedShapes
 	carry    carry
 	skip     []string
+	// parameters are patterns of names.
+	parameters []string
 }
 
 func (f *sourceFlags) registerResample(cmd *cobra.Command) {
@@ -264,19 +266,26 @@ func (f *sourceFlags) registerSkip(cmd *cobra.Command) {
 	})
 }
 
+func (f *sourceFlags) registerParameters(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.parameters, "parameters", nil,
+		"let the content of the weights be replaced whose names match `PATTERN`: '*' for all, 'layers.0.*', or a name; can be repeated")
+	complete(cmd, "parameters", cobra.NoFileCompletions)
+}
+
 // open reads the model with the flags.
 func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error) {
 	if err := f.checkFile(path); err != nil {
 		return nil, err
 	}
-	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Skip: f.skip, Limits: f.limits()}
+	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Skip: f.skip, Parameters: f.parameters,
+		Limits: f.limits()}
 	m, err := readModel(cmd, path, o)
 	var wrong *open.OptionError
 	switch {
 	case errors.As(err, &wrong) && wrong.Option == "Rate":
 		return nil, noRate(path, wrong.Kind)
 	case err != nil:
-		return nil, wrongSkip(path, err)
+		return nil, wrongSource(path, err)
 	case changed(cmd, "resample") && m.Kind != open.Directory:
 		return nil, noRate(path, m.Kind)
 	}
@@ -292,12 +301,19 @@ func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error)
 	return m, nil
 }
 
-// wrongSkip makes a usage error of passes that cannot be left out. Other errors stay.
-func wrongSkip(path string, err error) error {
+// wrongSource makes a usage error of passes that cannot be left out, and of weights that cannot be parameters. Other errors
+// stay.
+func wrongSource(path string, err error) error {
 	var wrong *open.OptionError
 	switch {
-	case !errors.As(err, &wrong) || wrong.Option != "Skip":
+	case !errors.As(err, &wrong) || wrong.Option != "Skip" && wrong.Option != "Parameters":
 		return err
+	case wrong.Option == "Parameters" && wrong.Kind == open.Plan:
+		return usagef("%s: --parameters: the parameters of a plan are fixed; use essmc compile --parameters on the model", path)
+	case wrong.Option == "Parameters" && wrong.Value != "":
+		return usagef("%s: --parameters: %s: %v", path, wrong.Value, wrong.Err)
+	case wrong.Option == "Parameters":
+		return usagef("%s: --parameters: %v", path, wrong.Err)
 	case wrong.Kind == open.Plan:
 		return usagef("%s: --skip: the passes of a plan have run; use essmc compile --skip on the model", path)
 	}

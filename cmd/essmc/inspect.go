@@ -97,20 +97,21 @@ func writeJSON(w io.Writer, v any) error {
 
 // inspection is the result of inspect.
 type inspection struct {
-	Model      string            `json:"model"`
-	Kind       string            `json:"kind"`
-	Meta       map[string]string `json:"meta"`
-	Inputs     []portReport      `json:"inputs"`
-	Outputs    []portReport      `json:"outputs"`
-	Labels     []string          `json:"labels,omitempty"`
-	Parameters int64             `json:"parameters"`
-	Parts      []partReport      `json:"parts"`
-	Ops        []opReport        `json:"ops"`
-	Time       *timeReport       `json:"time,omitempty"`
-	Memory     memoryReport      `json:"memory"`
-	Slow       []string          `json:"slow,omitempty"` // nodes that have no kernel on the cpu backend
-	config     string            // a line about the configuration of a model directory
-	plan       bool
+	Model       string            `json:"model"`
+	Kind        string            `json:"kind"`
+	Meta        map[string]string `json:"meta"`
+	Inputs      []portReport      `json:"inputs"`
+	Outputs     []portReport      `json:"outputs"`
+	Labels      []string          `json:"labels,omitempty"`
+	Replaceable []parameterReport `json:"replaceable,omitempty"`
+	Parameters  int64             `json:"parameters"`
+	Parts       []partReport      `json:"parts"`
+	Ops         []opReport        `json:"ops"`
+	Time        *timeReport       `json:"time,omitempty"`
+	Memory      memoryReport      `json:"memory"`
+	Slow        []string          `json:"slow,omitempty"` // nodes that have no kernel on the cpu backend
+	config      string            // a line about the configuration of a model directory
+	plan        bool
 }
 
 type portReport struct {
@@ -121,7 +122,14 @@ type portReport struct {
 	Keys []any `json:"keys,omitempty"`
 }
 
-// partReport describes the constants of one part of the model.
+// parameterReport describes a parameter, whose content may be replaced.
+type parameterReport struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Update string `json:"update,omitempty"` // the output that a run may write into it
+}
+
+// partReport describes the weights of one part of the model: constants and parameters.
 type partReport struct {
 	Part       string `json:"part"`
 	Tensors    int    `json:"tensors"`
@@ -175,6 +183,7 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 		Meta:   source.Meta,
 		Inputs: ports(source, source.Inputs), Outputs: ports(source, source.Outputs), Labels: classNames(source.Meta),
 		plan: m.Kind == open.Plan}
+	r.Replaceable = parameterPorts(source)
 	r.Parts = parts(source, m.Config)
 	for _, p := range r.Parts {
 		r.Parameters += p.Parameters
@@ -193,8 +202,8 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 	if t := r.Time; t != nil {
 		t.fromSteps(g)
 	}
-	for _, v := range g.Constants() {
-		r.Memory.Weights += byteSize(v.Const)
+	for _, t := range weightsOf(g) {
+		r.Memory.Weights += byteSize(t)
 	}
 	sizes, err := s.sizes(g, m.Dims, func(dims map[string]int64) error {
 		r.Slow = nil
@@ -238,6 +247,39 @@ func ports(g *ir.Graph, values []*ir.Value) []portReport {
 	return out
 }
 
+// parameterPorts describes the parameters of a graph.
+func parameterPorts(g *ir.Graph) []parameterReport {
+	update := map[*ir.Value]string{}
+	for _, u := range g.Updates {
+		update[u.Parameter] = u.Output.Name
+	}
+	var out []parameterReport
+	for _, v := range g.Parameters {
+		out = append(out, parameterReport{Name: v.Name, Type: v.Type.String(), Update: update[v]})
+	}
+	return out
+}
+
+// weightsOf lists the tensors of a graph's constants and parameters.
+func weightsOf(g *ir.Graph) []*tensor.Tensor {
+	var out []*tensor.Tensor
+	for _, v := range g.Constants() {
+		out = append(out, v.Const)
+	}
+	for _, v := range g.Parameters {
+		out = append(out, v.Init)
+	}
+	return out
+}
+
+// content is the tensor of a constant or parameter, or nil.
+func content(v *ir.Value) *tensor.Tensor {
+	if v.Init != nil {
+		return v.Init
+	}
+	return v.Const
+}
+
 func byteSize(t *tensor.Tensor) int64 {
 	n := int64(len(t.Bytes()))
 	for _, s := range t.Strings() {
@@ -246,7 +288,7 @@ func byteSize(t *tensor.Tensor) int64 {
 	return n
 }
 
-// parts counts the constants by the first part of the model that reads them. Of a model directory, whose configuration is
+// parts counts the constants and parameters by the first part of the model that reads them. Of a model directory, whose configuration is
 // given, these are its tensors alone. Integers (axes, shapes) and running statistics are not parameters.
 func parts(g *ir.Graph, c models.Config) []partReport {
 	statistic := map[string]bool{} // by tensor of the directory
@@ -261,7 +303,7 @@ func parts(g *ir.Graph, c models.Config) []partReport {
 	seen := map[*ir.Value]bool{}
 	_ = g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		for _, v := range n.Inputs {
-			if v == nil || v.Const == nil || seen[v] || !v.Elem().IsFloat() && !v.Elem().IsComplex() {
+			if v == nil || content(v) == nil || seen[v] || !v.Elem().IsFloat() && !v.Elem().IsComplex() {
 				continue
 			}
 			if c != nil && !strings.Contains(v.Name, ".") { // no tensor of the model
@@ -277,9 +319,9 @@ func parts(g *ir.Graph, c models.Config) []partReport {
 			}
 			p := &out[i]
 			p.Tensors++
-			p.Bytes += byteSize(v.Const)
+			p.Bytes += byteSize(content(v))
 			if !fixed {
-				p.Parameters += int64(v.Const.Len())
+				p.Parameters += int64(content(v).Len())
 			}
 		}
 		return nil
@@ -441,6 +483,23 @@ func (r *inspection) print(w io.Writer) error {
 	if len(r.Labels) > 0 {
 		fmt.Fprintf(w, "\nClasses: %s\n", oneLine(list(r.Labels, 12)))
 	}
+	if len(r.Replaceable) > 0 {
+		fmt.Fprintf(w, "\nReplaceable parameters\n")
+		var rows [][]string
+		for _, p := range r.Replaceable[:min(len(r.Replaceable), mostReplaceable)] {
+			update := ""
+			if p.Update != "" {
+				update = "updated by " + p.Update
+			}
+			rows = append(rows, []string{p.Name, p.Type, update})
+		}
+		if err := table.Print(w, []table.Column{{Title: "name"}, {Title: "type"}, {Title: ""}}, rows); err != nil {
+			return err
+		}
+		if n := len(r.Replaceable) - len(rows); n > 0 {
+			fmt.Fprintf(w, "  and %d more; --json lists all\n", n)
+		}
+	}
 	title := "Parameters"
 	if r.plan {
 		title = "Constants after the passes"
@@ -506,6 +565,9 @@ func (r *inspection) print(w io.Writer) error {
 	}
 	return nil
 }
+
+// mostReplaceable is how many parameters the text lists.
+const mostReplaceable = 24
 
 func (r *inspection) printParts(w io.Writer, title string) error {
 	if len(r.Parts) == 0 {

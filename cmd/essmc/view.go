@@ -46,7 +46,7 @@ has removed. --bench also runs the model and shows the time and form of each ste
 			var page pageMaker
 			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named, Skip: source.skip, Observe: page.observe})
 			if err != nil {
-				return wrongSkip(args[0], err)
+				return wrongSource(args[0], err)
 			}
 			g, failed := busy(cmd, "compiling", m.Graph)
 			if page.plan(m, g); failed == nil && timed {

@@ -3,7 +3,9 @@ package open
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
+	"github.com/essmc/essmc/internal/patterns"
 	"github.com/essmc/essmc/runtime"
 )
 
@@ -11,7 +13,7 @@ import (
 type OptionError struct {
 	Name   string // name of the model
 	Kind   Kind   // kind of the model
-	Option string // the field of Options: "Shapes", "Carry", "Rate" or "Skip"
+	Option string // the field of Options: "Shapes", "Carry", "Rate", "Skip" or "Parameters"
 	Value  string // the value at fault if the option has several; may be empty
 	Err    error
 }
@@ -44,6 +46,28 @@ func (m *Model) about(err error) error {
 		return m.wrong("Shapes", s.shape.String(), s.err)
 	}
 	return fmt.Errorf("%s: %w", m.Name, err)
+}
+
+// selected makes an OptionError of an error about Options.Parameters.
+func (m *Model) selected(err error) error {
+	var p *patterns.Error
+	if errors.As(err, &p) {
+		return m.wrong("Parameters", strconv.Quote(p.Pattern), errors.New(p.Reason))
+	}
+	return err
+}
+
+// parameters returns the reason why a model of this kind has no Options.Parameters, or nil.
+func (k Kind) parameters() error {
+	switch k {
+	case Plan:
+		return errors.New("a plan has the parameters that it was made with; compile the model again with others")
+	case Memory:
+		return errors.New("a graph in memory has the parameters that it was made with; see ir.NewParameter")
+	case Directory:
+		return errors.New("expected an ONNX model or IR text, found a model directory")
+	}
+	return nil
 }
 
 // rate returns the reason why a model of this kind has no Options.Rate.

@@ -54,6 +54,9 @@ func newModel(kind Kind, name string, o Options, read func(*Model) error) (*Mode
 	if !(o.Rate >= 0) || math.IsInf(o.Rate, 1) {
 		return nil, m.wrong("Rate", "", fmt.Errorf("expected a number above 0, found %v", o.Rate))
 	}
+	if len(o.Parameters) > 0 && kind.parameters() != nil {
+		return nil, m.wrong("Parameters", "", kind.parameters())
+	}
 	shapes, err := m.shapes()
 	if err != nil {
 		return nil, err
@@ -62,7 +65,7 @@ func newModel(kind Kind, name string, o Options, read func(*Model) error) (*Mode
 		if c := o.Context; c != nil && c.Err() != nil {
 			return fmt.Errorf("%s: %w", name, context.Cause(c))
 		}
-		if err := read(m); err != nil {
+		if err := m.selected(read(m)); err != nil {
 			return err
 		}
 		if kind == Plan {

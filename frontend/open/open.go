@@ -61,6 +61,12 @@ type Options struct {
 	// without "integers", what lies between DequantizeLinear and QuantizeLinear is computed on float32, as the file states
 	// it. The passes of a plan have run; it accepts no names.
 	Skip []string
+	// Parameters are patterns of names: the constants of the source that they select become parameters, whose content can be
+	// replaced later (ir.Graph.Parameters), before any pass looks at it. In a pattern "*" stands for any text and "?" for
+	// one byte: "*" selects all weights. Only a constant's own name selects one that is not of floating point or complex
+	// numbers, or an ONNX Constant node. A pattern that selects nothing is an error. A file may also list parameters itself.
+	// A plan and a graph in memory have the parameters that they were made with, and accept no patterns.
+	Parameters []string
 	// Limits bound the resources for a file.
 	Limits Limits
 	// Context, if not nil, ends opening with an error when it is done: reading, passes and, in Load, what the backend
@@ -102,6 +108,11 @@ func (l Limits) text() irtext.Budget {
 // plan returns the limits for a plan.
 func (l Limits) plan() plan.Limits {
 	return plan.Limits{FileBytes: l.Bytes, Nodes: l.Nodes, Depth: l.Depth, Ports: l.Ports}
+}
+
+// text returns the options for a graph as text.
+func (o Options) text() irtext.Options {
+	return irtext.Options{Budget: o.Limits.text(), Context: o.Context, Parameters: o.Parameters}
 }
 
 // context returns Context, or one that is never done.
@@ -202,13 +213,13 @@ func file(path string, o Options, lazy bool) (_ *Model, err error) {
 				func(res ir.Resolver) (*ir.Graph, error) { return planFile(path, res, o) },
 				func(r runtime.Options) (*runtime.Model, error) { return runtime.Load(path, r) })
 		case ONNX:
-			r := onnx.Options{Budget: o.Limits.onnx(), Context: o.Context}
+			r := onnx.Options{Budget: o.Limits.onnx(), Context: o.Context, Parameters: o.Parameters}
 			if lazy {
 				r.Lazy = func(f io.Closer) { m.weights = both{f, m.weights} }
 			}
 			m.source, m.Info, err = onnx.ReadFile(path, r)
 		case Text:
-			m.source, err = irtext.ReadFile(path, resolver, irtext.Options{Budget: o.Limits.text(), Context: o.Context})
+			m.source, err = irtext.ReadFile(path, resolver, o.text())
 		}
 		return err
 	})
@@ -234,9 +245,10 @@ func Bytes(b []byte, name string, o Options) (_ *Model, err error) {
 					return runtime.LoadReader(bytes.NewReader(b), size, name, r)
 				})
 		case ONNX:
-			m.source, m.Info, err = onnx.Parse(b, name, onnx.Options{Budget: o.Limits.onnx(), Context: o.Context})
+			m.source, m.Info, err = onnx.Parse(b, name,
+				onnx.Options{Budget: o.Limits.onnx(), Context: o.Context, Parameters: o.Parameters})
 		case Text:
-			m.source, err = irtext.Parse(b, name, resolver, irtext.Options{Budget: o.Limits.text(), Context: o.Context})
+			m.source, err = irtext.Parse(b, name, resolver, o.text())
 		}
 		return err
 	})

@@ -16,7 +16,7 @@ import (
 )
 
 // DOT writes g for Graphviz: a box for each node, grouped by scope and by subgraph, edges with the types of their values.
-// Constants are named inside the boxes that read them, so that edges show what is computed.
+// Constants and parameters are named inside the boxes that read them, so that edges show what is computed.
 func DOT(w io.Writer, g *ir.Graph) error {
 	d := &dot{ids: map[*ir.Value]string{}}
 	d.line(0, "digraph %s {", dotQuote(g.Name))
@@ -49,7 +49,7 @@ func (d *dot) id() string {
 }
 
 func (d *dot) edge(v *ir.Value, to string) {
-	if v == nil || v.Const != nil {
+	if v == nil || v.Const != nil || v.Init != nil {
 		return
 	}
 	from, ok := d.ids[v]
@@ -60,6 +60,9 @@ func (d *dot) edge(v *ir.Value, to string) {
 	}
 	d.edges = append(d.edges, fmt.Sprintf("%s -> %s [label=%s]", from, to, dotQuote(v.Name+"\n"+typeOf(v))))
 }
+
+// parameterText is how a box names a parameter that it reads.
+func parameterText(v *ir.Value) string { return "parameter " + v.Name + ": " + typeOf(v) }
 
 func typeOf(v *ir.Value) string {
 	if v.Type == nil {
@@ -102,6 +105,11 @@ func (d *dot) graph(g *ir.Graph, indent int) {
 		if v != nil {
 			name = v.Name
 		}
+		for _, u := range g.Updates {
+			if u.Output == v && u.Parameter != nil {
+				name += "\nupdates " + u.Parameter.Name
+			}
+		}
 		d.line(indent, "%s [shape=ellipse, style=filled, fillcolor=\"#dff5e1\", label=%s]", id, dotQuote(name))
 		d.edge(v, id)
 	}
@@ -114,8 +122,12 @@ func (d *dot) node(n *ir.Node, indent int) {
 		label = n.Op.FullName()
 	}
 	for _, v := range n.Inputs {
-		if v != nil && v.Const != nil {
+		switch {
+		case v == nil:
+		case v.Const != nil:
 			label += "\n" + v.Name + ": " + typeOf(v)
+		case v.Init != nil:
+			label += "\n" + parameterText(v)
 		}
 	}
 	d.line(indent, "%s [label=%s]", id, dotQuote(label))

@@ -107,7 +107,7 @@ func (a *artist) sketch(g *ir.Graph, outermost bool) *sketch {
 		}
 	}
 	connect := func(v *ir.Value, to int) {
-		if v == nil || v.Const != nil {
+		if v == nil || v.Const != nil || v.Init != nil {
 			return
 		}
 		i, ok := from[v]

@@ -118,6 +118,8 @@ func (t *table) input(v *ir.Value) int {
 	switch {
 	case v == nil:
 		return -1
+	case v.Init != nil:
+		return -2 - t.text(parameterText(v))
 	case v.Const == nil:
 		return t.text(v.Name)
 	}

@@ -63,6 +63,7 @@ func output(g *ir.Graph, name string) *ir.Value {
 // a sequence of steps describes the chunk. The graph determines which lengths of chunks it takes.
 func carried(source *ir.Graph, pairs []Pair) (*Graph, error) {
 	g := source.Clone()
+	g.Updates = nil
 	sg := &Graph{Graph: g, Multiple: 1}
 	var before, after []*ir.Value
 	for _, p := range pairs {

@@ -226,6 +226,9 @@ func (s *stepper) block(n *ir.Node) error {
 	for i, v := range body.Inputs {
 		in := n.In(i)
 		s.flows[v] = s.flowOf(in)
+		if in != nil && s.isSettled(in) {
+			s.settled[v] = true
+		}
 		if s.batch != nil {
 			seed[v] = s.batch.Of(in)
 		}
@@ -336,7 +339,7 @@ func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bo
 		f := at(n.In(0))
 		for i, v := range n.Inputs {
 			if g := at(v); g.kind != Fixed && (g.kind != Sequence || g.axis != 1) || i > 0 && i < len(n.Op.In)-1 &&
-				v != nil && v.Const == nil && g.kind == Fixed {
+				!s.isSettled(v) && g.kind == Fixed {
 				return false
 			}
 		}
@@ -363,7 +366,7 @@ func (s *stepper) fused(n *ir.Node, flows map[*ir.Value]flow, body *ir.Graph) bo
 			offset = f.offset
 		}
 	}
-	if !varies {
+	if s.noteSettled(n); !varies {
 		for _, v := range n.Outputs {
 			flows[v] = flow{kind: Fixed, axis: -1, rate: 1}
 		}

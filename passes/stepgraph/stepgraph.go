@@ -102,6 +102,9 @@ func floorDiv(a, b int64) int64 {
 // step graph: that input is zeros before the first step, and the states of the layers become states of the step
 // graph.
 //
+// The step graph has the parameters of g, in the same order, and no updates: a set of parameters that runs update has no
+// streams.
+//
 // If outputs are named, the step graph has only these outputs of g, and other outputs cannot block it. It always has
 // all states, so that they do not depend on the names. An input that neither these outputs nor a state needs becomes
 // optional, unless it is the first one with the time dimension, by which steps are counted.
@@ -210,19 +213,20 @@ func (f flow) fact(symbol string) ir.Fact {
 // stepper makes a step graph from a copy of the source, node by node.
 type stepper struct {
 	*ir.Builder
-	out    *Graph
-	symbol string
-	batch  *ops.Facts
-	time   *ops.Facts
-	of     map[*ir.Value]*ir.Value // from values of the source to values of the step graph
-	flows  map[*ir.Value]flow      // of the source's values
-	input  *ir.Value               // one of the inputs that vary along time
-	asked  []string                // the outputs that may not be blocked; empty: all
-	given  []*ir.Value             // inputs for the layers' own states (ir.MetaState)
-	steps  *ir.Value               // the number of steps before the chunk, int64[B]; nil until it is needed
-	end    *ir.Value               // input End; nil: there is none
-	node   *ir.Node                // being moved
-	next   []*ir.Value             // per state, its value after the chunk
+	out     *Graph
+	symbol  string
+	batch   *ops.Facts
+	time    *ops.Facts
+	of      map[*ir.Value]*ir.Value // from values of the source to values of the step graph
+	flows   map[*ir.Value]flow      // of the source's values
+	settled map[*ir.Value]bool      // of the source's values: they follow from constants and parameters
+	input   *ir.Value               // one of the inputs that vary along time
+	asked   []string                // the outputs that may not be blocked; empty: all
+	given   []*ir.Value             // inputs for the layers' own states (ir.MetaState)
+	steps   *ir.Value               // the number of steps before the chunk, int64[B]; nil until it is needed
+	end     *ir.Value               // input End; nil: there is none
+	node    *ir.Node                // being moved
+	next    []*ir.Value             // per state, its value after the chunk
 }
 
 // handler makes the step form of a node that is not computed step by step.
@@ -232,13 +236,15 @@ type handler func(s *stepper, n *ir.Node) error
 // for, or all if none is, must not be. Since files determine the arguments of handlers, a panic in one is returned as an
 // error.
 func step(source *ir.Graph, asked []string, end bool) (sg *Graph, err error) {
-	s := &stepper{asked: asked, of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{}}
+	s := &stepper{asked: asked, of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{},
+		settled: map[*ir.Value]bool{}}
 	defer func() {
 		if v := recover(); v != nil {
 			sg, err = nil, fmt.Errorf("node %v: internal error: %v", s.node, v)
 		}
 	}()
 	g := source.Clone()
+	g.Updates = nil
 	own, err := Pairs(g, ir.MetaState)
 	if err != nil {
 		return nil, err
@@ -379,6 +385,22 @@ func (s *stepper) set(v, with *ir.Value, f flow) {
 	}
 }
 
+// isSettled reports whether a value follows from constants and parameters.
+func (s *stepper) isSettled(v *ir.Value) bool {
+	return v == nil || v.Const != nil || v.Init != nil || s.settled[v]
+}
+
+// noteSettled notes the outputs of a node that are settled.
+func (s *stepper) noteSettled(n *ir.Node) {
+	if len(s.Graph().Parameters) == 0 || n.Op.Random || len(n.Subgraphs()) > 0 ||
+		slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return !s.isSettled(v) }) {
+		return
+	}
+	for _, v := range n.Outputs {
+		s.settled[v] = true
+	}
+}
+
 // move adds a node to the step graph.
 func (s *stepper) move(n *ir.Node) error {
 	s.node = n
@@ -389,7 +411,7 @@ func (s *stepper) move(n *ir.Node) error {
 	for i, v := range n.Inputs {
 		f := s.flowOf(v)
 		in[i] = f.fact(s.symbol)
-		own = own && (f.own || v != nil && v.Const != nil)
+		own = own && (f.own || v != nil && s.isSettled(v))
 		states = states || f.own
 		sequences = sequences || f.kind == Sequence
 		if f.blocked != nil && blocked == nil {
@@ -397,6 +419,7 @@ func (s *stepper) move(n *ir.Node) error {
 		}
 	}
 	own = own && states // constants are not a state
+	s.noteSettled(n)
 	facts := make([]ir.Fact, len(n.Outputs))
 	switch {
 	case !slices.ContainsFunc(in, func(f ir.Fact) bool { return !f.Constant() }) && !s.captures(n):
