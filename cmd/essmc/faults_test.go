@@ -29,12 +29,14 @@ func TestFaults(t *testing.T) {
 	}
 	must(t, "export", "waves", "-o", "waves.onnx", "--without-optional")
 	must(t, "run", "waves.essm", "--input", "x.npy", "-o", "y.npy")
-	modes := slices.Concat(faults.Reading[:1], faults.Writing)
+	modes := faults.Writing // the first of them are ways of reading, too
 	switch {
 	case os.Getenv("ESSMC_LONG") != "":
-		modes = slices.Concat(faults.Reading, faults.Writing)
+		modes = slices.Concat(faults.Writing, slices.DeleteFunc(slices.Clone(faults.Reading), func(m faults.Mode) bool {
+			return slices.ContainsFunc(faults.Writing, func(w faults.Mode) bool { return w.Name == m.Name && w.Ops == nil && m.Ops == nil })
+		}))
 	case testing.Short():
-		modes = faults.Reading[:1]
+		modes = faults.Writing[:1]
 	}
 	total := 0
 	for _, c := range []struct{ name, args, stdin string }{

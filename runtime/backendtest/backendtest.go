@@ -12,8 +12,8 @@
 //     session and number of threads gives the same bits.
 //   - Forms: the backend accepts every value of runtime.Kernels. If it does not have a form it takes another, with the
 //     same answer to the tolerance.
-//   - Other options are honored, or refused with a runtime.OptionError that names the option. The default precision is
-//     float32. Dense products in a lower one err in each element by no more than its rounding allows, and by enough to show
+//   - Other options are honored, or refused with a runtime.OptionError that names the option; Options.Refuses lists those that
+//     are refused. The default precision is float32. Dense products in a lower one err in each element by no more than its rounding allows, and by enough to show
 //     that the option is not ignored.
 //   - Errors and panics of a node are runtime.NodeErrors. The session works afterwards.
 //   - Sessions: 64 concurrent ones share a program. Close waits for runs. A run whose context is done ends between
@@ -26,8 +26,8 @@
 // memory of streams.
 //
 // It imports ir, its text, the operators and their samples, runtime and runtime/ref; Reference also needs models,
-// passes and the readers of model directories. A refusal is logged with its reason. A wrong answer is always a
-// failure.
+// passes and the readers of model directories. A refusal of an operator is logged with its reason. A wrong answer is always
+// a failure.
 package backendtest
 
 import (
@@ -60,6 +60,9 @@ type Options struct {
 	// Must lists operators ("essm.SSM") that the backend may not refuse, except for rare combinations of attributes
 	// and element types. "*" means all: no sample of any operator may be refused, and none of the suite's networks.
 	Must []string
+	// Refuses lists the options that the backend refuses, by their subtests of "options" (precision-int8, tf32). It must honor
+	// the others.
+	Refuses []string
 	// Seeds is the number of random cases for each operator. 0 means 12, or 4 with -short.
 	Seeds int
 	// Graphs is the number of random graphs in each part of the suite that makes some. 0 means 20 or 40, or a fourth

@@ -2,6 +2,8 @@ package backendtest
 
 import (
 	"errors"
+	"path"
+	"slices"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
@@ -10,8 +12,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// options checks that an option has its effect, or is refused with an OptionError that names it. It must not be
-// ignored.
+// options checks that an option has its effect, or is refused with an OptionError that names it, if Options.Refuses has it. It
+// must not be ignored.
 func (s *suite) options(t *testing.T) {
 	g := network(t, essm.Bidirectional, 0)
 	in := inputs(9, 2, 70, true)
@@ -25,15 +27,22 @@ func (s *suite) options(t *testing.T) {
 		o.Backend = s.make()
 		m, err := runtime.New(g, o)
 		var refused *runtime.OptionError
+		part := path.Base(t.Name())
+		listed := slices.Contains(s.o.Refuses, part)
 		if errors.As(err, &refused) {
 			if refused.Option != name || refused.Msg == "" {
 				t.Errorf("a refusal of %s says %q: %q", name, refused.Option, refused.Msg)
 			}
-			t.Logf("refused: %v", err)
+			if !listed {
+				t.Errorf("refused: %v; expected that it is honored, since Options.Refuses lacks %q", err, part)
+			}
 			return nil
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if listed {
+			t.Errorf("honored: expected that it is refused, since Options.Refuses has %q", part)
 		}
 		t.Cleanup(func() { m.Close() })
 		return m.NewSession()

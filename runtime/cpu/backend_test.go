@@ -12,9 +12,12 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
+// refuses lists the options that the backend does not have.
+var refuses = []string{"precision-float64", "tf32", "observe"}
+
 func TestBackend(t *testing.T) {
 	backendtest.Run(t, func() runtime.Backend { return cpu.New() },
-		backendtest.Options{Must: []string{"*", "essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.Linear"}})
+		backendtest.Options{Must: []string{"*", "essm.SSM", "essm.DenseSSM", "essm.Scan", "essm.Linear"}, Refuses: refuses})
 }
 
 func TestReference(t *testing.T) {

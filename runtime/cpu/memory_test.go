@@ -59,7 +59,8 @@ func TestDeadMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the whole suite once more")
 	}
-	backendtest.Run(t, func() runtime.Backend { return filled{New()} }, backendtest.Options{Must: []string{"*"}})
+	backendtest.Run(t, func() runtime.Backend { return filled{New()} }, backendtest.Options{Must: []string{"*"},
+		Refuses: []string{"precision-float64", "tf32", "observe"}})
 }
 
 // Values of any type that are not alive together lie in the same memory.

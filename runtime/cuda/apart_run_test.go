@@ -42,7 +42,7 @@ func TestApart(t *testing.T) {
 			skip[name] = "takes long: ESSMC_LONG=1 runs it"
 		}
 	}
-	backendtest.Run(t, apart(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Seeds: 1,
+	backendtest.Run(t, apart(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 1,
 		Skip: hurried(skip), Networks: productError})
 }
 

@@ -27,5 +27,5 @@ func TestCard(t *testing.T) {
 		t.Fatal(err)
 	}
 	backendtest.Run(t, func() runtime.Backend { return backend(t, d, cuda.Options{Fallback: "cpu"}) },
-		backendtest.Options{Must: []string{"*"}, Seeds: 8, Networks: productError})
+		backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 8, Networks: productError})
 }

@@ -53,7 +53,7 @@ func TestEmulated(t *testing.T) {
 			skip[name] = "takes long: ESSMC_LONG=1 runs it"
 		}
 	}
-	backendtest.Run(t, emulated(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Seeds: 1, Graphs: 6,
+	backendtest.Run(t, emulated(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 1, Graphs: 6,
 		Skip: hurried(skip), Networks: productError})
 }
 

@@ -28,10 +28,13 @@ func hurry(t *testing.T) {
 	}
 }
 
+// refuses lists the options that the backend does not have.
+var refuses = []string{"precision-float64", "precision-int8", "observe"}
+
 // The suite, where the processor computes all operators, under the host's control.
 func TestHost(t *testing.T) {
 	backendtest.Run(t, func() runtime.Backend { return cuda.Bare(backend(t, tested(), cuda.Options{Fallback: "cpu"})) },
-		backendtest.Options{Must: []string{"*"}, Seeds: 2, Skip: hurried(map[string]string{
+		backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 2, Skip: hurried(map[string]string{
 			"memory_bounds/sequence":     "the result of each iteration is evaluated to memory of its own and copied from there",
 			"options/precision-bfloat16": "the processor computes products in float32; TestEmulated has the kernels",
 			"options/tf32":               "the processor computes products in float32; TestEmulated has the kernels",
