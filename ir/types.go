@@ -66,7 +66,7 @@ func (s Shape) Size() Dim {
 	return n
 }
 
-// Known returns the shape as numbers if every dimension is a constant.
+// Known returns the shape as numbers if every dimension is a constant (tensor.Extent).
 func (s Shape) Known() ([]int, bool) {
 	out := make([]int, len(s))
 	for i, d := range s {
@@ -74,7 +74,7 @@ func (s Shape) Known() ([]int, bool) {
 		if !ok {
 			return nil, false
 		}
-		out[i] = int(n)
+		out[i] = tensor.Extent(n)
 	}
 	return out, true
 }

@@ -351,7 +351,7 @@ func (sg *signature) outputShapes(dims map[string]int64) [][]int {
 				shape = nil
 				break
 			}
-			shape[axis] = int(n)
+			shape[axis] = tensor.Extent(n)
 		}
 		out[i] = shape
 	}

@@ -42,6 +42,9 @@ type npyHeader struct {
 // ReadNpy reads a .npy file of size bytes, versions 1 to 3. Big-endian elements and Fortran order are converted. Texts
 // of a fixed length ('<U5', '|S5') are strings without the zeros at their ends.
 func ReadNpy(r io.Reader, size int64) (*tensor.Tensor, error) {
+	if err := tensor.CheckByteOrder(); err != nil {
+		return nil, err
+	}
 	var pre [12]byte
 	if _, err := io.ReadFull(r, pre[:8]); err != nil || !bytes.Equal(pre[:6], npyMagic) {
 		return nil, errors.New("is not a .npy file: expected one that numpy.save wrote, found other content")
@@ -294,6 +297,9 @@ func (p *literal) shape() []int {
 // WriteNpy writes t as numpy does: version 1.0, little-endian, row-major, with the data at a multiple of 64 bytes. It
 // refuses bfloat16, 8-bit floats and packed types, which numpy does not have.
 func WriteNpy(w io.Writer, t *tensor.Tensor) error {
+	if err := tensor.CheckByteOrder(); err != nil {
+		return err
+	}
 	if t.DType() == tensor.String {
 		return writeNpyText(w, t)
 	}

@@ -12,6 +12,9 @@ import (
 // tests. The kind of t selects the message, because the file does not contain it. Element types and shapes are the
 // file's. Errors start with name.
 func ParseDatum(b []byte, name string, t ir.Type) (tensor.Datum, error) {
+	if err := tensor.CheckByteOrder(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	s := memory(b)
 	r := &reader{source: s, budget: Budget{}.withDefaults(s.size), known: map[*tensorProto]*decoded{},
 		files: map[string]*externalFile{}}

@@ -45,6 +45,7 @@ import (
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/internal/patterns"
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
 
@@ -227,6 +228,9 @@ func guarded(s *source, name string, o Options) (g *ir.Graph, info *Info, err er
 		}
 	}()
 	defer ends.Catch(name, &err)
+	if err := tensor.CheckByteOrder(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
 	s.watch = ends.Of(o.Context)
 	return read(s, name, o)
 }

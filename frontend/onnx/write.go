@@ -137,6 +137,9 @@ type writer struct {
 
 func encode(g *ir.Graph, o WriteOptions) (_ *message, _ []placed, err error) {
 	defer tensor.Caught(&err)
+	if err := tensor.CheckByteOrder(); err != nil {
+		return nil, nil, err
+	}
 	if o.ExternalFrom == 0 {
 		o.ExternalFrom = 64 << 10
 	}

@@ -191,6 +191,10 @@ func (p *parser) external(d tensor.DType, shape []int, n int) *tensor.Tensor {
 	if p.err != nil {
 		return nil
 	}
+	if err := tensor.CheckByteOrder(); err != nil {
+		p.fail(at, "%w", err)
+		return nil
+	}
 	size := int64(tensor.ByteSize(d, n))
 	number := func(key string, def int64) int64 {
 		s, ok := keys[key]

@@ -2,7 +2,7 @@
 // types, and the sequences and optionals of ONNX. It does no mathematics.
 //
 // It imports nothing but the standard library. A Tensor's storage has exactly the bytes that its dtype and shape need,
-// starts at an address aligned for its elements, and is little-endian; essmc runs on little-endian machines only. A bool
+// starts at an address aligned for its elements, and is little-endian; on other machines, files are refused (ErrByteOrder). A bool
 // is 0 or 1. The bits after the last element of a packed type are 0. No dimension is negative.
 package tensor
 
@@ -84,6 +84,9 @@ func dtypeOf(z any) DType {
 
 // ErrTooLarge is the error for a shape with more elements or bytes than an int can count.
 var ErrTooLarge = errors.New("shape is too large")
+
+// Extent returns n as an int. On machines whose ints have 32 bits, a larger n becomes the largest int, which Size refuses.
+func Extent(n int64) int { return int(max(math.MinInt, min(n, math.MaxInt))) }
 
 // Size returns the number of elements of a shape, or an error when a dimension is negative or the product overflows.
 func Size(shape []int) (int, error) {

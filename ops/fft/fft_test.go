@@ -90,7 +90,7 @@ func TestLong(t *testing.T) {
 		for _, k := range []int{0, 1, n / 3, n / 2, n - 1} {
 			var want complex128
 			for j, v := range x {
-				want += v * root(j*k%n, n)
+				want += v * root(int(int64(j)*int64(k)%int64(n)), n)
 			}
 			if d := cmplx.Abs(y[k]-want) / scale; !(d <= 1e-12) {
 				t.Errorf("length %d: term %d is off by %g", n, k, d)

@@ -83,7 +83,7 @@ func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	channels := x.Dim(1) / int(taps)
 	shape := []int{x.Dim(0), channels}
 	for _, d := range image {
-		shape = append(shape, int(d))
+		shape = append(shape, tensor.Extent(d))
 	}
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err

@@ -235,7 +235,7 @@ func (s *stacks) join(c *ir.EvalCtx, i int, axis int64, reverse bool, typ ir.Typ
 	shape := []int{}
 	for _, d := range t.Shape {
 		k, _ := d.Known()
-		shape = append(shape, int(max(k, 0)))
+		shape = append(shape, tensor.Extent(max(k, 0)))
 	}
 	a, err := ops.Axis(axis, len(shape)+1)
 	if err != nil {

@@ -111,7 +111,7 @@ func evalConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 		ws[i] = ws[i].Bind(d, t)
 		size, _ := ws[i].Size(ir.Const(d), ir.Const(t)).Known()
-		shape = append(shape, int(max(0, size)))
+		shape = append(shape, tensor.Extent(max(0, size)))
 	}
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err

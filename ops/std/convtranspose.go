@@ -145,7 +145,7 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 		if !ok || size > ops.MaxElems {
 			return nil, fmt.Errorf("axis %d of the output is too large", i+2)
 		}
-		shape = append(shape, int(size))
+		shape = append(shape, tensor.Extent(size))
 		if sizes != nil || win[i].Same != 0 {
 			full, _ := spreadSize(win[i], d, t, extra[i]).Known()
 			total := max(0, full-size)

@@ -77,7 +77,7 @@ func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			return nil, fmt.Errorf("W %s has no taps", w)
 		}
 		size, _ := win[i].Size(ir.Const(int64(x.Dim(i+2))), ir.Const(int64(w.Dim(i+2)))).Known()
-		shape = append(shape, int(max(0, size)))
+		shape = append(shape, tensor.Extent(max(0, size)))
 	}
 	if _, err := ops.Elems(shape); err != nil {
 		return nil, err

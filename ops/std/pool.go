@@ -215,7 +215,7 @@ func bindPool(n *ir.Node, in []tensor.Datum) (*tensor.Tensor, *poolGrid, error) 
 		d := int64(x.Dim(i + 2))
 		g.win[i] = g.win[i].Bind(d, g.taps[i])
 		size, _ := poolSize(g.win[i], ir.Const(d), g.taps[i], getInt(n, "ceil_mode") != 0).Known()
-		g.out = append(g.out, int(size))
+		g.out = append(g.out, tensor.Extent(size))
 	}
 	_, err = ops.Elems(g.out)
 	return x, g, err

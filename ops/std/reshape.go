@@ -55,7 +55,7 @@ var Reshape = ops.Register(&ir.Op{
 			case d < 0:
 				return nil, fmt.Errorf("shape %v: %d at place %d", want, d, i)
 			}
-			shape[i] = int(d)
+			shape[i] = tensor.Extent(d)
 		}
 		if rest >= 0 {
 			shape[rest] = 1
@@ -413,7 +413,7 @@ var Expand = ops.Register(&ir.Op{
 func intShape(c *ir.EvalCtx, v []int64) ([]int, error) {
 	out := ops.Make[int](c, len(v))
 	for i, d := range v {
-		if d < 0 || d > math.MaxInt32*16 {
+		if d < 0 || d > min(math.MaxInt32*16, math.MaxInt) {
 			return nil, fmt.Errorf("shape %v: size %d at place %d", v, d, i)
 		}
 		out[i] = int(d)

@@ -165,7 +165,7 @@ func evalSlice(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 		first, n := ops.SliceRange(starts[i], ends[i], steps[i], int64(x.Dim(a)))
 		offset += int(first) * strides[a]
-		shape[a] = int(n)
+		shape[a] = tensor.Extent(n)
 		if n > 1 { // a single element needs no step, and the step may be huge
 			strides[a] *= int(steps[i])
 		}

@@ -138,6 +138,9 @@ func parseHeader(h []byte, size int64, lim Limits) (metadata, weights section, e
 	if l := le.Uint64(h[16:]); l != uint64(size) {
 		return fail("file should have %d bytes, it has %d", l, size)
 	}
+	if int64(int(size)) != size {
+		return fail("%w: file has %d bytes, more than this machine can address", ErrLimit, size)
+	}
 	if size > lim.FileBytes {
 		return fail("%w: file has %d bytes, at most %d are allowed", ErrLimit, size, lim.FileBytes)
 	}

@@ -55,6 +55,9 @@ func read(watch *ends.Watch, r io.ReaderAt, size int64, name string, res ir.Reso
 	if res == nil {
 		return nil, fmt.Errorf("%s: no resolver for the plan's operators", name)
 	}
+	if err := tensor.CheckByteOrder(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	lim = lim.withDefaults()
 	metadata, weights, minor, err := readHeader(r, size, name, lim)
 	if err != nil {

@@ -13,6 +13,9 @@ import (
 // Write writes g, which must be an outermost graph that ir.Verify accepts. Equal graphs give equal bytes.
 func Write(w io.Writer, g *ir.Graph) (err error) {
 	defer tensor.Caught(&err)
+	if err := tensor.CheckByteOrder(); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
 	if err := ir.Verify(g); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}

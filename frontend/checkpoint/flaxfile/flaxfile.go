@@ -93,6 +93,9 @@ func ReadFile(path string) (any, error) {
 
 // Read reads the content of a file, which must not change afterwards.
 func Read(data []byte) (any, error) {
+	if err := tensor.CheckByteOrder(); err != nil {
+		return nil, err
+	}
 	r := &reader{data: data, budget: &budget{copies: len(data)}}
 	v, err := r.value(0)
 	if err != nil {

@@ -67,6 +67,9 @@ func Read(r io.ReaderAt, size int64, name string) (*File, error) {
 
 func readNamed(ctx context.Context, r io.ReaderAt, size int64, name string) (_ *File, err error) {
 	defer ends.Catch(name, &err)
+	if err := tensor.CheckByteOrder(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	w := ends.Of(ctx)
 	f, err := read(w, w.ReaderAt(r), size)
 	if err != nil {

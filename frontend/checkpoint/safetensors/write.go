@@ -23,6 +23,9 @@ func WriteFile(path string, tensors map[string]*tensor.Tensor, meta map[string]s
 // Write writes the tensors in the reference implementation's order: by descending alignment of the dtype, then by name.
 // The header is padded with spaces to a multiple of 8 bytes, so each tensor is aligned in the file.
 func Write(w io.Writer, tensors map[string]*tensor.Tensor, meta map[string]string) error {
+	if err := tensor.CheckByteOrder(); err != nil {
+		return err
+	}
 	names := slices.Sorted(maps.Keys(tensors))
 	for _, name := range names {
 		switch t := tensors[name]; {

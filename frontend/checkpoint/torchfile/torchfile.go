@@ -71,6 +71,9 @@ func readNamed(w *ends.Watch, r io.ReaderAt, size int64, name string) (any, erro
 }
 
 func read(w *ends.Watch, r io.ReaderAt, size int64) (any, error) {
+	if err := tensor.CheckByteOrder(); err != nil {
+		return nil, err
+	}
 	a, err := openArchive(w, w.ReaderAt(r), size)
 	if err != nil {
 		return nil, err
