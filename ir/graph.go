@@ -56,6 +56,10 @@ const (
 	MetaSamplingRate = "essmc.sampling_rate"
 	MetaState        = "essmc.state" // JSON object, input → output: they take and give the state of the layers
 	MetaCarry        = "essmc.carry" // JSON object, input → output: the graph takes one chunk and the state before it
+	// MetaSettings is about tensors of a checkpoint that belong to a model whose tensors are parameters, and are none
+	// themselves: a JSON object from their names to the numbers that each must have (those of which the graph's structure
+	// follows), or to the name of the tensor that it repeats.
+	MetaSettings = "essmc.settings"
 	// MetaKeys + the name of an input or output holds the keys of its columns, a JSON list of numbers or strings, where the
 	// model's file has maps there. The list is empty if an input's columns are a map's values in the order of their keys.
 	MetaKeys = "essmc.keys."
@@ -336,7 +340,24 @@ func (g *Graph) eachRead(visit func(at **Value)) {
 		for i := range g.Outputs {
 			visit(&g.Outputs[i])
 		}
+		for i := range g.Updates { // they are from outputs
+			visit(&g.Updates[i].Output)
+		}
 	})
+}
+
+// ReplaceOutput makes another value output i of g, and of the updates that were from the one before.
+func (g *Graph) ReplaceOutput(i int, with *Value) {
+	old := g.Outputs[i]
+	g.Outputs[i] = with
+	if slices.Contains(g.Outputs, old) {
+		return
+	}
+	for k := range g.Updates {
+		if g.Updates[k].Output == old {
+			g.Updates[k].Output = with
+		}
+	}
 }
 
 // Captures lists the values that g reads from the graphs around it, without constants, in the order of first use.

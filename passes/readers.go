@@ -25,14 +25,15 @@ func (r *readers) replace(old, with *ir.Value) bool {
 	r.appended()
 	for _, list := range [2][]ir.Use{r.before[old], r.since[old]} {
 		for _, u := range list {
-			at := &u.Graph.Outputs
-			if u.Node != nil {
-				at = &u.Node.Inputs
+			switch {
+			case u.Node == nil && u.Graph.Outputs[u.Index] == old:
+				u.Graph.ReplaceOutput(u.Index, with)
+			case u.Node != nil && u.Node.Inputs[u.Index] == old:
+				u.Node.Inputs[u.Index] = with
+			default: // replaced since
+				continue
 			}
-			if (*at)[u.Index] == old { // not replaced since
-				(*at)[u.Index] = with
-				r.since[with] = append(r.since[with], u)
-			}
+			r.since[with] = append(r.since[with], u)
 		}
 	}
 	return true

@@ -48,7 +48,7 @@ func functions(g *ir.Graph, version int) ([]Function, error) {
 		out[i].Nodes = append(out[i].Nodes, n)
 	}
 	for i, v := range g.Outputs {
-		g.Outputs[i] = l.now(v)
+		g.ReplaceOutput(i, l.now(v))
 	}
 	return out, nil
 }

@@ -137,7 +137,7 @@ func inlineBlocks(g *ir.Graph) {
 		for with[v] != nil {
 			v = with[v]
 		}
-		g.Outputs[i] = v
+		g.ReplaceOutput(i, v)
 	}
 }
 
@@ -176,7 +176,7 @@ func (l *lowerer) graph(g *ir.Graph) error {
 		}
 	}
 	for i, v := range g.Outputs {
-		g.Outputs[i] = l.now(v)
+		g.ReplaceOutput(i, l.now(v))
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (l *lowerer) subgraph(g *ir.Graph) error {
 	}
 	g.Nodes = in.Graph().Nodes
 	for i, v := range g.Outputs {
-		g.Outputs[i] = l.now(v)
+		g.ReplaceOutput(i, l.now(v))
 	}
 	return nil
 }
