@@ -28,9 +28,10 @@ var Diagonalize = &Pass{
 		}
 		changes := 0
 		b := Edit(g)
+		settled := SettledOf(c, g)
 		for _, n := range slices.Clone(g.Nodes) {
 			if n.Op == essm.DPLR {
-				n, err := diagonalizeLowRank(c, b, g, n)
+				n, err := diagonalizeLowRank(c, b, g, n, settled)
 				if err != nil {
 					return changes, err
 				}
@@ -41,7 +42,7 @@ var Diagonalize = &Pass{
 				continue
 			}
 			if slices.ContainsFunc([]*ir.Value{n.In(1), n.In(2), n.In(3), n.In(5)}, notConst) {
-				c.Note("%v: its matrices are computed at run time, so A stays full", n)
+				c.Note("%v: its matrices %s, so A stays full", n, settled.origin(n.In(1), n.In(2), n.In(3), n.In(5)))
 				continue
 			}
 			a := n.In(5).Const

@@ -16,11 +16,11 @@ import (
 // diagonalizeLowRank replaces a DPLR node by a diagonal system, if the eigenvectors allow it
 // (spectral.MaxCondition). If they do not, it records that in the node's attribute condition. It returns the number
 // of changes.
-func diagonalizeLowRank(c *Context, b *ir.Builder, g *ir.Graph, n *ir.Node) (int, error) {
+func diagonalizeLowRank(c *Context, b *ir.Builder, g *ir.Graph, n *ir.Node, settled Settled) (int, error) {
 	known := func(v *ir.Value) bool { return v == nil || v.Const != nil }
 	for i, v := range n.Inputs {
 		if i > 0 && i < 13 && !known(v) {
-			c.Note("%s: its system is computed at run time, so it stays diagonal plus low rank", where(n))
+			c.Note("%s: its matrices %s, so it stays diagonal plus low rank", where(n), settled.origin(n.Inputs[1:min(13, len(n.Inputs))]...))
 			return 0, nil
 		}
 	}

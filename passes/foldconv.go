@@ -17,7 +17,8 @@ var FoldConv = &Pass{
 	Name: "fold-conv",
 	Doc: "Batch norm with fixed statistics, and arithmetic with one constant for each channel, after Conv, " +
 		"ConvTranspose, Gemm or a linear layer, or before a Conv → its weights and bias. " +
-		"Computed in float64 and rounded to the weights' type, which the operators of ONNX share with their data.",
+		"Computed in float64 and rounded to the weights' type, which the operators of ONNX share with their data. " +
+		"What follows from parameters is written as nodes.",
 	After: []Reason{
 		{"fold", "weights and their factors must be constants"},
 	},
@@ -69,10 +70,10 @@ func rowsOf(_ *ir.Node, shape []int) int { return shape[0] }
 
 // channelOps returns the patterns of operators that scale and shift the channels of x.
 func channelOps(x Pattern) []*OpPattern {
-	k := Const("k")
+	k := Fixed("k")
 	return []*OpPattern{
-		Op("BatchNormalization", x, Const("scale"), Const("shift"), Const("mean"),
-			Const("variance")).As("affine").If(func(n *ir.Node) bool {
+		Op("BatchNormalization", x, Fixed("scale"), Fixed("shift"), Fixed("mean"),
+			Fixed("variance")).As("affine").If(func(n *ir.Node) bool {
 			return ops.Newest(n.Op) && n.Attrs.Int("training_mode", 0) == 0 && len(n.Outputs) == 1
 		}),
 		Op("Mul", x, k).As("affine"), Op("Add", x, k).As("affine"), Op("Div", x, k).As("affine"),
@@ -83,13 +84,16 @@ func channelOps(x Pattern) []*OpPattern {
 var convRules = sync.OnceValue(func() *Set {
 	var rules []*Rule
 	for _, l := range scaled {
-		inner := Op(l.op, Var("x"), Const("w"), Where("b", isConst)).As("linear")
-		bare := Op(l.op, Var("x"), Const("w"), Absent()).As("linear")
+		inner := Op(l.op, Var("x"), Fixed("w"), Fixed("b")).As("linear")
+		bare := Op(l.op, Var("x"), Fixed("w"), Absent()).As("linear")
 		for _, p := range append(channelOps(inner), channelOps(bare)...) {
 			rules = append(rules, &Rule{
 				Name: "conv-affine", Doc: "a scale and shift of channels after a linear operator",
 				Pattern: p,
 				Check: func(m *Match) string {
+					if !ofConstants(m) {
+						return writeAfter(m, l.op, l.axis)
+					}
 					n, shape := m.Node("linear"), m.Val("w").Const.Shape()
 					if l.op == "Gemm" && (n.Attrs.Float("alpha", 1) != 1 || n.Attrs.Float("beta", 1) != 1) {
 						return Leave
@@ -112,11 +116,11 @@ var convRules = sync.OnceValue(func() *Set {
 		}
 	}
 	for _, a := range channelOps(Var("x")) {
-		for _, bias := range []Pattern{Where("b", isConst), Absent()} {
+		for _, bias := range []Pattern{Fixed("b"), Absent()} {
 			rules = append(rules, &Rule{
 				Name:    "affine-conv",
 				Doc:     "a scale and shift of channels before a convolution; a shift only where nothing is padded",
-				Pattern: Op("Conv", a, Const("w"), bias).As("linear"),
+				Pattern: Op("Conv", a, Fixed("w"), bias).As("linear"),
 				Check:   foldBefore,
 				Make:    makeLinear,
 			})
@@ -207,6 +211,9 @@ func channelAffine(m *Match, rank, axis, n int) (scale, shift []float64, ok bool
 
 // foldBefore computes the weights and bias of a convolution whose input channels are scaled and shifted before it.
 func foldBefore(m *Match) string {
+	if !ofConstants(m) {
+		return writeBefore(m)
+	}
 	n, w := m.Node("linear"), m.Val("w").Const
 	bias, ok := biasOf(m, rowsOf)
 	group := int(ops.Int(n, "group"))
@@ -344,6 +351,9 @@ func finite[F float](x []F) bool {
 
 // makeLinear makes the linear operator of a match again with the folded weights.
 func makeLinear(b *ir.Builder, m *Match) []*ir.Value {
+	if w, ok := m.Found.(*rewritten); ok {
+		return w.make(b, m)
+	}
 	n, name, f := m.Node("linear"), strings.TrimSuffix(m.Val("w").Name, ".folded"), m.Found.(*folded)
 	in := []*ir.Value{m.Val("x"), b.Const(name+".folded", f.w), b.Const(name+".bias", f.bias)}
 	return []*ir.Value{b.Op(n.Op.Domain, n.Op.Name, in, n.Attrs...)}

@@ -11,15 +11,20 @@ import (
 var FoldNorm = &Pass{
 	Name: "fold-norm",
 	Doc: "Batch norm with fixed statistics → scale and shift in float64. Two in a row become one. One beside a " +
-		"linear layer becomes part of its weights, also across the mean, first or last step over time.",
+		"linear layer becomes part of its weights, also across the mean, first or last step over time. What follows from " +
+		"parameters is written as nodes.",
 	Run: func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, normRules) },
 }
 
 var normRules = NewSet(
 	&Rule{
 		Name: "batchnorm-affine", Doc: "a batch norm of constants is a scale and a shift",
-		Pattern: Op("essm.BatchNorm", Var("x"), Const("weight"), Const("bias"), Const("mean"), Const("var")),
+		Pattern: Op("essm.BatchNorm", Var("x"), Fixed("weight"), Fixed("bias"), Fixed("mean"), Fixed("var")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			if v := m.Val; !AllConst(v("weight"), v("bias"), v("mean"), v("var")) {
+				scale, shift := written{b}.batchNorm(v("weight"), v("bias"), v("mean"), v("var"), m.Root.Attrs.Float("epsilon", 1e-5))
+				return affineOf(b, v("x"), scale, shift)
+			}
 			f := func(name string) []float64 { return floats(b, m.Val(name)) }
 			scale, shift := essm.BatchNormAffine(f("weight"), f("bias"), f("mean"), f("var"),
 				m.Root.Attrs.Float("epsilon", 1e-5))
@@ -28,8 +33,12 @@ var normRules = NewSet(
 	},
 	&Rule{
 		Name: "affine-affine", Doc: "two affine maps in a row are one",
-		Pattern: Op("essm.Affine", Op("essm.Affine", Var("x"), Const("s0"), Const("t0")), Const("s1"), Const("t1")),
+		Pattern: Op("essm.Affine", Op("essm.Affine", Var("x"), Fixed("s0"), Fixed("t0")), Fixed("s1"), Fixed("t1")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			if v := m.Val; !AllConst(v("s0"), v("t0"), v("s1"), v("t1")) {
+				scale, shift := written{b}.affine(v("s0"), v("t0"), v("s1"), v("t1"))
+				return affineOf(b, v("x"), scale, shift)
+			}
 			s0, t0, s1, t1 := floats(b, m.Val("s0")), floats(b, m.Val("t0")), floats(b, m.Val("s1")),
 				floats(b, m.Val("t1"))
 			for i := range s0 {
@@ -40,7 +49,7 @@ var normRules = NewSet(
 	},
 	&Rule{
 		Name: "affine-pick", Doc: "a mean, first or last step of an affine map is the affine map of it",
-		Pattern: Op("essm.Pick", Op("essm.Affine", Var("x"), Const("s"), Const("t")), Var("lengths")).
+		Pattern: Op("essm.Pick", Op("essm.Affine", Var("x"), Fixed("s"), Fixed("t")), Var("lengths")).
 			If(func(n *ir.Node) bool { return n.Attrs.Str("mode", "") != "sum" }),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			p := b.Op("essm", "Pick", []*ir.Value{m.Val("x"), m.Val("lengths")}, m.Root.Attrs...)
@@ -49,9 +58,13 @@ var normRules = NewSet(
 	},
 	&Rule{
 		Name: "affine-linear", Doc: "an affine map before a linear layer goes into its weight and bias",
-		Pattern: Op("essm.Linear", Op("essm.Affine", Var("x"), Const("s"), Const("t")), Const("w"),
-			Where("b", isConst)),
+		Pattern: Op("essm.Linear", Op("essm.Affine", Var("x"), Fixed("s"), Fixed("t")), Fixed("w"), Fixed("b")),
+		Check:   fits,
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			if v := m.Val; !AllConst(v("w"), v("b"), v("s"), v("t")) {
+				w, bias := written{b}.before(v("w"), v("b"), v("s"), v("t"))
+				return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{v("x"), w, bias})}
+			}
 			w, bias, s, t := floats(b, m.Val("w")), floats(b, m.Val("b")), floats(b, m.Val("s")), floats(b, m.Val("t"))
 			k := len(s)
 			for i := range bias {
@@ -65,9 +78,13 @@ var normRules = NewSet(
 	},
 	&Rule{
 		Name: "linear-affine", Doc: "an affine map after a linear layer is folded into its weight and bias",
-		Pattern: Op("essm.Affine", Op("essm.Linear", Var("x"), Const("w"), Where("b", isConst)), Const("s"),
-			Const("t")),
+		Pattern: Op("essm.Affine", Op("essm.Linear", Var("x"), Fixed("w"), Fixed("b")), Fixed("s"), Fixed("t")),
+		Check:   fits,
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
+			if v := m.Val; !AllConst(v("w"), v("b"), v("s"), v("t")) {
+				w, bias := written{b}.after(v("w"), v("b"), v("s"), v("t"))
+				return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{v("x"), w, bias})}
+			}
 			w, bias, s, t := floats(b, m.Val("w")), floats(b, m.Val("b")), floats(b, m.Val("s")), floats(b, m.Val("t"))
 			k := len(w) / max(1, len(bias))
 			for i := range bias {
@@ -81,7 +98,13 @@ var normRules = NewSet(
 	},
 )
 
-func isConst(v *ir.Value) bool { return v.Const != nil }
+// fits refuses weights which the lowering would not compute in advance.
+func fits(m *Match) string {
+	if w := m.Val("w"); w.Const == nil && !Settles(w) {
+		return Leave
+	}
+	return ""
+}
 
 // floats returns the numbers of a constant. Its inferred type is real.
 func floats(b *ir.Builder, v *ir.Value) []float64 {
@@ -90,6 +113,10 @@ func floats(b *ir.Builder, v *ir.Value) []float64 {
 		b.Fail(err)
 	}
 	return x
+}
+
+func affineOf(b *ir.Builder, x, scale, shift *ir.Value) []*ir.Value {
+	return []*ir.Value{b.Op("essm", "Affine", []*ir.Value{x, scale, shift})}
 }
 
 func affine(b *ir.Builder, x *ir.Value, scale, shift []float64) *ir.Value {

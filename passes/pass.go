@@ -399,7 +399,8 @@ func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 	readers := newReaders(g)
 	uses := readers.before
 	stale := map[*ir.Node]bool{} // nodes near a rewrite of this walk
-	m := new(match.Match)
+	settled := SettledOf(c, g)
+	m := &match.Match{Settled: settled}
 	var b *ir.Builder
 	var bytes int64
 	for _, n := range slices.Clone(g.Nodes) {
@@ -462,7 +463,7 @@ func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 			for _, q := range m.Nodes() {
 				stale[q] = true
 			}
-			m = new(match.Match) // the rule may have kept this match
+			m = &match.Match{Settled: settled} // the rule may have kept this match
 			break
 		}
 	}

@@ -27,6 +27,8 @@ type Match struct {
 	all    []*ir.Node
 	// Found is the result of a rule's Check, for its Make.
 	Found any
+	// Settled are the values that follow from parameters and constants, which Fixed matches besides constants.
+	Settled map[*ir.Value]bool
 }
 
 // bound is a variable with its value. A pattern has few of them.
@@ -50,6 +52,9 @@ func (m *Match) Val(name string) *ir.Value {
 	return v
 }
 
+// IsFixed reports whether v is a constant or settled.
+func (m *Match) IsFixed(v *ir.Value) bool { return v.Const != nil || m.Settled[v] }
+
 // Node returns the node that a named operator pattern matched.
 func (m *Match) Node(name string) *ir.Node {
 	n, _ := find(m.nodes, name)
@@ -71,12 +76,22 @@ func (m *Match) Of(p *OpPattern, n *ir.Node, uses map[*ir.Value][]ir.Use) bool {
 }
 
 type variable struct {
-	name string
-	ok   func(*ir.Value) bool
+	name  string
+	ok    func(*ir.Value) bool
+	fixed bool // it must be constant or settled
 }
 
 // Var matches any value, including an absent input.
 func Var(name string) Pattern { return &variable{name: name} }
+
+// Fixed matches a constant or a settled value. Only rules that read no elements, or look first whether there are any, may
+// use it.
+func Fixed(name string) Pattern { return FixedWhere(name, nil) }
+
+// FixedWhere matches a constant or a settled value for which ok returns true.
+func FixedWhere(name string, ok func(*ir.Value) bool) Pattern {
+	return &variable{name, func(v *ir.Value) bool { return v != nil && (ok == nil || ok(v)) }, true}
+}
 
 // Absent matches an absent optional input.
 func Absent() Pattern { return absent{} }
@@ -87,16 +102,16 @@ func (absent) match(_ *Match, v *ir.Value) bool { return v == nil }
 
 // Const matches a constant.
 func Const(name string) Pattern {
-	return &variable{name, func(v *ir.Value) bool { return v != nil && v.Const != nil }}
+	return &variable{name: name, ok: func(v *ir.Value) bool { return v != nil && v.Const != nil }}
 }
 
 // Where matches a value for which ok returns true. It does not match absent inputs.
 func Where(name string, ok func(*ir.Value) bool) Pattern {
-	return &variable{name, func(v *ir.Value) bool { return v != nil && ok(v) }}
+	return &variable{name: name, ok: func(v *ir.Value) bool { return v != nil && ok(v) }}
 }
 
 func (p *variable) match(m *Match, v *ir.Value) bool {
-	if p.ok != nil && !p.ok(v) {
+	if p.ok != nil && !p.ok(v) || p.fixed && !m.IsFixed(v) {
 		return false
 	}
 	if old, seen := find(m.values, p.name); seen {

@@ -40,7 +40,8 @@ type Case struct {
 }
 
 // Golden runs a pass on the graphs in testdata/<pass>/*.txtar. Section "in" is the graph, "out" the graph after the
-// pass, "notes" its notes. Both graphs must give the same answers.
+// pass, "notes" its notes. Both graphs must give the same answers. So must the graph whose weights are parameters;
+// testdata/<pass>/parameters.txt lists which operators that leaves on values that vary.
 func Golden(t *testing.T, p *passes.Pass, c Case) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", p.Name, "*.txtar"))
@@ -50,12 +51,25 @@ func Golden(t *testing.T, p *passes.Pass, c Case) {
 	if len(files) == 0 {
 		t.Errorf("pass %s has no cases in testdata/%s", p.Name, p.Name)
 	}
+	var lines []string
 	for _, file := range files {
-		t.Run(p.Name+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { c.run(t, p, file) })
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		whole := false
+		t.Run(p.Name+"/"+name, func(t *testing.T) {
+			if line := c.run(t, p, file); line != "" {
+				lines = append(lines, name+": "+line)
+			}
+			whole = true
+		})
+		if !whole {
+			return // -run selects some, or one failed
+		}
 	}
+	settledCases(t, p, lines)
 }
 
-func (c Case) run(t *testing.T, p *passes.Pass, file string) {
+// run runs a case, and returns the line of withParameters.
+func (c Case) run(t *testing.T, p *passes.Pass, file string) string {
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +100,7 @@ func (c Case) run(t *testing.T, p *passes.Pass, file string) {
 		tol = 1e-9
 	}
 	Same(t, before, g, tol, c.Dims...)
+	line := c.withParameters(t, p, before, g, tol)
 	show := c.Show
 	if show == nil {
 		show = func(g *ir.Graph) string {
@@ -103,13 +118,14 @@ func (c Case) run(t *testing.T, p *passes.Pass, file string) {
 		if err := os.WriteFile(file, txtar.Format(a), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		return
+		return line
 	}
 	for name, got := range map[string]string{"out": out, "notes": notes.String()} {
 		if want := string(section(name).Data); got != want {
 			t.Errorf("%s differs (renew with -update); got:\n%s\nwant:\n%s", name, got, want)
 		}
 	}
+	return line
 }
 
 // Orders checks the conditions of passes on their order in a pipeline: each must name a pass of it, and must hold.

@@ -53,6 +53,8 @@ func isLongConv(s *surroundings, n *ir.Node) (anchor bool, why string) {
 	switch {
 	case long != 1:
 		return false, ""
+	case s.settled[n.In(1)]:
+		return false, fmt.Sprintf("its kernel, %s, follows from parameters; forms are recognized by numbers of constants", n.In(1).Name)
 	case !s.isFixed(n.In(1)):
 		return false, fmt.Sprintf("its kernel, %s, depends on an input; expected constants", n.In(1).Name)
 	}

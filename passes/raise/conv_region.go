@@ -47,7 +47,9 @@ type surroundings struct {
 	index map[*ir.Node]int
 	uses  map[*ir.Value][]ir.Use
 	fixed map[*ir.Value]bool
-	along map[*ir.Node]bool // whether a MatMul or an Einsum may act along time
+	// settled are the values that follow from parameters, whose numbers are not read.
+	settled passes.Settled
+	along   map[*ir.Node]bool // whether a MatMul or an Einsum may act along time
 	// unread is the reason why the matrix of such a product was not read.
 	unread map[*ir.Node]string
 	// memory is the budget for the probe of one region.
@@ -56,7 +58,7 @@ type surroundings struct {
 
 func surroundingsOf(run *passes.Context, g *ir.Graph) *surroundings {
 	s := &surroundings{run: run, g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{},
-		along: map[*ir.Node]bool{}, unread: map[*ir.Node]string{}}
+		along: map[*ir.Node]bool{}, unread: map[*ir.Node]string{}, settled: passes.SettledOf(run, g)}
 	for i, n := range g.Nodes { // in order: inputs precede outputs
 		s.index[n] = i
 		fixed := !n.Op.Random && len(n.Subgraphs()) == 0

@@ -45,8 +45,23 @@ var Integers = &passes.Pass{
 				delete(g.Opsets, microsoft)
 			}
 		}
+		noteScales(c, g)
 		return tables + n, err
 	},
+}
+
+// noteScales records the quantizations that stay since their scales follow from parameters: integers and tables are
+// computed from numbers of constants.
+func noteScales(c *passes.Context, g *ir.Graph) {
+	settled := passes.SettledOf(c, g)
+	if settled == nil {
+		return
+	}
+	for _, n := range g.Nodes {
+		if name := n.Op.Name; (name == "QuantizeLinear" || name == "DequantizeLinear") && settled[n.In(1)] {
+			missed(c, "integers", n, "its scale, %s, follows from parameters", n.In(1).Name)
+		}
+	}
 }
 
 // microsoft is the domain of operators on quantized values that the standard lacks.

@@ -65,7 +65,7 @@ var layoutRules = sync.OnceValue(func() *Set {
 	}
 	for _, op := range []string{"Add", "Sub", "Mul", "Div"} {
 		for _, first := range []bool{true, false} {
-			in := []Pattern{Op("Transpose", Var("x")).As("t").Shared(), Const("k")}
+			in := []Pattern{Op("Transpose", Var("x")).As("t").Shared(), Fixed("k")}
 			if !first {
 				slices.Reverse(in)
 			}
@@ -74,7 +74,8 @@ var layoutRules = sync.OnceValue(func() *Set {
 				Doc:     "a constant beside a transpose is transposed by the inverse order",
 				Pattern: Op(op, in...),
 				Check: func(m *Match) string {
-					if x := m.Val("x"); x.Const != nil || m.Val("k").Const.Rank() > len(x.Shape()) {
+					x, k := m.Val("x"), m.Val("k")
+					if t, ok := k.TensorType(); m.IsFixed(x) || !ok || t.NoRank || len(t.Shape) > len(x.Shape()) {
 						return passes.Leave // two constants would alternate forever; folding handles them
 					}
 					return ""
@@ -92,8 +93,21 @@ var layoutRules = sync.OnceValue(func() *Set {
 	return NewSet(rules...)
 })
 
-// turnedBack returns a constant as an operand for the value before a transpose of the given order.
+// turnedBack returns a constant or settled value as an operand for the value before a transpose of the given order.
 func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
+	if k.Const == nil {
+		if n, known := k.Shape().Size().Known(); known && n == 1 {
+			return k
+		}
+		if missing := len(perm) - len(k.Shape()); missing > 0 {
+			axes := make([]int64, missing)
+			for i := range axes {
+				axes[i] = int64(i)
+			}
+			k = b.Op("", "Unsqueeze", []*ir.Value{k, b.Ints(axes...)})
+		}
+		return b.Op("", "Transpose", []*ir.Value{k}, ir.A("perm", inverse(perm)))
+	}
 	if k.Const.Len() == 1 {
 		return k
 	}

@@ -28,14 +28,16 @@ var RaiseLinear = &passes.Pass{
 		if err != nil {
 			return n, err
 		}
-		k, err := splitLinear(g)
+		k, err := splitLinear(c, g)
 		return n + k, err
 	},
 }
 
-// weight matches constant matrices that can be a linear layer's weight.
+// weight matches constant or settled matrices that can be a linear layer's weight.
 func weight(name string) Pattern {
-	return Where(name, func(v *ir.Value) bool { return v.Const != nil && v.Const.Rank() == 2 && v.Elem().IsFloat() })
+	return FixedWhere(name, func(v *ir.Value) bool {
+		return len(v.Shape()) == 2 && v.Elem().IsFloat() && (v.Const != nil || passes.Settles(v))
+	})
 }
 
 // data matches sequences and vectors, of rank 2 and more, that are not constant.
@@ -60,7 +62,7 @@ var linearRules = NewSet(
 				return passes.Leave
 			}
 			if c := m.Val("c"); c != nil {
-				if _, ok := alongAxis(c, 2, 1, outputsOf(m.Root)); !ok {
+				if !variesAlong(m, c, 2, 1, outputsOf(m.Root)) {
 					return passes.Leave
 				}
 			}
@@ -73,39 +75,35 @@ var linearRules = NewSet(
 			}
 			in := []*ir.Value{m.Val("x"), w}
 			if c := m.Val("c"); c != nil {
-				k, _ := alongAxis(c, 2, 1, outputsOf(m.Root))
-				in = append(in, typed(b, c.Name, c.Elem(), k, len(k)))
+				in = append(in, vectorOf(b, c, 2, 1, outputsOf(m.Root)))
 			}
 			return []*ir.Value{b.Op("essm", "Linear", in)}
 		},
 	},
 	&Rule{
 		Name: "bias", Doc: "a constant added to each feature after a Linear is its bias",
-		Pattern: Op("Add", Op("essm.Linear", Var("x"), Const("w")), Const("c")),
+		Pattern: Op("Add", Op("essm.Linear", Var("x"), Fixed("w")), Fixed("c")),
 		Check: func(m *Match) string {
 			rank := len(m.Val("x").Shape())
-			if _, ok := alongAxis(m.Val("c"), rank, rank-1, m.Val("w").Const.Dim(0)); !ok {
+			if !variesAlong(m, m.Val("c"), rank, rank-1, dimOf(m.Val("w"), 0)) {
 				return passes.Leave
 			}
 			return ""
 		},
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			rank := len(m.Val("x").Shape())
-			c := m.Val("c")
-			k, _ := alongAxis(c, rank, rank-1, m.Val("w").Const.Dim(0))
-			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), m.Val("w"),
-				typed(b, c.Name, c.Elem(), k, len(k))})}
+			bias := vectorOf(b, m.Val("c"), rank, rank-1, dimOf(m.Val("w"), 0))
+			return []*ir.Value{b.Op("essm", "Linear", []*ir.Value{m.Val("x"), m.Val("w"), bias})}
 		},
 	},
 	&Rule{
 		Name: "flat", Doc: "reshapes around a Linear that only join and split the axes before the last are not needed",
-		Pattern: Op("Reshape", Op("essm.Linear", Op("Reshape", Var("x"), Var("s1")).Shared(), Const("w"), Var("c")),
+		Pattern: Op("Reshape", Op("essm.Linear", Op("Reshape", Var("x"), Var("s1")).Shared(), Fixed("w"), Var("c")),
 			Var("s2")),
 		Check: func(m *Match) string {
-			x, y, w := m.Val("x").Shape(), m.Root.Outputs[0].Shape(), m.Val("w").Const
+			x, y, w := m.Val("x").Shape(), m.Root.Outputs[0].Shape(), m.Val("w").Shape()
 			n := len(x)
-			if n < 2 || len(y) != n || !x[:n-1].Equal(y[:n-1]) || !x[n-1].Equal(ir.Const(int64(w.Dim(1)))) ||
-				!y[n-1].Equal(ir.Const(int64(w.Dim(0)))) {
+			if n < 2 || len(y) != n || !x[:n-1].Equal(y[:n-1]) || !x[n-1].Equal(w[1]) || !y[n-1].Equal(w[0]) {
 				return passes.Leave
 			}
 			return ""
@@ -120,25 +118,30 @@ var linearRules = NewSet(
 	},
 	&Rule{
 		Name: "conv-1", Doc: "a Conv of kernel size 1 on (B, C, L) is Linear at each step",
-		Pattern: Op("Conv", Where("x", func(v *ir.Value) bool { return len(v.Shape()) == 3 }), Const("w"), Var("c")),
+		Pattern: Op("Conv", Where("x", func(v *ir.Value) bool { return len(v.Shape()) == 3 }), Fixed("w"), Var("c")),
 		Check: func(m *Match) string {
-			a, w, c := m.Root.Attrs, m.Val("w").Const, m.Val("c")
+			a, w, c := m.Root.Attrs, m.Val("w").Shape(), m.Val("c")
 			ones := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 1 }) }
 			zeros := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 0 }) }
-			if w.Rank() != 3 || w.Dim(2) != 1 || a.Int("group", 1) != 1 || !ones(a.Ints("strides", nil)) ||
-				!zeros(a.Ints("pads", nil)) || c != nil && c.Const == nil {
+			if len(w) != 3 || !w[2].Equal(ir.Const(1)) || a.Int("group", 1) != 1 || !ones(a.Ints("strides", nil)) ||
+				!zeros(a.Ints("pads", nil)) || c != nil && !m.IsFixed(c) || m.Val("w").Const == nil && !passes.Settles(m.Val("w")) {
 				return passes.Leave
 			}
 			return ""
 		},
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			w := m.Val("w")
-			t, err := w.Const.Reshape(w.Const.Dim(0), w.Const.Dim(1))
-			if err != nil {
-				b.Fail(err)
-				return nil
+			if w.Const == nil {
+				w = b.Op("", "Squeeze", []*ir.Value{w, b.Ints(2)})
+			} else {
+				t, err := w.Const.Reshape(w.Const.Dim(0), w.Const.Dim(1))
+				if err != nil {
+					b.Fail(err)
+					return nil
+				}
+				w = b.Const(w.Name, t)
 			}
-			in := []*ir.Value{nil, b.Const(w.Name, t)}
+			in := []*ir.Value{nil, w}
 			if c := m.Val("c"); c != nil {
 				in = append(in, c)
 			}
@@ -150,16 +153,29 @@ var linearRules = NewSet(
 	},
 )
 
-// outputsOf returns the number of columns of a Gemm's result. Its weight is a constant.
+// outputsOf returns the number of columns of a Gemm's result. Its weight is constant or settled.
 func outputsOf(n *ir.Node) int {
 	if n.Attrs.Bool("transB", false) {
-		return n.In(1).Const.Dim(0)
+		return dimOf(n.In(1), 0)
 	}
-	return n.In(1).Const.Dim(1)
+	return dimOf(n.In(1), 1)
 }
 
-// turned returns the transpose of a constant matrix as a constant.
+// dimOf returns a dimension of a constant or settled value, or -1.
+func dimOf(v *ir.Value, axis int) int {
+	if s := v.Shape(); axis < len(s) {
+		if d, known := s[axis].Known(); known {
+			return int(d)
+		}
+	}
+	return -1
+}
+
+// turned returns the transpose of a constant or settled matrix, of a constant as a constant.
 func turned(b *ir.Builder, w *ir.Value) *ir.Value {
+	if w.Const == nil {
+		return b.Op("", "Transpose", []*ir.Value{w}, ir.A("perm", []int64{1, 0}))
+	}
 	rows, columns := w.Const.Dim(0), w.Const.Dim(1)
 	if w.Const.Lazy() {
 		return b.Const(w.Name, tensor.LazyTranspose(w.Const))
@@ -209,10 +225,11 @@ func transpose[T float32 | float64 | tensor.F16 | tensor.BF16](y, x []T, rows, c
 
 // splitLinear replaces ranges of features that a Split or Slice with constants takes from a Linear, directly or
 // after a transpose, by separate Linears.
-func splitLinear(g *ir.Graph) (int, error) {
+func splitLinear(c *passes.Context, g *ir.Graph) (int, error) {
 	changes := 0
 	var b *ir.Builder
 	var uses map[*ir.Value][]ir.Use
+	settled := passes.SettledOf(c, g)
 	for _, n := range slices.Clone(g.Nodes) {
 		if name := n.Op.FullName(); name != "Split" && name != "Slice" {
 			continue
@@ -222,7 +239,7 @@ func splitLinear(g *ir.Graph) (int, error) {
 		if isOp(x, "Transpose") {
 			turn, x = x.Def, x.Def.In(0)
 		}
-		if !isOp(x, "essm.Linear") || x.Def.In(1).Const == nil || x.Def.In(2) != nil && x.Def.In(2).Const == nil {
+		if !isOp(x, "essm.Linear") || !settled.Fixed(x.Def.In(1)) || x.Def.In(2) != nil && !settled.Fixed(x.Def.In(2)) {
 			continue
 		}
 		parts, ok := partsOf(n)
@@ -267,8 +284,11 @@ func onlyParts(uses []ir.Use) bool {
 	})
 }
 
-// rowsOf returns rows lo to hi-1 of a constant.
+// rowsOf returns rows lo to hi-1 of a constant or settled value.
 func rowsOf(b *ir.Builder, v *ir.Value, lo, hi int) *ir.Value {
+	if v.Const == nil {
+		return b.Op("", "Slice", []*ir.Value{v, b.Ints(int64(lo)), b.Ints(int64(hi)), b.Ints(0)})
+	}
 	shape := slices.Clone(v.Const.Shape())
 	row := v.Const.Len() / max(1, shape[0])
 	shape[0] = hi - lo

@@ -178,37 +178,74 @@ func alongAxis(v *ir.Value, rank, axis int, n int) ([]float64, bool) {
 	return x, len(x) == n
 }
 
+// variesAlong reports whether alongAxis accepts a constant, or a settled value by its shape.
+func variesAlong(m *Match, v *ir.Value, rank, axis, n int) bool {
+	if v.Const != nil {
+		_, ok := alongAxis(v, rank, axis, n)
+		return ok
+	}
+	shape := v.Shape()
+	if !m.IsFixed(v) || !v.Elem().IsFloat() || len(shape) > rank || !passes.Settles(v) {
+		return false
+	}
+	for i, d := range shape {
+		if at := i + rank - len(shape); !d.Equal(ir.Const(1)) && (at != axis || !d.Equal(ir.Const(int64(n)))) {
+			return false
+		}
+	}
+	return true
+}
+
+// vectorOf returns the n elements of a value that variesAlong accepts, in its type: of a constant as a constant.
+func vectorOf(b *ir.Builder, v *ir.Value, rank, axis, n int) *ir.Value {
+	if v.Const != nil {
+		k, _ := alongAxis(v, rank, axis, n)
+		return typed(b, v.Name, v.Elem(), k, len(k))
+	}
+	if s := v.Shape(); len(s) == 1 && s[0].Equal(ir.Const(int64(n))) {
+		return v
+	}
+	v = b.Op("", "Reshape", []*ir.Value{v, b.Ints(-1)})
+	return b.Op("", "Expand", []*ir.Value{v, b.Ints(int64(n))})
+}
+
 // affineRules returns the rules that move a factor and a shift into the norm before them, also across a transpose.
 func affineRules(op string) []*Rule {
-	plain := Op(op, Var("x"), Const("scale")).As("norm")
+	plain := Op(op, Var("x"), Fixed("scale")).As("norm")
 	var rules []*Rule
 	add := func(name, outer string, inner *OpPattern) {
 		for _, behind := range []*OpPattern{inner, Op("Transpose", inner).As("transpose")} {
 			rules = append(rules, &Rule{
 				Name: name, Doc: "a factor or shift per feature after a norm belongs to it",
-				Pattern: Op(outer, behind, Const("k")),
+				Pattern: Op(outer, behind, Fixed("k")),
 				Check: func(m *Match) string {
-					if _, ok := perFeature(m); !ok {
+					if axis, n := featureAxis(m); n < 0 || !variesAlong(m, m.Val("k"), len(m.Root.Outputs[0].Shape()), axis, n) {
 						return passes.Leave
 					}
 					return ""
 				},
 				Make: func(b *ir.Builder, m *Match) []*ir.Value {
 					n := m.Node("norm")
-					k, _ := perFeature(m)
 					in := slices.Clone(n.Inputs)
-					scale, err := in[1].Const.Float64s()
-					if err != nil {
-						b.Fail(err)
-						return nil
-					}
-					if outer == "Mul" {
+					switch {
+					case outer == "Add":
+						in = append(in[:2], perFeature(b, m))
+					case passes.AllConst(in[1], m.Val("k")):
+						axis, count := featureAxis(m)
+						k, _ := alongAxis(m.Val("k"), len(m.Root.Outputs[0].Shape()), axis, count)
+						scale, err := in[1].Const.Float64s()
+						if err != nil {
+							b.Fail(err)
+							return nil
+						}
 						for i := range scale {
 							scale[i] *= k[i]
 						}
 						in[1] = typed(b, "scale", n.In(0).Elem(), scale, len(scale))
-					} else {
-						in = append(in[:2], typed(b, "shift", n.In(0).Elem(), k, len(k)))
+					case in[1].Const != nil && in[1].Const.Filled(1): // as the norm was raised
+						in[1] = perFeature(b, m)
+					default:
+						in[1] = b.Op("", "Mul", []*ir.Value{in[1], perFeature(b, m)})
 					}
 					y := b.Op("", op, in, n.Attrs...)
 					if t := m.Node("transpose"); t != nil {
@@ -226,24 +263,40 @@ func affineRules(op string) []*Rule {
 	return rules
 }
 
-// perFeature reads the constant after a norm over its last axis: one number per feature.
-func perFeature(m *Match) ([]float64, bool) {
+// featureAxis returns the axis of the features behind a norm over its last axis, and their number; -1: the match has
+// another form.
+func featureAxis(m *Match) (axis, n int) {
 	norm := m.Node("norm")
 	rank := len(norm.In(0).Shape())
-	if rank == 0 || norm.In(1).Const.Rank() != 1 || len(m.Root.Outputs[0].Shape()) != rank {
-		return nil, false
+	if rank == 0 || len(norm.In(1).Shape()) != 1 || len(m.Root.Outputs[0].Shape()) != rank {
+		return 0, -1
 	}
-	axis := rank - 1
+	axis = rank - 1
 	if t := m.Node("transpose"); t != nil {
 		axis = slices.Index(ops.Permutation(t), int64(rank-1))
 	}
-	return alongAxis(m.Val("k"), rank, axis, norm.In(1).Const.Len())
+	return axis, dimOf(norm.In(1), 0)
+}
+
+// perFeature returns the value after a norm, one number per feature, in the type of the norm's input.
+func perFeature(b *ir.Builder, m *Match) *ir.Value {
+	axis, n := featureAxis(m)
+	k, elem := m.Val("k"), m.Node("norm").In(0).Elem()
+	rank := len(m.Root.Outputs[0].Shape())
+	if k.Const != nil {
+		x, _ := alongAxis(k, rank, axis, n)
+		return typed(b, "shift", elem, x, n)
+	}
+	if k = vectorOf(b, k, rank, axis, n); k.Elem() != elem {
+		k = b.Op("", "Cast", []*ir.Value{k}, ir.A("to", int(elem)))
+	}
+	return k
 }
 
 // batchNorm replaces a batch norm with fixed statistics by one over the last axis.
 var batchNorm = &Rule{
 	Name: "batch-norm", Doc: "BatchNormalization with constants is essm.BatchNorm, over the last axis",
-	Pattern: Op("BatchNormalization", Var("x"), Const("scale"), Const("bias"), Const("mean"), Const("var")),
+	Pattern: Op("BatchNormalization", Var("x"), Fixed("scale"), Fixed("bias"), Fixed("mean"), Fixed("var")),
 	Check: func(m *Match) string {
 		rank := len(m.Val("x").Shape())
 		switch {

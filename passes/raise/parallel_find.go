@@ -15,18 +15,19 @@ import (
 // concatenations along that axis. Associative scans and sums in log space have that form. Its operators have
 // derivatives of any order almost everywhere, so an equation that is true for random numbers is true for all.
 type parallel struct {
-	run    *passes.Context
-	axis   int // of time, in its sequences
-	steps  ir.Dim
-	fixed  func(v *ir.Value) bool
-	nodes  []*ir.Node  // the part, and the constants and shapes that it needs, in the order of the graph
-	late   []*ir.Value // values of the part, in that order
-	leaves []*ir.Value // values that enter the part
-	sums   int         // the number of its running sums
-	moves  int         // number of slices, pads and concatenations along time
-	mixes  int         // the number of its products, sums and exponentials
-	scaled int         // the number of its products with constants
-	gated  int         // number of products of varying numbers, and exponentials
+	run     *passes.Context
+	axis    int // of time, in its sequences
+	steps   ir.Dim
+	fixed   func(v *ir.Value) bool
+	nodes   []*ir.Node  // the part, and the constants and shapes that it needs, in the order of the graph
+	late    []*ir.Value // values of the part, in that order
+	leaves  []*ir.Value // values that enter the part
+	settled *ir.Value   // one of them that follows from parameters
+	sums    int         // the number of its running sums
+	moves   int         // number of slices, pads and concatenations along time
+	mixes   int         // the number of its products, sums and exponentials
+	scaled  int         // the number of its products with constants
+	gated   int         // number of products of varying numbers, and exponentials
 }
 
 // The limits of a part.
@@ -312,6 +313,9 @@ func (p *parallel) enter(s *surroundings, late map[*ir.Value]*ir.Value) {
 			if !leaf[v] {
 				leaf[v] = true
 				p.leaves = append(p.leaves, v)
+				if s.settled[v] && p.settled == nil {
+					p.settled = v
+				}
 			}
 		}
 	}
@@ -326,11 +330,13 @@ func (p *parallel) enter(s *surroundings, late map[*ir.Value]*ir.Value) {
 // last returns the last node of a part.
 func (p *parallel) last() *ir.Node { return p.late[len(p.late)-1].Def }
 
-// tooLarge returns why a part is skipped, or "".
-func (p *parallel) tooLarge() string {
+// skip returns why a part is skipped, or "".
+func (p *parallel) skip() string {
 	switch {
 	case len(p.nodes) > maxRegion:
 		return fmt.Sprintf("%d operators compute it, more than are tried (%d)", len(p.nodes), maxRegion)
+	case p.settled != nil: // neither a sequence nor a number to compare with
+		return fmt.Sprintf("it reads %s, which follows from parameters", p.settled.Name)
 	case len(p.leaves) > maxLeaves:
 		return fmt.Sprintf("it is computed from %d values, more than are tried (%d)", len(p.leaves), maxLeaves)
 	}

@@ -64,7 +64,7 @@ func raiseParallel(c *passes.Context, g *ir.Graph, form string,
 					continue
 				}
 				err := error(nil)
-				if why := p.tooLarge(); why != "" {
+				if why := p.skip(); why != "" {
 					err = errors.New(why)
 				} else {
 					made, err = raise(p, g, s)
