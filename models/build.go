@@ -10,6 +10,7 @@ import (
 
 	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
 
@@ -29,6 +30,11 @@ type BuildOptions struct {
 	Rate float64
 	// Name is the graph's name; empty: the model_type.
 	Name string
+	// Parameters says which tensors of the checkpoint become parameters of the graph (ir.Graph.Parameters), by their names,
+	// in the order of Specs; nil: none. The others are constants, and so are always those of
+	// int64, which the graph's structure follows from, and those that repeat another one (ir.MetaSettings). What the graph
+	// computes with parameters it computes in nodes, which passes leave where their content would matter.
+	Parameters func(name string) bool
 	// Context, if not nil, ends Build with its cause when it is done.
 	Context context.Context
 }
@@ -69,8 +75,60 @@ func Build(c Config, w Weights, o BuildOptions) (_ *ir.Graph, err error) {
 		}
 		meta[ir.MetaLabels] = string(labels)
 	}
+	if o.Parameters != nil {
+		if err := parameters(b, c, w, o.Parameters); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.Build(b, w, o); err != nil {
 		return nil, err
 	}
 	return b.Build()
+}
+
+// Weight returns the value of a tensor of the checkpoint in a graph that Config.Build makes: a parameter, if Build has made
+// it one, or else a new constant. It is nil if there is no such tensor.
+func Weight(b *ir.Builder, w Weights, name string) *ir.Value {
+	if w[name] == nil {
+		return nil
+	}
+	if p := b.Graph().Parameter(name); p != nil {
+		return p
+	}
+	return b.Const(name, w[name])
+}
+
+// Repeats is a Config that may have tensors which repeat others.
+type Repeats interface {
+	Config
+	// Repeated returns the name of the tensor that the tensor of a name must equal, or "".
+	Repeated(w Weights, name string) string
+}
+
+// parameters adds the parameters, and the settings that a checkpoint must share with this one.
+func parameters(b *ir.Builder, c Config, w Weights, selected func(name string) bool) error {
+	specs, err := c.Specs(w)
+	if err != nil {
+		return err
+	}
+	repeats, _ := c.(Repeats)
+	settings := map[string]any{}
+	for _, s := range specs {
+		switch {
+		case s.Int:
+			settings[s.Name] = tensor.Data[int64](w[s.Name])
+		case repeats != nil && repeats.Repeated(w, s.Name) != "":
+			settings[s.Name] = repeats.Repeated(w, s.Name)
+		case selected(s.Name):
+			b.Parameter(s.Name, w[s.Name])
+		}
+	}
+	if len(settings) > 0 {
+		text, err := json.Marshal(settings)
+		if err != nil {
+			return fmt.Errorf("settings: %w", err)
+		}
+		b.Graph().Meta[ir.MetaSettings] = string(text)
+	}
+	return b.Err()
 }

@@ -30,13 +30,8 @@ func NewNetwork(b *ir.Builder, w models.Weights, rate float64, batch ir.Dim) *Ne
 	return &Network{Builder: b, Rate: rate, w: w, batch: batch}
 }
 
-// Weight returns the constant for a tensor of the checkpoint; nil: there is none.
-func (n *Network) Weight(name string) *Value {
-	if n.w[name] == nil {
-		return nil
-	}
-	return n.Const(name, n.w[name])
-}
+// Weight returns the constant or parameter for a tensor of the checkpoint; nil: there is none.
+func (n *Network) Weight(name string) *Value { return models.Weight(n.Builder, n.w, name) }
 
 // Shape returns the shape of a tensor of the checkpoint.
 func (n *Network) Shape(name string) []int { return n.w[name].Shape() }

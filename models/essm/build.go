@@ -96,8 +96,8 @@ func (n *network) model() error {
 	return nil
 }
 
-// weight returns the constant for a tensor of the checkpoint.
-func (n *network) weight(name string) *ir.Value { return n.Const(name, n.w[name]) }
+// weight returns the constant or parameter for a tensor of the checkpoint.
+func (n *network) weight(name string) *ir.Value { return models.Weight(n.Builder, n.w, name) }
 
 func (n *network) ints(name string, v ...int64) *ir.Value {
 	return n.Const(name, tensor.FromSlice(v, len(v)))

@@ -69,6 +69,14 @@ func (c *Config) root(w models.Weights) string {
 // Extra reports whether a checkpoint may have a tensor besides: logits that layers alone do not have.
 func (c *Config) Extra(name string) bool { return c.bare() && name == head }
 
+// Repeated returns the embedding for logits that the configuration ties to it.
+func (c *Config) Repeated(w models.Weights, name string) string {
+	if c.Tied && !c.bare() && name == head {
+		return c.embedding(c.root(w))
+	}
+	return ""
+}
+
 // hub returns the table of the keys that both families have on hubs, and of further ones.
 func hub(kind string, layers, vocab int, more ...config.Field[Config]) *config.Table[Config] {
 	t := &config.Table[Config]{Ignored: training, Hub: true}
