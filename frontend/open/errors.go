@@ -64,8 +64,6 @@ func (k Kind) parameters() error {
 		return errors.New("a plan has the parameters that it was made with; compile the model again with others")
 	case Memory:
 		return errors.New("a graph in memory has the parameters that it was made with; see ir.NewParameter")
-	case Directory:
-		return errors.New("expected an ONNX model or IR text, found a model directory")
 	}
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/essmc/essmc/frontend/checkpoint"
 	"github.com/essmc/essmc/frontend/onnx"
+	"github.com/essmc/essmc/internal/patterns"
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
@@ -102,11 +104,16 @@ func (m *Model) readDirectory(dir string) error {
 		return err
 	}
 	m.Config = c
-	m.source, err = models.Build(c, w, models.BuildOptions{Rate: m.options.Rate, Context: m.options.Context})
+	build := models.BuildOptions{Rate: m.options.Rate, Context: m.options.Context}
+	set := patterns.New(m.options.Parameters)
+	if set != nil { // settings, which are integers, stay constants
+		build.Parameters = func(name string) bool { return set.Select(name, tensor.Float32) }
+	}
+	m.source, err = models.Build(c, w, build)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
-	return nil
+	return set.Err("tensors of the checkpoint")
 }
 
 // fromPlan sets how a plan is read, and how it is prepared directly, without its graph.

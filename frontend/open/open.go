@@ -65,7 +65,8 @@ type Options struct {
 	// replaced later (ir.Graph.Parameters), before any pass looks at it. In a pattern "*" stands for any text and "?" for
 	// one byte: "*" selects all weights. Only a constant's own name selects one that is not of floating point or complex
 	// numbers, or an ONNX Constant node. A pattern that selects nothing is an error. A file may also list parameters itself.
-	// A plan and a graph in memory have the parameters that they were made with, and accept no patterns.
+	// Of a model directory, the tensors of the checkpoint have their names there, and those of integers stay constants; see
+	// Weights. A plan and a graph in memory have the parameters that they were made with, and accept no patterns.
 	Parameters []string
 	// Limits bound the resources for a file.
 	Limits Limits

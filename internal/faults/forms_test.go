@@ -332,6 +332,13 @@ var forms = []form{
 		},
 		read: source},
 	{name: "sharded model directory", file: "m", several: true, make: makeShards, read: source},
+	{name: "content of parameters", file: "w.safetensors",
+		make: func(t testing.TB, path string, version int) {
+			if err := safetensors.WriteFile(path, weights(t, version), nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+		read: func(path string) (string, error) { return tensors(checkpoint.ReadContent(path, checkpoint.Options{})) }},
 	{name: "safetensors", file: "w.safetensors",
 		write: func(t testing.TB, path string, version int) error {
 			return safetensors.WriteFile(path, weights(t, version), nil)

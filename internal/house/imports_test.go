@@ -116,7 +116,7 @@ var packages = []struct {
 	{"frontend/onnx", []string{"internal/ends", "internal/files", "internal/patterns", "ir", "ir/tensor", "ops", "ops/std", "internal/atomicfile",
 		"internal/lfs", "google.golang.org/protobuf"}},
 	{"frontend/onnx/nodetest", []string{"internal/files", "ir", "ir/tensor", "frontend/onnx", "runtime"}},
-	{"frontend/open", []string{"internal/ends", "internal/files", "internal/patterns", "ir", "ir/irtext", "ops", "ops/std", "ops/ml", "ops/training",
+	{"frontend/open", []string{"internal/ends", "internal/files", "internal/patterns", "internal/spell", "ir", "ir/irtext", "ir/tensor", "models/config", "ops", "ops/std", "ops/ml", "ops/training",
 		"ops/microsoft", "ops/essm", "passes", "passes/raise", "passes/stepgraph", "models", "frontend/checkpoint", "frontend/onnx",
 		"runtime", "runtime/plan", "runtime/cpu", "golang.org/x/image"}},
 	{"frontend/onnxgo", []string{"ir", "ir/tensor", "ops", "frontend/open", "runtime", "github.com/owulveryck/onnx-go",

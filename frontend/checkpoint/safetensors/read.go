@@ -30,13 +30,20 @@ type File struct {
 func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.Tensors)) }
 
 // ReadFile reads the file at path.
-func ReadFile(path string) (*File, error) {
+func ReadFile(path string) (*File, error) { return readFile(path, nil) }
+
+// ReadFileWith is like ReadFile, within bounds.
+func ReadFileWith(path string, o Options) (*File, error) {
+	return readFile(path, &files.Budget{Limit: o.Bytes, Context: o.Context})
+}
+
+func readFile(path string, b *files.Budget) (*File, error) {
 	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readOpen(f, path, nil)
+	return readOpen(f, path, b)
 }
 
 // readOpen reads an open file within a budget.
