@@ -113,3 +113,36 @@ func TestDOT(t *testing.T) {
 		}
 	}
 }
+
+// TestParameters: boxes name the parameters that they read, apart from constants, and outputs the parameters that they
+// update. A parameter has no box of its own.
+func TestParameters(t *testing.T) {
+	b := ir.NewBuilder("g", ops(), map[string]int{"": 24})
+	x := b.Input("x", ir.Tensor(tensor.Float32, 2))
+	w := b.Parameter("w", tensor.FromSlice([]float32{1, 2}, 2))
+	y := b.Op("", "Mul", []*ir.Value{x, w})
+	b.Output("y", y)
+	b.Update(w, y)
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dot, page bytes.Buffer
+	if err := DOT(&dot, g); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"Mul\nparameter w: float[2]"`, `"y\nupdates w"`} {
+		if !strings.Contains(dot.String(), want) {
+			t.Errorf("no %s in\n%s", want, dot.String())
+		}
+	}
+	if err := HTML(&page, Page{Columns: []Column{{Name: "read", Graph: g}}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page.String(), "parameter w: float[2]") {
+		t.Error("the page does not name the parameter")
+	}
+	if strings.Contains(dot.String(), "undefined") {
+		t.Errorf("the parameter is undefined in\n%s", dot.String())
+	}
+}
