@@ -11,19 +11,32 @@ type BF16 struct {
 
 // PackBF16 packs W, whose element (i, k) is w[i*rs+k*cs], rounded to the nearest bfloat16, ties to even.
 func PackBF16(w []float32, m, k, rs, cs int) *BF16 {
+	p := NewBF16(m, k)
+	p.Fill(w, rs, cs)
+	return p
+}
+
+// NewBF16 returns a matrix of m rows and k columns, for Fill.
+func NewBF16(m, k int) *BF16 {
 	p := &BF16{M: m, K: k}
 	if bf16Pairs() && k > 0 {
-		p.pairs = packPairs(w, m, k, rs, cs)
-		return p
+		p.pairs = newPairs(m, k)
+	} else {
+		p.plain = NewPacked(m, k)
 	}
-	rounded := make([]float32, m*k)
-	for i := range m {
-		for j := range k {
-			rounded[i*k+j] = roundBF16(w[i*rs+j*cs])
-		}
-	}
-	p.plain = Pack(rounded, m, k, k, 1)
 	return p
+}
+
+// Fill packs another matrix of the same size, as PackBF16 does, in place.
+func (p *BF16) Fill(w []float32, rs, cs int) {
+	if p.plain == nil {
+		fillPairs(p.pairs, w, p.M, p.K, rs, cs)
+		return
+	}
+	p.plain.Fill(w, rs, cs)
+	for i, v := range p.plain.data {
+		p.plain.data[i] = roundBF16(v)
+	}
 }
 
 // Bytes returns the size of the packed matrix.

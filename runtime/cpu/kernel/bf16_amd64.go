@@ -11,18 +11,22 @@ import (
 // bf16Pairs reports whether products of bfloat16 run on AVX512_BF16, which takes pairs of numbers.
 func bf16Pairs() bool { return avx512() && cpu.X86.HasAVX512BF16 }
 
-// packPairs packs W, rounded, as pairs of columns in panels of widePanel512 rows. The last panel and the last pair are
+// fillPairs packs W, rounded, as pairs of columns in panels of widePanel512 rows. The last panel and the last pair are
 // padded with zeros.
-func packPairs(w []float32, m, k, rs, cs int) []uint32 {
+func fillPairs(p []uint32, w []float32, m, k, rs, cs int) {
 	words := BF16Words(k)
-	p := make([]uint32, (m+widePanel512-1)/widePanel512*widePanel512*words)
+	clear(p)
 	for i := range m {
 		panel := p[i/widePanel512*widePanel512*words:]
 		for j := range k {
 			panel[j/2*widePanel512+i%widePanel512] |= math.Float32bits(roundBF16(w[i*rs+j*cs])) >> 16 << (j % 2 * 16)
 		}
 	}
-	return p
+}
+
+// newPairs returns memory for the pairs of a matrix.
+func newPairs(m, k int) []uint32 {
+	return make([]uint32, (m+widePanel512-1)/widePanel512*widePanel512*BF16Words(k))
 }
 
 // roundPairs is RoundBF16 for pairs.

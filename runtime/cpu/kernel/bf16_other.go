@@ -4,7 +4,9 @@ package kernel
 
 func bf16Pairs() bool { return false }
 
-func packPairs([]float32, int, int, int, int) []uint32 { return nil }
+func newPairs(int, int) []uint32 { return nil }
+
+func fillPairs([]uint32, []float32, int, int, int, int) {}
 
 func roundPairs(_, _ []float32, _, _ int) {}
 

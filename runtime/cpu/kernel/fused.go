@@ -127,6 +127,23 @@ func NewFused(width int, operands []Operand, steps []FusedStep) *Fused {
 	return c
 }
 
+// Refill copies the constants again, after their numbers have changed in place.
+func (c *Fused) Refill() {
+	for i, l := range c.steps {
+		if a, b, _ := l.Op.reads(); c.repeat > 1 && (a || b) {
+			repeat(c.tiled[i].A, l.A)
+			repeat(c.tiled[i].B, l.B)
+		}
+	}
+}
+
+// repeat copies v to w as often as it fits.
+func repeat(w, v []float32) {
+	for len(v) > 0 && len(w) >= len(v) {
+		w = w[copy(w, v):]
+	}
+}
+
 func tiled(v []float32, n int) []float32 {
 	if n <= 1 {
 		return v

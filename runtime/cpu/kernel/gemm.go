@@ -13,19 +13,24 @@ const panel = 4
 
 // Pack packs W, whose element (i, k) is w[i*rs+k*cs]. Exchanged strides pack the transpose.
 func Pack(w []float32, m, k, rs, cs int) *Packed {
-	p := layout(m, k)
-	p.data = make([]float32, p.size())
-	p.fill(w, rs, cs)
+	p := NewPacked(m, k)
+	p.Fill(w, rs, cs)
 	return p
 }
 
-// PackParts is Pack of a matrix whose numbers are read in parts: read writes those from number from on to dst. One of rs
-// and cs is 1, and the other is the number of columns or rows.
-func PackParts(m, k, rs, cs int, read func(dst []float32, from int) error) (*Packed, error) {
+// NewPacked returns a matrix of m rows and k columns, for Fill.
+func NewPacked(m, k int) *Packed {
 	p := layout(m, k)
 	p.data = make([]float32, p.size())
+	return p
+}
+
+// FillParts is Fill with a matrix whose numbers are read in parts: read writes those from number from on to dst. One of rs
+// and cs is 1, and the other is the number of columns or rows.
+func (p *Packed) FillParts(rs, cs int, read func(dst []float32, from int) error) error {
+	m, k := p.M, p.K
 	if m == 0 || k == 0 {
-		return p, nil
+		return nil
 	}
 	const most = 1 << 17
 	if cs == 1 {
@@ -34,26 +39,26 @@ func PackParts(m, k, rs, cs int, read func(dst []float32, from int) error) (*Pac
 		for i := 0; i < m; i += step {
 			rows := min(step, m-i)
 			if err := read(part[:rows*k], i*rs); err != nil {
-				return nil, err
+				return err
 			}
 			for r := 0; r < rows; r += p.panel {
 				p.fillPanel(i+r, part[r*k:], rs, 1, 0, k)
 			}
 		}
-		return p, nil
+		return nil
 	}
 	step := max(1, most/m)
 	part := make([]float32, min(step, k)*m)
 	for j := 0; j < k; j += step {
 		columns := min(step, k-j)
 		if err := read(part[:columns*m], j*cs); err != nil {
-			return nil, err
+			return err
 		}
 		for i := 0; i < m; i += p.panel {
 			p.fillPanel(i, part[i:], 1, cs, j, columns)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // layout returns a matrix of m rows and k columns, without data, with the panels of the variant.
@@ -75,7 +80,8 @@ func (p *Packed) tail() int { return max(0, (p.M-1)/p.panel*p.panel) }
 // size returns the size of the panels, in float32.
 func (p *Packed) size() int { return (p.tail() + p.last) * p.K }
 
-func (p *Packed) fill(w []float32, rs, cs int) {
+// Fill packs another matrix of the same size, as Pack does, in place.
+func (p *Packed) Fill(w []float32, rs, cs int) {
 	if p.K == 0 {
 		return
 	}

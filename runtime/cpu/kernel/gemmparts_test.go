@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-func TestPackParts(t *testing.T) { eachVariant(t, testPackParts) }
+func TestFillParts(t *testing.T) { eachVariant(t, testFillParts) }
 
-// PackParts packs as Pack does, rows and columns, also of matrices that are read in several parts.
-func testPackParts(t *testing.T) {
+// FillParts packs as Pack does, rows and columns, also of matrices that are read in several parts.
+func testFillParts(t *testing.T) {
 	r := newRand()
 	check := func(m, k int) {
 		w := random(r, m*k)
@@ -19,7 +19,8 @@ func testPackParts(t *testing.T) {
 				cs = m
 			}
 			want := Pack(w, m, k, rs, cs)
-			got, err := PackParts(m, k, rs, cs, func(dst []float32, from int) error {
+			got := NewPacked(m, k)
+			err := got.FillParts(rs, cs, func(dst []float32, from int) error {
 				reads++
 				copy(dst, w[from:from+len(dst)])
 				return nil
@@ -42,7 +43,7 @@ func testPackParts(t *testing.T) {
 	check(3, 150001)
 	check(150001, 3)
 	bad := errors.New("bad")
-	if _, err := PackParts(9, 5, 5, 1, func([]float32, int) error { return bad }); !errors.Is(err, bad) {
+	if err := NewPacked(9, 5).FillParts(5, 1, func([]float32, int) error { return bad }); !errors.Is(err, bad) {
 		t.Error(err)
 	}
 }

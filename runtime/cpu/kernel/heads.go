@@ -6,15 +6,22 @@ type Blocks struct {
 	flat    []float32 // blocks of one row or one column, as given; nil for other sizes
 	packed  []*Packed // blocks of all other sizes; they share data
 	data    []float32
-	lanes   []float32 // beside packed, small blocks as packed by packSmall; nil for other sizes
+	lanes   []float32 // beside packed, small blocks as packed by fillSmall; nil for other sizes
 	per     int       // outputs of a block in lanes
+	terms   int       // of the sums in lanes
 }
 
 // PackBlocks packs n contiguous blocks, each of m rows of k numbers. It may keep w.
 func PackBlocks(w []float32, n, m, k int) *Blocks {
+	b := NewBlocks(n, m, k)
+	b.Fill(w)
+	return b
+}
+
+// NewBlocks returns n blocks of m rows and k columns, for Fill.
+func NewBlocks(n, m, k int) *Blocks {
 	b := &Blocks{N: n, M: m, K: k}
-	if n > 0 && (m == 1 && k > 0 || k == 1 && m > 0) {
-		b.flat = w[:n*m*k]
+	if b.thin() {
 		return b
 	}
 	size := layout(m, k).size()
@@ -22,49 +29,65 @@ func PackBlocks(w []float32, n, m, k int) *Blocks {
 	for i := range n {
 		p := layout(m, k)
 		p.data = b.data[i*size : (i+1)*size]
-		p.fill(w[i*m*k:(i+1)*m*k], k, 1)
 		b.packed = append(b.packed, p)
 	}
-	if wide() {
-		b.packSmall(w)
+	if !wide() {
+		return b
 	}
+	switch {
+	case m == 2 && k == 2 && n%4 == 0:
+		b.per, b.terms = m, k
+	case m == 4 && (k == 4 || k == 8) && n%2 == 0:
+		b.per, b.terms = m, 4
+	case m > 4 && m <= 8 && (k == 4 || k == 6 || k == 8) && n > 1:
+		b.per, b.terms = 8, k
+	default:
+		return b
+	}
+	b.lanes = make([]float32, n*b.per*k)
 	return b
 }
 
-// packSmall packs small blocks for kernels that compute eight outputs at once: those of several blocks, if eight is a
-// multiple of their outputs, or of one block, padded with zeros. For each term of the sums, lanes has eight numbers.
-func (b *Blocks) packSmall(w []float32) {
-	n, m, k := b.N, b.M, b.K
-	per, terms := m, k
-	// input returns the input that a lane multiplies in a term.
-	var input func(lane, term int) int
-	switch {
-	case m == 2 && k == 2 && n%4 == 0:
-		input = func(_, term int) int { return term }
-	case m == 4 && (k == 4 || k == 8) && n%2 == 0:
-		terms = 4
-		input = func(lane, term int) int {
-			in := lane&2 ^ term&2 | term&1
-			if k == 8 {
-				in += lane &^ 3 // halves have half of the inputs each
-			}
-			return in
-		}
-	case m > 4 && m <= 8 && (k == 4 || k == 6 || k == 8) && n > 1:
-		per = 8
-		singles := k - 2*((k+3)/4)
-		input = func(lane, term int) int {
-			if term < singles {
-				return term
-			}
-			return term ^ lane&1
-		}
-	default:
+// thin reports whether blocks have one row or one column.
+func (b *Blocks) thin() bool { return b.N > 0 && (b.M == 1 && b.K > 0 || b.K == 1 && b.M > 0) }
+
+// Fill packs other blocks of the same size, as PackBlocks does, in place. It may keep w.
+func (b *Blocks) Fill(w []float32) {
+	size := b.M * b.K
+	if b.thin() {
+		b.flat = w[:b.N*size]
 		return
 	}
-	vectors := n * per * k / (8 * terms)
-	b.per, b.lanes = per, make([]float32, vectors*terms*8)
-	for v := range vectors {
+	for i, p := range b.packed {
+		p.Fill(w[i*size:(i+1)*size], b.K, 1)
+	}
+	if b.lanes != nil {
+		b.fillSmall(w)
+	}
+}
+
+// input returns the input that a lane multiplies in a term.
+func (b *Blocks) input(lane, term int) int {
+	switch singles := b.K - 2*((b.K+3)/4); {
+	case b.M == 2:
+		return term
+	case b.M == 4:
+		in := lane&2 ^ term&2 | term&1
+		if b.K == 8 {
+			in += lane &^ 3 // halves have half of the inputs each
+		}
+		return in
+	case term < singles:
+		return term
+	}
+	return term ^ lane&1
+}
+
+// fillSmall packs small blocks for kernels that compute eight outputs at once: those of several blocks, if eight is a
+// multiple of their outputs, or of one block, padded with zeros. For each term of the sums, lanes has eight numbers.
+func (b *Blocks) fillSmall(w []float32) {
+	m, k, per, terms := b.M, b.K, b.per, b.terms
+	for v := range len(b.lanes) / (8 * terms) {
 		for lane := range 8 {
 			row := v*8 + lane // output, with padding
 			if m == 4 && k == 8 {
@@ -75,7 +98,7 @@ func (b *Blocks) packSmall(w []float32) {
 				continue
 			}
 			for term := range terms {
-				b.lanes[(v*terms+term)*8+lane] = w[(block*m+out)*k+input(lane, term)]
+				b.lanes[(v*terms+term)*8+lane] = w[(block*m+out)*k+b.input(lane, term)]
 			}
 		}
 	}

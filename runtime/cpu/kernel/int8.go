@@ -33,6 +33,13 @@ const int8Offset = 128
 
 // PackInt8 rounds and packs W, whose element (i, k) is w[i*rs+k*cs]. K is at most MaxInt8.
 func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
+	p := NewInt8(m, k)
+	p.Fill(w, rs, cs)
+	return p
+}
+
+// NewInt8 returns a matrix of m rows and k columns, for Fill.
+func NewInt8(m, k int) *Int8 {
 	p := &Int8{M: m, K: k, groups: groups(k)}
 	p.panel, p.side = int8Panel()
 	panels := (m + p.panel - 1) / p.panel
@@ -40,14 +47,20 @@ func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
 	if int8Bytes() {
 		p.init = make([]int32, panels*p.panel)
 	}
-	for i := range m {
+	return p
+}
+
+// Fill packs another matrix of the same size, as PackInt8 does, in place.
+func (p *Int8) Fill(w []float32, rs, cs int) {
+	clear(p.init)
+	for i := range p.M {
 		most := uint32(0)
-		for j := range k {
+		for j := range p.K {
 			most = max(most, math.Float32bits(w[i*rs+j*cs])&^(1<<31))
 		}
 		s, f := int8Scale(most)
 		p.scale[i] = s
-		for j := range k {
+		for j := range p.K {
 			q := roundInt8(w[i*rs+j*cs], f)
 			p.data[p.at(i, j)] = int8(q)
 			if p.init != nil {
@@ -55,7 +68,6 @@ func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
 			}
 		}
 	}
-	return p
 }
 
 // at returns the index of element (i, j) in data.

@@ -6,6 +6,7 @@ type Diagonal struct {
 	ARe, AIm, BRe, BIm []float64
 	CutRe, CutIm       []float64
 	table              *scanTable // made by Pack; nil if all scans go step by step
+	kept               *scanTable // the memory of table
 }
 
 // N returns the number of states.

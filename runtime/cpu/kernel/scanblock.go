@@ -18,22 +18,29 @@ type scanTable struct {
 
 // Pack prepares the system for scans of which only the last state is wanted. They are computed in blocks: the
 // contributions of a block's inputs are summed in float32, and the state crosses the block in float64. The sum of a
-// few steps is as exact as the inputs, and the state is not rounded. The system must not change afterwards.
+// few steps is as exact as the inputs, and the state is not rounded. When the system has changed, it must be packed again,
+// which uses the same memory.
 func (d *Diagonal) Pack() {
 	lanes := scanLanes()
 	if lanes == 0 {
 		return
 	}
-	t := &scanTable{lanes: lanes, states: d.N() / (2 * lanes) * 2 * lanes}
-	for j := range t.states {
-		a := complex(d.ARe[j], d.AIm[j])
-		if !(cmplx.Abs(a) <= blockMost) {
+	states := d.N() / (2 * lanes) * 2 * lanes
+	d.table = nil
+	for j := range states {
+		if !(cmplx.Abs(complex(d.ARe[j], d.AIm[j])) <= blockMost) {
 			return
 		}
-		p := power(a, blockSteps)
-		t.re, t.im = append(t.re, real(p)), append(t.im, imag(p))
 	}
-	t.give = make([]float32, 2*blockSteps*t.states)
+	if d.kept == nil {
+		d.kept = &scanTable{lanes: lanes, states: states, give: make([]float32, 2*blockSteps*states),
+			re: make([]float64, states), im: make([]float64, states)}
+	}
+	t := d.kept
+	for j := range states {
+		p := power(complex(d.ARe[j], d.AIm[j]), blockSteps)
+		t.re[j], t.im[j] = real(p), imag(p)
+	}
 	for j := range t.states {
 		a, p := complex(d.ARe[j], d.AIm[j]), complex(d.BRe[j], d.BIm[j])
 		at := j/lanes*lanes*2*blockSteps + j%lanes

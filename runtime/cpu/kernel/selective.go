@@ -34,23 +34,34 @@ func (s *Selective) Bytes() int64 {
 // With returns the scan with the constants of heads, which have features in turn: the rates a, one per state of each
 // head or one per head, and the factors of the direct term, one per head, or nil.
 func (s *Selective) With(heads int, a, direct []float32) *Selective {
+	full := s.Sized()
+	full.Fill(heads, a, direct)
+	return full
+}
+
+// Sized returns the scan with memory for constants, for Fill.
+func (s *Selective) Sized() *Selective {
 	full := *s
+	full.rates, full.direct = make([]float32, s.Blocks()*s.columns()*s.lanes), make([]float32, s.features+s.lanes)
+	return &full
+}
+
+// Fill sets the constants to those that With describes, in place.
+func (s *Selective) Fill(heads int, a, direct []float32) {
 	columns, per := s.columns(), s.features/heads
-	full.rates, full.direct = make([]float32, s.Blocks()*columns*s.lanes), make([]float32, s.features+s.lanes)
 	if direct != nil {
 		for e := range s.features {
-			full.direct[e] = direct[e/per]
+			s.direct[e] = direct[e/per]
 		}
 	}
 	for k := range s.Blocks() {
 		from, count := s.Block(k)
 		for j := range columns {
 			for i := range count {
-				full.rates[(k*columns+j)*s.lanes+i] = a[(from+i)/per*columns+j]
+				s.rates[(k*columns+j)*s.lanes+i] = a[(from+i)/per*columns+j]
 			}
 		}
 	}
-	return &full
 }
 
 // perGroup returns the number of blocks of a group.

@@ -88,7 +88,7 @@ func (k *Chunks) Begin(b, c []float32, ld, steps int) {
 	k.steps, k.c, k.ldc = steps, c, ld
 	whole := layout(steps, k.n)
 	whole.data = k.b.data[:whole.size()]
-	whole.fill(b, ld, 1)
+	whole.Fill(b, ld, 1)
 	Transpose(k.turned, q, b, ld, steps, k.n)
 	for t := 0; t < steps; t += chunkBlock {
 		rows := min(chunkBlock, steps-t)

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // SISO is a list of diagonal systems with n states, one input and one output each: y[t] = Re Σ c z[t] +
 // direct·u[t], where b·u[t] is the input of the states; b and c may be complex. The systems run over all rows one
@@ -16,6 +13,8 @@ type SISO struct {
 	direct []float32  // nil for none
 	parts  []Diagonal // the states of each system
 	tables []sisoTable
+	kept   []sisoTable // the memory of tables
+	gained *Diagonal   // the system with b in it, if b is complex; nil otherwise
 }
 
 // sisoTable holds the coefficients of a system in blocks; _asm/siso.go describes them.
@@ -45,9 +44,9 @@ func (g Gains) At(i int) complex128 {
 // NewSISO returns the systems of the states of d, n each. b and c have a number per state. direct has one per system,
 // or is nil. NewSISO may keep its arguments.
 func NewSISO(d *Diagonal, n int, b, c Gains, direct []float32) *SISO {
-	s := &SISO{n: n, b: b.Re, c: c.Re, direct: direct}
-	if b.Im != nil { // a part of the system
-		d = gained(d, b.At)
+	s := &SISO{n: n, b: b.Re}
+	if b.Im != nil {
+		s.gained = sameSize(d)
 		s.b = make([]float32, len(b.Re))
 		for i := range s.b {
 			s.b[i] = 1
@@ -55,36 +54,63 @@ func NewSISO(d *Diagonal, n int, b, c Gains, direct []float32) *SISO {
 	}
 	if c.Im != nil {
 		s.minus = make([]float32, len(c.Im))
-		for i, v := range c.Im {
-			s.minus[i] = -v
-		}
+	}
+	s.parts = make([]Diagonal, d.N()/max(n, 1))
+	s.Fill(d, b, c, direct)
+	return s
+}
+
+// Fill sets the numbers to others, of the same sizes, in place. It may keep its arguments.
+func (s *SISO) Fill(d *Diagonal, b, c Gains, direct []float32) {
+	n := s.n
+	s.c, s.direct = c.Re, direct
+	if s.gained != nil { // a part of the system
+		s.gained.gain(d, b.At)
+		d = s.gained
+	} else {
+		s.b = b.Re
+	}
+	for i, v := range c.Im {
+		s.minus[i] = -v
 	}
 	blocks := wide() && n%sisoLanes == 0
-	for lo := 0; lo < d.N(); lo += n {
-		p := Diagonal{ARe: d.ARe[lo : lo+n], AIm: d.AIm[lo : lo+n], BRe: d.BRe[lo : lo+n], BIm: d.BIm[lo : lo+n]}
+	for i := range s.parts {
+		lo, p := i*n, &s.parts[i]
+		p.ARe, p.AIm, p.BRe, p.BIm = d.ARe[lo:lo+n], d.AIm[lo:lo+n], d.BRe[lo:lo+n], d.BIm[lo:lo+n]
 		p.Pack()
-		s.parts = append(s.parts, p)
 		for j := range n {
 			blocks = blocks && math.Hypot(p.ARe[j], p.AIm[j]) <= blockMost
 		}
 	}
-	for i := range s.parts {
-		if blocks {
-			s.tables = append(s.tables, s.table(i))
+	s.tables = nil
+	if !blocks {
+		return
+	}
+	if s.kept == nil {
+		s.kept = make([]sisoTable, len(s.parts))
+		for i := range s.kept {
+			s.kept[i] = newSISOTable(n)
 		}
 	}
-	return s
+	s.tables = s.kept
+	for i := range s.parts {
+		s.fillTable(i)
+	}
 }
 
-// table computes the table of system i, in float64.
-func (s *SISO) table(i int) (t sisoTable) {
-	n, d := s.n, &s.parts[i]
-	var response [sisoSteps]float64 // of the output to an input k steps ago
-	t.give = make([]float32, 2*sisoSteps*n)
+func newSISOTable(n int) sisoTable {
+	t := sisoTable{give: make([]float32, 2*sisoSteps*n), re: make([]float64, n), im: make([]float64, n)}
 	for dir := range t.out {
 		t.out[dir] = make([]float32, 2*sisoSteps*n)
 		t.direct[dir] = make([]float32, 2*sisoSteps*sisoSteps)
 	}
+	return t
+}
+
+// fillTable computes the table of system i, in float64.
+func (s *SISO) fillTable(i int) {
+	n, d, t := s.n, &s.parts[i], &s.tables[i]
+	var response [sisoSteps]float64 // of the output to an input k steps ago
 	for j := range n {
 		a, p := complex(d.ARe[j], d.AIm[j]), complex(1, 0)
 		c, b := complex(float64(s.c[i*n+j]), 0), complex(float64(s.b[i*n+j]), 0)*complex(d.BRe[j], d.BIm[j])
@@ -105,7 +131,7 @@ func (s *SISO) table(i int) (t sisoTable) {
 			p *= a
 			put(t.out[0], k, c*p, -1)
 		}
-		t.re, t.im = append(t.re, real(p)), append(t.im, imag(p))
+		t.re[j], t.im[j] = real(p), imag(p)
 	}
 	direct := 0.0
 	if s.direct != nil {
@@ -132,7 +158,6 @@ func (s *SISO) table(i int) (t sisoTable) {
 			}
 		}
 	}
-	return t
 }
 
 // Scratch returns the size of tmp in Forward and Backward, in float32.
@@ -249,22 +274,32 @@ func ScaleAdd(y, x []float32, rows int, d []float32) {
 // ScaledDiagonal returns d with inputs multiplied by b and states by c. b and c have a number per state. The real
 // parts of its states are the real parts of d's states times c.
 func ScaledDiagonal(d *Diagonal, b, c Gains) *Diagonal {
-	s := gained(d, func(i int) complex128 { return b.At(i) * c.At(i) })
-	s.Pack()
+	s := sameSize(d)
+	s.Scale(d, b, c)
 	return s
 }
 
-// gained returns d with inputs multiplied by factors, one per state.
-func gained(d *Diagonal, f func(i int) complex128) *Diagonal {
-	s := &Diagonal{ARe: d.ARe, AIm: d.AIm, BRe: slices.Clone(d.BRe), BIm: slices.Clone(d.BIm)}
+// Scale sets s to ScaledDiagonal of a system of the same size, in place. It keeps the coefficients a of d.
+func (s *Diagonal) Scale(d *Diagonal, b, c Gains) {
+	s.gain(d, func(i int) complex128 { return b.At(i) * c.At(i) })
+	s.Pack()
+}
+
+// sameSize returns memory for gain.
+func sameSize(d *Diagonal) *Diagonal {
+	return &Diagonal{BRe: make([]float64, d.N()), BIm: make([]float64, d.N())}
+}
+
+// gain sets s to d with inputs multiplied by factors, one per state. It keeps the coefficients a of d.
+func (s *Diagonal) gain(d *Diagonal, f func(i int) complex128) {
+	s.ARe, s.AIm = d.ARe, d.AIm
 	for j := range s.BRe {
-		b := complex(s.BRe[j], s.BIm[j])
+		b := complex(d.BRe[j], d.BIm[j])
 		if k := f(j); imag(k) == 0 { // real numbers are not rounded
-			s.BRe[j], s.BIm[j] = s.BRe[j]*real(k), s.BIm[j]*real(k)
+			s.BRe[j], s.BIm[j] = d.BRe[j]*real(k), d.BIm[j]*real(k)
 		} else {
 			b *= k
 			s.BRe[j], s.BIm[j] = real(b), imag(b)
 		}
 	}
-	return s
 }
