@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -77,6 +78,7 @@ func checkNode(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 func checkForm(t *testing.T, form, op string, outputs int, in []operand, attrs ...ir.Attr) {
 	t.Helper()
 	g, feed := nodeGraph(t, op, outputs, in, attrs...)
+	checkParameters(t, fmt.Sprint(op, " ", in), g, feed, runtime.Options{Kernel: form})
 	dims, outs := strings.Split("abcdefghijklmnopqrstuvwxyz", ""), g.Outputs
 	data := make([]tensor.Datum, len(in))
 	for i, o := range in {
@@ -192,6 +194,7 @@ func sameNumbers(a, b *tensor.Tensor) bool {
 func same(t *testing.T, op string, kernel bool, outputs int, in []operand, attrs ...ir.Attr) {
 	t.Helper()
 	g, feed := nodeGraph(t, op, outputs, in, attrs...)
+	checkParameters(t, fmt.Sprint(op, " ", in), g, feed, runtime.Options{})
 	want := run(t, g, runtime.Options{Backend: ref.New()}, feed)
 	for _, threads := range []int{1, 3} {
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: threads, Profile: true})

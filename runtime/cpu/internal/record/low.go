@@ -13,15 +13,16 @@ import (
 // LowPrecision holds the functions of products in one precision.
 type LowPrecision struct {
 	Name  string
-	Most  int                                            // most columns that a matrix may have
-	Words func(k int) int                                // size of k rounded numbers, in float32
-	Round func(dst, x []float32, n, k int)               // rounds n vectors of k numbers
-	Pack  func(w []float32, m, k, rs, cs int) LowWeights // packs a matrix of m × k; element (i, j) is at i*rs+j*cs
+	Most  int                              // most columns that a matrix may have
+	Words func(k int) int                  // size of k rounded numbers, in float32
+	Round func(dst, x []float32, n, k int) // rounds n vectors of k numbers
+	Make  func(m, k int) LowWeights        // memory for a packed matrix of m × k
 }
 
-// LowWeights is a packed matrix. Multiply multiplies rows of rounded numbers, with stride ldx in float32, and writes
+// LowWeights is a packed matrix. Fill packs its numbers; element (i, j) is at i*rs+j*cs. Multiply multiplies rows of rounded numbers, with stride ldx in float32, and writes
 // rows with stride ldy.
 type LowWeights interface {
+	Fill(w []float32, rs, cs int)
 	Multiply(y []float32, ldy int, x []float32, ldx, rows int, bias []float32)
 }
 

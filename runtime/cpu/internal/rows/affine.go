@@ -2,6 +2,7 @@ package rows
 
 import (
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -20,7 +21,7 @@ func init() {
 
 // rowAffine computes scale·x + shift, per feature.
 func rowAffine(s *lowering.Step) record.RowMaker {
-	return affine(s.Constant(1), s.Constant(2))
+	return affine(record.Numbers(s, 1), record.Numbers(s, 2))
 }
 
 func affine(scale, shift []float32) record.RowMaker {
@@ -46,18 +47,34 @@ func rowBatchNorm(s *lowering.Step) record.RowMaker {
 	return affine(batchNormAffine(s))
 }
 
-// batchNormAffine returns the scale and the shift of a batch norm, or nil if its statistics are not constant.
+// affineKey identifies the scale and the shift of a batch norm.
+type affineKey struct {
+	of      [4]*tensor.Tensor
+	epsilon float64
+}
+
+// batchNormAffine returns the scale and the shift of a batch norm, or nil if its statistics are not fixed.
 func batchNormAffine(s *lowering.Step) (scale, shift []float32) {
-	w, b, m, v := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
-	if w == nil || b == nil || m == nil || v == nil {
-		return nil, nil
+	var in [4][]float64
+	key := affineKey{epsilon: s.Node.Attrs.Float("epsilon", 1e-5)}
+	for i := range in {
+		if in[i], key.of[i] = record.Numbers64(s, 1+i), s.Fixed(1+i); in[i] == nil {
+			return nil, nil
+		}
 	}
-	a, c := essm.BatchNormAffine(w, b, m, v, s.Node.Attrs.Float("epsilon", 1e-5))
-	return record.Narrow(a), record.Narrow(c)
+	k := record.Keep(s, []int{1, 2, 3, 4}, key,
+		func() [2][]float32 { return [2][]float32{make([]float32, len(in[0])), make([]float32, len(in[0]))} },
+		func(k [2][]float32) {
+			a, c := essm.BatchNormAffine(in[0], in[1], in[2], in[3], key.epsilon)
+			for i := range a {
+				k[0][i], k[1][i] = float32(a[i]), float32(c[i])
+			}
+		})
+	return k[0], k[1]
 }
 
 func fusedAffine(_ *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {
-	return fusedScaleShift(s.Constant(1), s.Constant(2), at, width)
+	return fusedScaleShift(record.Numbers(s, 1), record.Numbers(s, 2), at, width)
 }
 
 func fusedBatchNorm(_ *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {

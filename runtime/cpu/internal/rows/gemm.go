@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -13,7 +14,7 @@ func init() {
 // rowGemm computes x W or x Wᵀ, plus a constant vector.
 func rowGemm(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
-	c := s.Constant(2)
+	c := record.Numbers(s, 2)
 	if len(s.ConstShape(1)) != 2 || a.Bool("transA", false) {
 		return nil
 	}
@@ -24,25 +25,26 @@ func rowGemm(s *lowering.Step) record.RowMaker {
 	}
 	alpha, beta := a.Float("alpha", 1), a.Float("beta", 1)
 	var bias []float32
-	if c != nil {
-		switch n := len(c); {
-		case n == 1:
-			bias = make([]float32, m)
-			for i := range bias {
-				bias[i] = c[0]
-			}
-		case n == m && s.ConstShape(2)[len(s.ConstShape(2))-1] == m:
-			bias = c
-		default:
-			return nil
-		}
-		if beta != 1 {
-			bias = scaled(bias, beta)
-		}
+	switch n := len(c); {
+	case c == nil:
+	case n != 1 && (n != m || s.ConstShape(2)[len(s.ConstShape(2))-1] != m):
+		return nil
+	case n == m && beta == 1:
+		bias = c
+	default:
+		bias = record.Keep(s, []int{2}, biasKey{s.Fixed(2), m, beta}, func() []float32 { return make([]float32, m) },
+			func(b []float32) {
+				for i := range b {
+					b[i] = float32(beta * float64(c[i%len(c)]))
+				}
+			})
 	}
-	var w func() []float32
-	if alpha != 1 {
-		w = func() []float32 { return scaled(s.Constant(1), alpha) }
-	}
-	return productOf(s, w, alpha, m, k, rs, cs, bias)
+	return productOf(s, matrix{alpha: alpha}, m, k, rs, cs, bias)
+}
+
+// biasKey identifies a summand times beta, as a number per feature.
+type biasKey struct {
+	t    *tensor.Tensor
+	m    int
+	beta float64
 }

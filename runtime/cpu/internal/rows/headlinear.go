@@ -16,18 +16,18 @@ func init() {
 	})
 }
 
-// heads packs constant input i, of shape (C, S, p, q), as C·S blocks. It also returns S.
+// heads packs fixed input i, of shape (C, S, p, q), as C·S blocks. It also returns S.
 func heads(s *lowering.Step, i int) (w *kernel.Blocks, perChannel int) {
-	if s.In[i].Const == nil || len(s.ConstShape(i)) != 4 {
+	if s.Fixed(i) == nil || len(s.ConstShape(i)) != 4 {
 		return nil, 0
 	}
 	shape := s.ConstShape(i)
-	key := blocksKey{s.In[i].Const, shape[0] * shape[1], shape[2], shape[3]}
-	pack := func() any {
-		defer s.Release(i)
-		return kernel.PackBlocks(s.Constant(i), key.n, key.m, key.k)
-	}
-	return record.Of(s).Shared.Get(key, pack).(*kernel.Blocks), shape[1]
+	key := blocksKey{s.Fixed(i), shape[0] * shape[1], shape[2], shape[3]}
+	return record.Keep(s, []int{i}, key, func() *kernel.Blocks { return kernel.NewBlocks(key.n, key.m, key.k) },
+		func(b *kernel.Blocks) {
+			defer s.Release(i)
+			b.Fill(record.Numbers(s, i))
+		}), shape[1]
 }
 
 // rowHeadLinear computes a block-diagonal product.
@@ -41,7 +41,7 @@ func rowHeadLinear(s *lowering.Step) record.RowMaker {
 	}
 	var flat []float32
 	if w.M == 1 && w.K == 1 {
-		flat = s.Constant(1)
+		flat = record.Numbers(s, 1)
 	}
 	return func(in [][]int, out []int) *record.RowOp {
 		if !lowering.SameRows(in[0], out) {

@@ -15,7 +15,7 @@ func init() {
 
 // rowHeadScale multiplies each feature of each channel.
 func rowHeadScale(s *lowering.Step) record.RowMaker {
-	d := s.Constant(1)
+	d := record.Numbers(s, 1)
 	return func(in [][]int, out []int) *record.RowOp {
 		if !lowering.SameRows(in[0], out) {
 			return nil
@@ -32,7 +32,7 @@ func rowHeadScale(s *lowering.Step) record.RowMaker {
 
 // fusedScale multiplies each feature, for channels that do not share their input, and for heads of one feature.
 func fusedScale(d *lowering.Binding, s *lowering.Step, at, _, width int) (kernel.FusedStep, bool) {
-	w := s.Constant(1)
+	w := record.Numbers(s, 1)
 	_, f := lowering.Features(d.Shape(s.In[0]))
 	rounded := record.Of(s).Lowered != nil && record.Of(s).Lowered.Why == "" // it reads another form of its input
 	return kernel.FusedStep{Op: kernel.FusedMul, X: -1, A: w}, at == 0 && !rounded && len(w) == width && f == width

@@ -16,7 +16,7 @@ func init() {
 
 // rowLayerNorm computes the norm over the last axis, without its statistics as outputs.
 func rowLayerNorm(s *lowering.Step) record.RowMaker {
-	scale, shift := s.Constant(1), s.Constant(2)
+	scale, shift := record.Numbers(s, 1), record.Numbers(s, 2)
 	if s.Node.Out(1) != nil || s.Node.Out(2) != nil {
 		return nil
 	}

@@ -13,5 +13,5 @@ func init() {
 // rowLinear computes x Wᵀ + b.
 func rowLinear(s *lowering.Step) record.RowMaker {
 	shape := s.ConstShape(1)
-	return productOf(s, nil, 1, shape[0], shape[1], shape[1], 1, s.Constant(2))
+	return productOf(s, plain, shape[0], shape[1], shape[1], 1, record.Numbers(s, 2))
 }

@@ -30,13 +30,9 @@ func (w bf16Weights) Multiply(y []float32, ldy int, x []float32, ldx, rows int, 
 
 var LowPrecisions = map[tensor.DType]*record.LowPrecision{
 	tensor.Int8: {Name: "int8", Most: kernel.MaxInt8, Words: kernel.Int8Words, Round: kernel.QuantizeInt8,
-		Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
-			return int8Weights{kernel.PackInt8(w, m, k, rs, cs)}
-		}},
+		Make: func(m, k int) record.LowWeights { return int8Weights{kernel.NewInt8(m, k)} }},
 	tensor.BFloat16: {Name: "bf16", Most: 1 << 24, Words: kernel.BF16Words, Round: kernel.RoundBF16,
-		Pack: func(w []float32, m, k, rs, cs int) record.LowWeights {
-			return bf16Weights{kernel.PackBF16(w, m, k, rs, cs)}
-		}},
+		Make: func(m, k int) record.LowWeights { return bf16Weights{kernel.NewBF16(m, k)} }},
 }
 
 // lowProductOf sets Kinds.Lowered of a step with n matrices of m rows and k columns and an input of parts·k features,
@@ -68,31 +64,31 @@ type lowKey struct {
 	p *record.LowPrecision
 }
 
-// lowProduct returns a row kernel for n products in low precision, or nil for products that stay in float32. w
-// returns n matrices, one after the other, with element (i, j) of each at i*rs+j*cs: the numbers of constant input
-// 1, times alpha. If w is nil they are the constant's own.
-func lowProduct(s *lowering.Step, w func() []float32, alpha float64, n, m, k, rs, cs, parts int,
-	bias []float32) record.RowMaker {
+// lowProduct returns a row kernel for n products in low precision, or nil for products that stay in float32. w has n
+// matrices, one after the other, with element (i, j) of each at i*rs+j*cs.
+func lowProduct(s *lowering.Step, w matrix, n, m, k, rs, cs, parts int, bias []float32) record.RowMaker {
 	if !lowProductOf(s, n, m, k, parts) {
 		return nil
 	}
 	l := record.Of(s).Lowered
-	key := lowKey{packedKey{s.In[1].Const, m, k, rs, cs, alpha}, n, l.P}
+	key := lowKey{packedKey{s.Fixed(1), w.also, m, k, rs, cs, w.alpha}, n, l.P}
 	long, rows := lowRows(n, m, k)
-	all := record.Of(s).Shared.Get(key, func() any {
-		defer s.Release(1)
-		if w == nil {
-			w = func() []float32 { return s.Constant(1) }
-		}
-		w, all := w(), []lowPart(nil)
+	all := record.Keep(s, append(w.inputs, 1), key, func() (all []lowPart) {
 		for i := range n {
 			for lo := 0; lo < m; lo += rows {
 				count := min(rows, m-lo)
-				all = append(all, lowPart{l.P.Pack(w[i*m*k+lo*rs:], count, k, rs, cs), i, lo, count})
+				all = append(all, lowPart{l.P.Make(count, k), i, lo, count})
 			}
 		}
 		return all
-	}).([]lowPart)
+	}, func(all []lowPart) {
+		defer s.Release(1)
+		w := w.numbers(s)
+		for i := range all {
+			p := &all[i]
+			p.Fill(w[p.matrix*m*k+p.from*rs:], rs, cs)
+		}
+	})
 	words := l.P.Words(k)
 	return func(in [][]int, out []int) *record.RowOp {
 		if !lowering.SameRows(in[0], out) || in[0][len(in[0])-1] != parts*k || out[len(out)-1] != n*m {
@@ -140,14 +136,14 @@ func lowRows(n, m, k int) (long bool, rows int) {
 
 // lowHeads returns the row kernel of a HeadLinear in low precision; nil for one that stays in float32.
 func lowHeads(s *lowering.Step) record.RowMaker {
-	if s.In[1].Const == nil || len(s.ConstShape(1)) != 4 {
+	if s.Fixed(1) == nil || len(s.ConstShape(1)) != 4 {
 		return nil
 	}
 	shape := s.ConstShape(1)
 	n, m, k := shape[0]*shape[1], shape[2], shape[3]
 	if t, ok := s.In[0].Type.(*ir.TensorType); ok && !t.NoRank && len(t.Shape) > 0 &&
 		t.Shape[len(t.Shape)-1].Equal(ir.Const(int64(shape[1]*k))) {
-		return lowProduct(s, nil, 1, n, m, k, k, 1, shape[1], nil) // channels share the input
+		return lowProduct(s, plain, n, m, k, k, 1, shape[1], nil) // channels share the input
 	}
-	return lowProduct(s, nil, 1, n, m, k, k, 1, n, nil)
+	return lowProduct(s, plain, n, m, k, k, 1, n, nil)
 }

@@ -16,5 +16,5 @@ func rowMatMul(s *lowering.Step) record.RowMaker {
 	if len(shape) != 2 {
 		return nil
 	}
-	return productOf(s, nil, 1, shape[1], shape[0], 1, shape[1], nil)
+	return productOf(s, plain, shape[1], shape[0], 1, shape[1], nil)
 }

@@ -16,13 +16,13 @@ func init() {
 func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 	a := s.Node.Attrs
 	n, k, bits, block := int(a.Int("N", 0)), int(a.Int("K", 0)), int(a.Int("bits", 4)), int(a.Int("block_size", 0))
-	scale, bias := s.Constant64(2), s.Constant(5)
+	scale, bias := record.Numbers64(s, 2), record.Numbers(s, 5)
 	if !s.Float32Input(0) || !record.ByteTyped(s, 1) || !s.Absent(4) ||
 		n < 1 || k < 1 || bits != 2 && bits != 4 && bits != 8 || block < 16 || bias != nil && len(bias) != n {
 		return nil
 	}
 	blocks := (k + block - 1) / block
-	if s.In[1].Const.Len() != n*blocks*block*bits/8 || len(scale) != n*blocks {
+	if s.Fixed(1).Len() != n*blocks*block*bits/8 || len(scale) != n*blocks {
 		return nil // refused when it is evaluated
 	}
 	element := func(b []byte, row, i, perRow int) float64 { // rows are padded to whole bytes
@@ -30,7 +30,7 @@ func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 	}
 	zero := func(int, int) float64 { return float64(int(1) << (bits - 1)) }
 	if !s.Absent(3) {
-		z := s.In[3].Const
+		z := s.Fixed(3)
 		switch {
 		case z.DType() == tensor.Uint8:
 			if z.Len() != n*((blocks*bits+7)/8) {
@@ -38,7 +38,7 @@ func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 			}
 			zero = func(row, g int) float64 { return element(z.Bytes(), row, g, blocks) }
 		default:
-			v := s.Constant64(3)
+			v := record.Numbers64(s, 3)
 			if len(v) != len(scale) {
 				return nil
 			}
@@ -46,7 +46,7 @@ func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 		}
 	}
 	unpacked := func() []float32 {
-		w, packed := make([]float32, n*k), s.In[1].Const.Bytes()
+		w, packed := make([]float32, n*k), s.Fixed(1).Bytes()
 		for row := range n {
 			for i := range k {
 				g := i / block
@@ -55,5 +55,6 @@ func rowMatMulNBits(s *lowering.Step) record.RowMaker {
 		}
 		return w
 	}
-	return productOf(s, unpacked, 1, n, k, k, 1, bias)
+	w := matrix{alpha: 1, unpack: unpacked, inputs: []int{2, 3}, also: [2]*tensor.Tensor{s.Fixed(2), s.Fixed(3)}}
+	return productOf(s, w, n, k, k, 1, bias)
 }

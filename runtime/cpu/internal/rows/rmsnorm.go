@@ -16,7 +16,7 @@ func init() {
 
 // rowRMSNorm computes the norm by the root mean square over the last axis.
 func rowRMSNorm(s *lowering.Step) record.RowMaker {
-	scale := s.Constant(1)
+	scale := record.Numbers(s, 1)
 	if len(s.ConstShape(1)) != 1 {
 		return nil
 	}

@@ -16,7 +16,7 @@ func init() {
 
 // rowScalarNorm computes the norm over features with two learnt scalars.
 func rowScalarNorm(s *lowering.Step) record.RowMaker {
-	m, sc := s.Constant64(1), s.Constant64(2)
+	m, sc := record.Numbers64(s, 1), record.Numbers64(s, 2)
 	if len(m) != 1 || len(sc) != 1 {
 		return nil
 	}
