@@ -30,6 +30,9 @@ type executable struct {
 	// Sizes of a worker's memory.
 	scratch, rowArgs, states int
 
+	refills []func() // compute again what the executable keeps of settled values
+	fills   uint64   // the content that this follows from: runtime.Constants.Fills
+
 	pool
 }
 
@@ -38,6 +41,7 @@ type executable struct {
 func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*executable, error) {
 	e := &executable{
 		frame: d.NewFrame(root != nil), root: root, p: d.p, d: d, units: units, stretches: d.stretches(units),
+		fills: d.p.Config.Constants.Fills(),
 	}
 	e.extents = d.extents(units, e.stretches)
 	if !d.p.plain {
@@ -122,6 +126,9 @@ func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*
 			if u.kernel.control != nil {
 				e.attachControl(u)
 			}
+			if u.kernel.refill != nil {
+				e.refills = append(e.refills, u.kernel.refill)
+			}
 		}
 		if u.streaming != nil {
 			u.streaming.Attach(e)
@@ -131,12 +138,14 @@ func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*
 			continue
 		}
 		g.e = e
+		e.refills = append(e.refills, g.refills...)
 		if g.pipeline != nil {
 			g.pipeline.attach(d, g.batch)
 		}
 		if c := g.recurrence; c != nil {
 			c.holdState(e)
 			c.prepare()
+			e.refills = append(e.refills, c.refill)
 			c.progress = make([]counter, g.batch)
 			c.z = make([]float64, g.batch*c.Size)
 			if n := c.edgeStates(); n > 0 {
@@ -232,7 +241,7 @@ func (e *executable) Profile() []runtime.StepTime {
 // Close releases the working memory.
 func (e *executable) Close() error {
 	e.release()
-	e.frame, e.arena, e.workers, e.units = frame{}, nil, nil, nil
+	e.frame, e.arena, e.workers, e.units, e.refills = frame{}, nil, nil, nil, nil
 	return nil
 }
 
@@ -249,6 +258,7 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 	if err := e.Begin(ctx, in, out); err != nil {
 		return err
 	}
+	e.refill()
 	for i := range e.times {
 		e.times[i].Calls++
 	}
@@ -270,6 +280,18 @@ func (e *executable) Run(ctx context.Context, in, out []tensor.Datum) (err error
 		}
 	}
 	return e.Finish(out)
+}
+
+// refill computes again what the executable keeps of settled values, if their content has changed.
+func (e *executable) refill() {
+	n := e.p.Config.Constants.Fills()
+	if n == e.fills {
+		return
+	}
+	for _, f := range e.refills {
+		f()
+	}
+	e.fills = n
 }
 
 // timed runs a part of a unit; an error names its node.

@@ -41,7 +41,8 @@ func (c *fusion) take(i int, s *lowering.Step, steps []kernel.FusedStep) {
 func (c *fusion) part(s *lowering.Step, l kernel.FusedStep) {
 	if n := len(c.parts) - 1; n >= 0 && l.Op == kernel.FusedAdd && l.X < 0 && c.parts[n].Op == kernel.FusedMul &&
 		c.parts[n].X < 0 {
-		c.parts[n] = kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: c.parts[n].A, B: l.A}
+		c.parts[n] = kernel.FusedStep{Op: kernel.FusedAffine, X: -1, A: c.parts[n].A, B: l.A, OfA: c.parts[n].OfA,
+			OfB: l.OfA}
 		return
 	}
 	if !l.Constant() {
@@ -246,7 +247,7 @@ func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep
 		if len(m) != 1 || m[0].Op != kernel.FusedMul || m[0].X >= 0 {
 			break
 		}
-		return kernel.FusedStep{Op: kernel.FusedAddProduct, B: m[0].A}, k, true
+		return kernel.FusedStep{Op: kernel.FusedAddProduct, B: m[0].A, OfB: m[0].OfA}, k, true
 	}
 	return p, 0, false
 }
@@ -273,7 +274,7 @@ func (c *fusion) startFromSum() {
 			l.X = swap(l.X)
 		}
 	}
-	c.parts[1] = kernel.FusedStep{Op: kernel.FusedAddProduct, X: swap(0), B: c.parts[0].A}
+	c.parts[1] = kernel.FusedStep{Op: kernel.FusedAddProduct, X: swap(0), B: c.parts[0].A, OfB: c.parts[0].OfA}
 	c.parts = c.parts[1:]
 }
 
@@ -292,5 +293,6 @@ func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lower
 	}
 	fused := kernel.NewFused(width, operands, c.parts)
 	op.Run = func(_ *ir.EvalCtx, y []float32, x [][]float32, rows int) { fused.Run(y, x, rows) }
+	op.Refill = fused.Refill
 	return s, op
 }

@@ -146,6 +146,7 @@ func (d *binding) asTensor(s *lowering.Step) (m implementation, ok bool) {
 		return m, false
 	}
 	m.kernel = &boundKernel{temp: k.Temp, scratch: k.Scratch, tables: k.Tables, fuses: k.Fuses, joins: k.Joins, renames: k.Renames,
+		refill: k.Refill,
 		run: func(e *executable, u *unit) error {
 			return k.Run(e, record.Call{Temp: u.temp, Result: u.result, Epilogue: u.epilogue})
 		}}
@@ -197,5 +198,6 @@ type boundKernel struct {
 	fuses         bool             // run applies unit.epilogue
 	renames       bool             // the result may share the memory of input 0 (record.TensorKernel.Renames)
 	// offsets in bytes in the result where the step's inputs may be (record.TensorKernel.Joins)
-	joins []int
+	joins  []int
+	refill func() // record.TensorKernel.Refill
 }

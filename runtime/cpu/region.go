@@ -44,6 +44,7 @@ type region struct {
 	next         *region     // the region whose back pass this one's main pass runs; nil: none
 	ahead        bool        // the region before runs this one's back pass
 	touches      *touches    // see touched
+	refills      []func()    // record.RowOp.Refill of the calls
 }
 
 // call is a row kernel with the places of its operands.
@@ -329,6 +330,13 @@ func (c *recurrenceCall) prepare() {
 		c.kernel.Prepare()
 	} else {
 		c.seq.Prepare()
+	}
+}
+
+// refill makes tables again, in the same memory, after the content of settled inputs has changed.
+func (c *recurrenceCall) refill() {
+	if c.filled = false; c.kernel != nil {
+		c.kernel.Prepare()
 	}
 }
 

@@ -63,6 +63,9 @@ func (r *regionBuilder) finish(d *binding) *region {
 	for i, s := range r.steps {
 		c := call{src: s.Source}
 		if op := r.ops[i]; op != nil {
+			if op.Refill != nil {
+				g.refills = append(g.refills, op.Refill)
+			}
 			c.run, c.parts, c.over, c.windowed, c.transpose = op.Run, op.Parts, op.Over, op.Windowed, op.Transpose
 			c.in = make([]place, len(s.In))
 			for j := range c.in {

@@ -69,6 +69,8 @@ type FusedStep struct {
 	X  int       // index in Run of the operand a; -1 for the constant A
 	A  []float32 // one number per feature
 	B  []float32 // one number per feature, or parameters
+	// The single numbers that A and B repeat, if these can change; nil otherwise.
+	OfA, OfB []float32
 }
 
 // Constant reports whether the step reads no operand.
@@ -130,6 +132,8 @@ func NewFused(width int, operands []Operand, steps []FusedStep) *Fused {
 // Refill copies the constants again, after their numbers have changed in place.
 func (c *Fused) Refill() {
 	for i, l := range c.steps {
+		repeat(l.A, l.OfA)
+		repeat(l.B, l.OfB)
 		if a, b, _ := l.Op.reads(); c.repeat > 1 && (a || b) {
 			repeat(c.tiled[i].A, l.A)
 			repeat(c.tiled[i].B, l.B)
@@ -137,7 +141,7 @@ func (c *Fused) Refill() {
 	}
 }
 
-// repeat copies v to w as often as it fits.
+// repeat copies v to w as often as it fits; nothing if v is empty.
 func repeat(w, v []float32) {
 	for len(v) > 0 && len(w) >= len(v) {
 		w = w[copy(w, v):]

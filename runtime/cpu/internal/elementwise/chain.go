@@ -58,11 +58,14 @@ func FusedSteps(d *lowering.Binding, s *lowering.Step, links []record.Link,
 		case l.Operand < 0:
 			f.X, f.B = 0, l.K
 		default:
-			k := s.Constant(l.Operand)
+			k := record.Numbers(s, l.Operand)
 			switch readKind(s, l.Operand, d.Shape(s.In[l.Operand]), rows, width) {
 			case full:
 			case repeats:
 				f.X, f.A = -1, widened(k, width)
+				if s.In[l.Operand].Settled != nil && len(k) != width {
+					f.OfA = k
+				}
 			default:
 				return nil
 			}

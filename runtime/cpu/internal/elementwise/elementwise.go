@@ -43,7 +43,7 @@ func Make(s *lowering.Step) *record.Elementwise {
 		return nil
 	}
 	for _, c := range e.Chains {
-		if s.In[c.Input].Const == nil && !s.Float32Input(c.Input) {
+		if s.In[c.Input].Fixed() == nil && !s.Float32Input(c.Input) {
 			return nil
 		}
 	}

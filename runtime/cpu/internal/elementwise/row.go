@@ -15,16 +15,16 @@ const (
 	unfit   = iota
 	full    // one number per element
 	perRow  // one number per row
-	repeats // a constant, the same for every row
+	repeats // constant or settled, the same for every row
 )
 
 // operandKind returns the kind of an operand of the given shape, for rows of width numbers.
-func operandKind(shape []int, constant bool, rows, width int) int {
+func operandKind(shape []int, fixed bool, rows, width int) int {
 	r, f := lowering.Features(shape)
 	switch {
 	case r*f == rows*width && f == width:
 		return full
-	case constant && r == 1 && (f == width || f == 1):
+	case fixed && r == 1 && (f == width || f == 1):
 		return repeats
 	case r == rows && f == 1:
 		return perRow
@@ -32,10 +32,10 @@ func operandKind(shape []int, constant bool, rows, width int) int {
 	return unfit
 }
 
-// readKind is operandKind for input i. Constants of other types than float32, such as truth values, may repeat but are
+// readKind is operandKind for input i. Fixed operands of other types than float32, such as truth values, may repeat but are
 // not read as rows.
 func readKind(s *lowering.Step, i int, shape []int, rows, width int) int {
-	kind := operandKind(shape, s.Constant(i) != nil, rows, width)
+	kind := operandKind(shape, s.Fixed(i) != nil, rows, width)
 	if kind != repeats && !s.Float32Input(i) {
 		return unfit
 	}
@@ -50,6 +50,22 @@ func widened(v []float32, width int) []float32 {
 	w := make([]float32, width)
 	fill(w, v[0])
 	return w
+}
+
+// follow lets op copy the numbers k of input i to v again, as often as they fit, if the input is settled and v is not k.
+func follow(op *record.RowOp, s *lowering.Step, i int, v, k []float32) {
+	if s.In[i].Settled == nil || len(k) == 0 || &v[0] == &k[0] {
+		return
+	}
+	before := op.Refill
+	op.Refill = func() {
+		if before != nil {
+			before()
+		}
+		for to := v; len(to) > 0; {
+			to = to[copy(to, k):]
+		}
+	}
 }
 
 // row makes the row kernel of a step. A program of one instruction is called directly.
@@ -93,7 +109,7 @@ func rowUnary(s *lowering.Step, i int, f func(y, x []float32)) record.RowMaker {
 // rowBinary computes f of inputs ia and ib. Each has the output's shape, or one number per row, or is a constant of one
 // number, or of one per feature.
 func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMaker {
-	a, b := s.Constant(ia), s.Constant(ib)
+	a, b := record.Numbers(s, ia), record.Numbers(s, ib)
 	return func(in [][]int, out []int) *record.RowOp {
 		rows, width := lowering.Features(out)
 		op := &record.RowOp{}
@@ -134,6 +150,7 @@ func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMake
 			}
 		case ka == repeats:
 			v := widened(a, width)
+			follow(op, s, ia, v, a)
 			op.Run = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 				if width > record.RowBlock {
 					eachPart(c, rows, width, func(row, lo, _, n int) { f.Rows(y[lo:lo+n], v[lo-row*width:], x[ib][lo:]) })
@@ -145,6 +162,7 @@ func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMake
 			}
 		default:
 			v := widened(b, width)
+			follow(op, s, ib, v, b)
 			op.Run = func(c *ir.EvalCtx, y []float32, x [][]float32, rows int) {
 				if width > record.RowBlock {
 					eachPart(c, rows, width, func(row, lo, _, n int) { f.Rows(y[lo:lo+n], x[ia][lo:], v[lo-row*width:]) })
@@ -196,7 +214,7 @@ func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *r
 	r, op := &rowProgram{program: p, width: width, chunk: blockSize}, &record.RowOp{}
 	spread := p.registers
 	for _, i := range p.reads {
-		k := s.Constant(i)
+		k := record.Numbers(s, i)
 		o := rowOperand{kind: readKind(s, i, in[i], rows, width), input: i}
 		switch o.kind {
 		case full:
@@ -209,6 +227,7 @@ func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *r
 			for o.table = widened(k, width); len(o.table)+width <= blockSize; {
 				o.table = append(slices.Clip(o.table), widened(k, width)...)
 			}
+			follow(op, s, i, o.table, k)
 		default:
 			return nil, nil
 		}

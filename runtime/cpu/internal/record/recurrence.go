@@ -3,6 +3,7 @@ package record
 import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
+	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // Recurrence is a step that carries a state from one row to the next, or needs the whole sequence. A region has at most
@@ -31,6 +32,16 @@ type RecurrenceInfo struct {
 	Stateless          bool // a convolution with a given kernel of Taps numbers, without states
 	Taps               int
 	Beside             bool // the form fft transforms several adjacent features
+	judged             bool // Unstable is set
+}
+
+// Judge sets Unstable, by the content of fixed inputs: when a recurrence is made, and again when the content has changed.
+func (r *RecurrenceInfo) Judge(s *lowering.Step, unstable bool) {
+	if !r.judged {
+		r.judged, r.Unstable = true, unstable
+		return
+	}
+	Decide(s, &r.Unstable, unstable)
 }
 
 // TileInput is the input of a tile: one row of N numbers per step. OldRe and OldIm are the input one window earlier
@@ -43,7 +54,7 @@ type TileInput struct {
 // xi are nil if only the state is wanted. tmp is scratch of Scratch() numbers. With add, results are added to x and xi.
 type TileKernel interface {
 	Bytes() int64 // size of the tables that Prepare makes
-	Prepare()
+	Prepare()     // again in the same memory when the content of settled inputs has changed
 	Scratch() int
 	Forward(x, xi []float32, in *TileInput, rows int, z []float64, tmp []float32)
 	Backward(x, xi []float32, in *TileInput, rows int, z []float64, tmp []float32, add bool)
@@ -61,7 +72,7 @@ type Jumper interface {
 type SequenceKernel interface {
 	Bytes() int64 // size of the tables that Prepare allocates
 	Prepare()
-	Fill(w *Workspace) // computes the tables, in the first run; ends early when the run is stopped
+	Fill(w *Workspace) // computes the tables, in the first run and after settled inputs; ends early when the run is stopped
 	Scratch() int      // size of tmp in Run
 	Pieces() int
 	// Run computes one piece of a sample. state is scratch of RecurrenceInfo.Size numbers.

@@ -21,6 +21,7 @@ type RowOp struct {
 	Windowed  *WindowedOp      // reads rows before and after
 	Sums      *Sums            // adds the rows before
 	Transpose lowering.RowKind // ToRows or FromRows
+	Refill    func()           // computes again what Run keeps of settled inputs; nil: nothing. It runs before a run
 }
 
 // Sums is a running sum along time: of all steps up to each one, or, if Exclusive, of all steps before it.

@@ -12,10 +12,11 @@ type TensorKernel struct {
 	// temp is the float32 numbers of the arena that the kernel has to itself while it runs; scratch those that each
 	// worker needs.
 	Temp, Scratch int
-	Tables        int64 // bytes of constants that the first run makes
-	Joins         []int // per input: its offset in the result, in bytes. Inputs that are there already are not copied.
-	Renames       bool  // The result has the elements of input 0, in order, and may share its memory.
-	Fuses         bool  // run computes tensorCall.result, and applies tensorCall.epilogue
+	Tables        int64  // bytes of constants that the first run makes
+	Joins         []int  // per input: its offset in the result, in bytes. Inputs that are there already are not copied.
+	Renames       bool   // The result has the elements of input 0, in order, and may share its memory.
+	Fuses         bool   // run computes tensorCall.result, and applies tensorCall.epilogue
+	Refill        func() // after it the next run computes again what the first one has kept of settled inputs; nil: nothing
 }
 
 // tensorMaker makes the kernel for a binding, or gives nil where its shapes or element types do not fit.

@@ -12,7 +12,7 @@ func init() {
 		Recurrence: record.RecurrenceKind{Make: convolutionRecurrence, Constant: []int{1}}})
 }
 
-// convolution is a LongConv with a constant kernel.
+// convolution is a LongConv with a fixed kernel.
 type convolution struct {
 	record.RecurrenceInfo
 	weights []float32 // per feature
@@ -25,7 +25,7 @@ func convolutionRecurrence(s *lowering.Step) record.Recurrence {
 		return nil
 	}
 	dir, _ := record.ScanAttrs(s.Node)
-	return &convolution{weights: s.Constant(1), form: s.Node.Attrs.Str("form", essm.FormDirect),
+	return &convolution{weights: record.Numbers(s, 1), form: s.Node.Attrs.Str("form", essm.FormDirect),
 		RecurrenceInfo: record.RecurrenceInfo{
 			N: shape[0], Direction: dir, PerHead: 1, Stateless: true, Taps: shape[1], Beside: true,
 			VRe: 0, VIm: -1, State: -1, XRe: 0, XIm: -1, StateOut: -1,

@@ -15,6 +15,7 @@ type convolver struct {
 	taps   int // of the kernel
 	fft    *kernel.FFT
 	beside *kernel.Convolution
+	made   bool // the transform's tables
 }
 
 func (v *convolver) setup(info *record.RecurrenceInfo, length int, history, fft bool) {
@@ -55,7 +56,10 @@ func (v *convolver) tables() int64 {
 
 // fillTables computes the transform's tables. It returns false if there is no transform, or if the run was stopped.
 func (v *convolver) fillTables(w *record.Workspace) bool {
-	return v.fft != nil && v.fft.Prepare(w.Halted)
+	if v.fft != nil && !v.made {
+		v.made = v.fft.Prepare(w.Halted)
+	}
+	return v.made
 }
 
 // spectrum sets dst to the transform of a kernel: forward in time, mirrored, or both, by the direction.

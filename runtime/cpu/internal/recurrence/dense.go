@@ -12,7 +12,7 @@ func init() {
 		Recurrence: record.RecurrenceKind{Make: denseRecurrence, Constant: []int{1, 2}}})
 }
 
-// dense is a DenseScan with constant matrices. The states of a head depend on each other.
+// dense is a DenseScan with fixed matrices. The states of a head depend on each other.
 type dense struct {
 	record.RecurrenceInfo
 	heads       int
@@ -21,7 +21,7 @@ type dense struct {
 }
 
 func denseRecurrence(s *lowering.Step) record.Recurrence {
-	abar, gamma := s.Constant64(1), s.Constant64(2)
+	abar, gamma := record.Numbers64(s, 1), record.Numbers64(s, 2)
 	shape := s.ConstShape(1)
 	c := &dense{heads: shape[0] * shape[1], abar: abar, gamma: gamma}
 	n := shape[2]
@@ -31,21 +31,28 @@ func denseRecurrence(s *lowering.Step) record.Recurrence {
 		VRe: 0, VIm: -1, State: record.Index(!s.Absent(3), 3),
 		XRe: record.Index(s.Node.Out(0) != nil, 0), XIm: -1, StateOut: record.Index(s.Node.Out(1) != nil, 1),
 	}
-	c.in = kernel.PackBlocks(record.Narrow(gamma), c.heads, n, n)
-	if window == 0 {
-		return c
-	}
-	all := make([]float64, len(gamma))
-	for h := range c.heads {
-		a, g := c.matrices(h)
-		cut := all[h*n*n : (h+1)*n*n]
-		multiply(cut, power(a, n, window), g, n)
-		for i := range cut {
-			cut[i] = -cut[i]
+	return record.Keep(s, []int{1, 2}, nil, func() *dense {
+		c.in = kernel.NewBlocks(c.heads, n, n)
+		if window > 0 {
+			c.cut = kernel.NewBlocks(c.heads, n, n)
 		}
-	}
-	c.cut = kernel.PackBlocks(record.Narrow(all), c.heads, n, n)
-	return c
+		return c
+	}, func(c *dense) {
+		c.in.Fill(record.Narrow(gamma))
+		if window == 0 {
+			return
+		}
+		all := make([]float64, len(gamma))
+		for h := range c.heads {
+			a, g := c.matrices(h)
+			cut := all[h*n*n : (h+1)*n*n]
+			multiply(cut, power(a, n, window), g, n)
+			for i := range cut {
+				cut[i] = -cut[i]
+			}
+		}
+		c.cut.Fill(record.Narrow(all))
+	})
 }
 
 func (c *dense) matrices(h int) (abar, gamma []float64) {
@@ -162,7 +169,9 @@ func (k *denseChunk) Bytes() int64 {
 
 func (k *denseChunk) Prepare() {
 	n := k.c.PerHead
-	k.powers = make([]float64, k.c.heads*(ChunkRows+1)*n*n)
+	if k.powers == nil {
+		k.powers = make([]float64, k.c.heads*(ChunkRows+1)*n*n)
+	}
 	for h := range k.c.heads {
 		a, _ := k.c.matrices(h)
 		for i := range n {

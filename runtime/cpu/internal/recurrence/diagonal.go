@@ -12,7 +12,7 @@ func init() {
 		Recurrence: record.RecurrenceKind{Make: diagonalRecurrence, Constant: []int{1, 2, 3, 4}}})
 }
 
-// diagonal is a Scan with constant coefficients.
+// diagonal is a Scan with fixed coefficients.
 type diagonal struct {
 	record.RecurrenceInfo
 	a, b []complex128
@@ -20,7 +20,8 @@ type diagonal struct {
 }
 
 func diagonalRecurrence(s *lowering.Step) record.Recurrence {
-	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
+	aRe, aIm := record.Numbers64(s, 1), record.Numbers64(s, 2)
+	bRe, bIm := record.Numbers64(s, 3), record.Numbers64(s, 4)
 	c := &diagonal{}
 	n := len(aRe)
 	dir, window := record.ScanAttrs(s.Node)
@@ -35,42 +36,60 @@ func diagonalRecurrence(s *lowering.Step) record.Recurrence {
 	if window > 0 {
 		c.sys.CutRe, c.sys.CutIm = make([]float64, n), make([]float64, n)
 	}
-	for j := range n {
-		a, b := complex(aRe[j], aIm[j]), complex(bRe[j], bIm[j])
-		c.a, c.b = append(c.a, a), append(c.b, b)
-		c.Unstable = c.Unstable || essm.Unstable(a)
-		p := essm.Pow(a, 1)
-		c.sys.ARe[j], c.sys.AIm[j] = real(p), imag(p)
-		if window > 0 {
-			cut := essm.Pow(a, float64(window)) * b
-			c.sys.CutRe[j], c.sys.CutIm[j] = real(cut), imag(cut)
+	return record.Keep(s, []int{1, 2, 3, 4}, nil, func() *diagonal {
+		c.a, c.b = make([]complex128, n), make([]complex128, n)
+		return c
+	}, func(c *diagonal) {
+		unstable := false
+		for j := range n {
+			a, b := complex(aRe[j], aIm[j]), complex(bRe[j], bIm[j])
+			c.a[j], c.b[j] = a, b
+			unstable = unstable || essm.Unstable(a)
+			p := essm.Pow(a, 1)
+			c.sys.ARe[j], c.sys.AIm[j] = real(p), imag(p)
+			if window > 0 {
+				cut := essm.Pow(a, float64(window)) * b
+				c.sys.CutRe[j], c.sys.CutIm[j] = real(cut), imag(cut)
+			}
 		}
-	}
-	c.sys.Pack()
-	return c
+		c.sys.Pack()
+		c.Judge(s, unstable)
+	})
 }
 
 func (c *diagonal) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
 
 func (c *diagonal) Tiled(form string, rows int) record.TileKernel {
-	scan := DiagonalScan{sys: &c.sys, n: c.N}
-	if c.Direction != essm.Forward && !c.Unstable {
-		scan.across = across(c.a, rows)
-	}
+	scan := DiagonalScan{sys: &c.sys, n: c.N, across: newAcross(&c.RecurrenceInfo, c.a, rows)}
 	if form == essm.FormChunked {
 		return &diagonalChunk{DiagonalScan: scan, c: c, rows: rows}
 	}
 	return scan
 }
 
-// across returns the powers of ā over rows steps, real parts before imaginary ones.
-func across(a []complex128, rows int) []float64 {
-	p := make([]float64, 2*len(a))
-	for j, v := range a {
-		q := essm.Pow(v, float64(rows))
-		p[j], p[len(a)+j] = real(q), imag(q)
+// across has the powers of ā over rows steps, real parts before imaginary ones.
+type across struct {
+	a      []complex128
+	rows   int
+	powers []float64
+}
+
+// newAcross returns the powers of a system that runs backward and is stable, and nil for others.
+func newAcross(info *record.RecurrenceInfo, a []complex128, rows int) *across {
+	if info.Direction == essm.Forward || info.Unstable {
+		return nil
 	}
-	return p
+	return &across{a, rows, make([]float64, 2*len(a))}
+}
+
+func (p *across) fill() {
+	if p == nil {
+		return
+	}
+	for j, v := range p.a {
+		q := essm.Pow(v, float64(p.rows))
+		p.powers[j], p.powers[len(p.a)+j] = real(q), imag(q)
+	}
 }
 
 func (c *diagonal) Sequence(form string, length int, history bool) record.SequenceKernel {
@@ -131,14 +150,14 @@ func (c *diagonal) free(i int, s *record.Sequence, y []float32, _ []float64) boo
 type DiagonalScan struct {
 	sys *kernel.Diagonal
 	n   int
-	// powers of ā over a full tile, see across; nil if the system does not run backward, or is unstable
-	across []float64
+	// powers of ā over a full tile; nil if the system does not run backward, or is unstable
+	across *across
 }
 
 // Jump multiplies by the powers of ā over a full tile.
 func (k DiagonalScan) Jump(z, from []float64) {
 	n := k.n
-	pr, pi, fr, fi, zr, zi := k.across[:n], k.across[n:2*n], from[:n], from[n:2*n], z[:n], z[n:2*n]
+	pr, pi, fr, fi, zr, zi := k.across.powers[:n], k.across.powers[n:2*n], from[:n], from[n:2*n], z[:n], z[n:2*n]
 	for j, a := range pr {
 		zr[j] += a*fr[j] - pi[j]*fi[j]
 		zi[j] += a*fi[j] + pi[j]*fr[j]
@@ -149,7 +168,7 @@ func (k DiagonalScan) Jumps() bool { return k.across != nil }
 
 func (k DiagonalScan) Bytes() int64 { return 0 }
 
-func (k DiagonalScan) Prepare() {}
+func (k DiagonalScan) Prepare() { k.across.fill() }
 
 func (k DiagonalScan) Scratch() int { return 0 }
 
@@ -183,26 +202,32 @@ func (k *diagonalChunk) Bytes() int64 {
 }
 
 func (k *diagonalChunk) Prepare() {
-	table := func(coef func(j int) complex128) (t [2][]float32) {
-		t[0], t[1] = make([]float32, k.n*k.rows), make([]float32, k.n*k.rows)
+	k.DiagonalScan.Prepare()
+	sized := func(t *[2][]float32) {
+		for i := range t {
+			if t[i] == nil {
+				t[i] = make([]float32, k.n*k.rows)
+			}
+		}
+	}
+	table := func(t *[2][]float32, coef func(j int) complex128) {
+		sized(t)
 		for j := range k.n {
 			lo, hi := j*k.rows, (j+1)*k.rows
 			impulse(t[0][lo:hi], t[1][lo:hi], k.c.a[j], coef(j))
 		}
-		return t
 	}
-	reversed := func(t [2][]float32) (r [2][]float32) {
+	reversed := func(r, t *[2][]float32) {
+		sized(r)
 		for p := range t {
-			r[p] = make([]float32, len(t[p]))
 			for i, v := range t[p] {
 				j, lag := i/k.rows, i%k.rows
 				r[p][j*k.rows+k.rows-1-lag] = v
 			}
 		}
-		return r
 	}
-	k.power = table(func(j int) complex128 { return essm.Pow(k.c.a[j], 1) })
-	k.in = table(func(j int) complex128 { return k.c.b[j] })
+	table(&k.power, func(j int) complex128 { return essm.Pow(k.c.a[j], 1) })
+	table(&k.in, func(j int) complex128 { return k.c.b[j] })
 	if w := k.c.Window; w > 0 && w < k.rows {
 		for _, t := range k.in {
 			for j := range k.n { // taps beyond the window
@@ -210,10 +235,10 @@ func (k *diagonalChunk) Prepare() {
 			}
 		}
 	}
-	k.inRev = reversed(k.in)
+	reversed(&k.inRev, &k.in)
 	if k.c.Window > 0 {
-		k.cut = table(func(j int) complex128 { return -complex(k.sys.CutRe[j], k.sys.CutIm[j]) })
-		k.cutRev = reversed(k.cut)
+		table(&k.cut, func(j int) complex128 { return -complex(k.sys.CutRe[j], k.sys.CutIm[j]) })
+		reversed(&k.cutRev, &k.cut)
 	}
 }
 

@@ -16,7 +16,7 @@ func init() {
 		Recurrence: record.RecurrenceKind{Make: dplrRecurrence, Constant: []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}})
 }
 
-// dplr is a DPLRScan with constant coefficients: a system of n states for each feature. Whole sequences are convolved with
+// dplr is a DPLRScan with fixed coefficients: a system of n states for each feature. Whole sequences are convolved with
 // its kernel, which is computed in float64 by the recurrence: O(n·rank) operations for a lag.
 type dplr struct {
 	record.RecurrenceInfo
@@ -25,6 +25,7 @@ type dplr struct {
 	n, rank  int
 	lookback int // of the window, in steps
 
+	step *lowering.Step
 	once sync.Once
 	cuts [][2][]float64 // Āˡ b of each feature, in two parts, for inputs that leave the window
 }
@@ -32,7 +33,7 @@ type dplr struct {
 func dplrRecurrence(s *lowering.Step) record.Recurrence {
 	dir, window := record.ScanAttrs(s.Node)
 	shape := s.ConstShape(3)
-	c := &dplr{n: shape[2], rank: shape[1], lookback: window}
+	c := &dplr{n: shape[2], rank: shape[1], lookback: window, step: s}
 	all := shape[0] * c.n
 	c.RecurrenceInfo = record.RecurrenceInfo{
 		N: shape[0], States: c.n, Rank: max(1, c.rank), Window: window, Direction: dir, Size: max(2*all, 4*c.n) + c.rank,
@@ -41,22 +42,27 @@ func dplrRecurrence(s *lowering.Step) record.Recurrence {
 	}
 	var in [8][]float64
 	for i := range in {
-		in[i] = s.Constant64(1 + i)
+		in[i] = record.Numbers64(s, 1+i)
 	}
-	c.out[0] = [2][]float64{s.Constant64(9), s.Constant64(10)}
+	c.out[0] = [2][]float64{record.Numbers64(s, 9), record.Numbers64(s, 10)}
 	if !s.Absent(11) {
-		c.out[1] = [2][]float64{s.Constant64(11), s.Constant64(12)}
+		c.out[1] = [2][]float64{record.Numbers64(s, 11), record.Numbers64(s, 12)}
 	}
 	for i := range shape[0] {
 		of := func(v []float64, rows int) []float64 { return v[i*rows*c.n : (i+1)*rows*c.n] }
 		d := kernel.DPLR{FRe: of(in[0], 1), FIm: of(in[1], 1), GRe: of(in[2], c.rank), GIm: of(in[3], c.rank),
 			HRe: of(in[4], c.rank), HIm: of(in[5], c.rank), BRe: of(in[6], 1), BIm: of(in[7], 1)}
-		for j, re := range d.FRe { // the low-rank part of S4 only damps
-			c.Unstable = c.Unstable || math.Hypot(re, d.FIm[j]) > 1+1e-12
-		}
 		c.heads = append(c.heads, d)
 	}
-	return c
+	return record.Keep(s, []int{1, 2}, nil, func() *dplr { return c }, func(c *dplr) {
+		unstable := false
+		for _, d := range c.heads {
+			for j, re := range d.FRe { // the low-rank part of S4 only damps
+				unstable = unstable || math.Hypot(re, d.FIm[j]) > 1+1e-12
+			}
+		}
+		c.Judge(s, unstable)
+	})
 }
 
 func (c *dplr) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
@@ -137,28 +143,40 @@ func (c *dplr) response(i, steps int, z, low []float64, each func(k int, zr, zi 
 // the window is long.
 func (c *dplr) cut() [][2][]float64 {
 	c.once.Do(func() {
-		low, size := make([]float64, c.rank), 2*c.n
-		for i := range c.heads {
-			z := make([]float64, size)
-			if c.lookback <= size*size*bits.Len(uint(c.lookback)) {
-				c.response(i, c.lookback+1, z, low, nil)
-			} else {
-				d, m := &c.heads[i], make([]float64, size*size)
-				for j := range size {
-					column := make([]float64, size)
-					column[j] = 1
-					d.Project(low, column[:c.n], column[c.n:])
-					d.Advance(column[:c.n], column[c.n:], low, 0, 0)
-					for r, x := range column {
-						m[r*size+j] = x
-					}
-				}
-				kernel.MatVec(z, power(m, size, c.lookback), append(append([]float64(nil), d.BRe...), d.BIm...))
+		record.Keep(c.step, []int{1, 2, 3, 4, 5, 6, 7, 8}, nil, func() *dplr {
+			for range c.heads {
+				z := make([]float64, 2*c.n)
+				c.cuts = append(c.cuts, [2][]float64{z[:c.n:c.n], z[c.n:]})
 			}
-			c.cuts = append(c.cuts, [2][]float64{z[:c.n], z[c.n:]})
-		}
+			return c
+		}, (*dplr).fillCuts)
 	})
 	return c.cuts
+}
+
+func (c *dplr) fillCuts() {
+	low, size := make([]float64, c.rank), 2*c.n
+	z := make([]float64, size)
+	for i := range c.heads {
+		clear(z)
+		if c.lookback <= size*size*bits.Len(uint(c.lookback)) {
+			c.response(i, c.lookback+1, z, low, nil)
+		} else {
+			d, m := &c.heads[i], make([]float64, size*size)
+			for j := range size {
+				column := make([]float64, size)
+				column[j] = 1
+				d.Project(low, column[:c.n], column[c.n:])
+				d.Advance(column[:c.n], column[c.n:], low, 0, 0)
+				for r, x := range column {
+					m[r*size+j] = x
+				}
+			}
+			kernel.MatVec(z, power(m, size, c.lookback), append(append([]float64(nil), d.BRe...), d.BIm...))
+		}
+		copy(c.cuts[i][0], z[:c.n])
+		copy(c.cuts[i][1], z[c.n:])
+	}
 }
 
 // dplrScan computes the recurrence step by step, in float64: one feature after the other.

@@ -117,7 +117,7 @@ func (k *responses) Fill(w *record.Workspace) {
 
 // fillSpectra computes the tables of the form fft.
 func (k *responses) fillSpectra(w *record.Workspace) {
-	if !k.beside.Prepare(w.Halted) {
+	if k.made = k.made || k.beside.Prepare(w.Halted); !k.made {
 		return
 	}
 	var taps [2][]float32

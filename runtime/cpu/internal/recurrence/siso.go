@@ -33,13 +33,16 @@ type Siso struct {
 const SisoLeast = 8
 
 // sisoKey identifies packed coefficients, which the programs of a model share.
-type sisoKey struct{ aRe, aIm, bRe, bIm, in, out, inIm, outIm, direct *tensor.Tensor }
+type sisoKey struct {
+	aRe, aIm, bRe, bIm, in, out, inIm, outIm, direct *tensor.Tensor
+	scaled                                           bool // the form
+}
 
-// gains returns the constants of B or C.
+// gains returns the numbers of B or C.
 func gains(s *lowering.Step, re, im int) kernel.Gains {
-	g := kernel.Gains{Re: s.Constant(re)}
+	g := kernel.Gains{Re: record.Numbers(s, re)}
 	if !s.Absent(im) {
-		g.Im = s.Constant(im)
+		g.Im = record.Numbers(s, im)
 	}
 	return g
 }
@@ -47,7 +50,8 @@ func gains(s *lowering.Step, re, im int) kernel.Gains {
 // sisoRecurrence returns nil for other systems, and if the form chunked was asked for.
 func sisoRecurrence(s *lowering.Step) record.Recurrence {
 	dir, window := record.ScanAttrs(s.Node)
-	aRe, aIm, bRe, bIm := s.Constant64(1), s.Constant64(2), s.Constant64(3), s.Constant64(4)
+	aRe, aIm := record.Numbers64(s, 1), record.Numbers64(s, 2)
+	bRe, bIm := record.Numbers64(s, 3), record.Numbers64(s, 4)
 	in, out := gains(s, 5, 7), gains(s, 6, 8)
 	form := record.Of(s).Form
 	if form == essm.FormChunked || window > 0 {
@@ -65,7 +69,7 @@ func sisoRecurrence(s *lowering.Step) record.Recurrence {
 	}
 	c := &Siso{out: out}
 	if !s.Absent(9) {
-		if c.direct = s.Constant(9); len(c.direct) != heads {
+		if c.direct = record.Numbers(s, 9); len(c.direct) != heads {
 			return nil
 		}
 	}
@@ -74,39 +78,48 @@ func sisoRecurrence(s *lowering.Step) record.Recurrence {
 		N: heads, States: n, Direction: dir, Size: 2 * all, Saved: 2 * all, PerHead: 1,
 		VRe: 0, VIm: -1, State: state, XRe: 0, XIm: -1, StateOut: stateOut, Beside: true,
 	}
-	for j := range all {
-		a := complex(aRe[j], aIm[j])
-		c.a = append(c.a, a)
-		c.Unstable = c.Unstable || essm.Unstable(a)
-		c.step = append(c.step, essm.Pow(a, 1))
-		c.gain = append(c.gain, complex(bRe[j], bIm[j])*in.At(j)*out.At(j))
-	}
-	of := func(i int) *tensor.Tensor {
-		if s.Absent(i) {
-			return nil
+	inputs := []int{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	record.Keep(s, inputs, nil, func() *Siso {
+		c.a, c.step, c.gain = make([]complex128, all), make([]complex128, all), make([]complex128, all)
+		return c
+	}, func(c *Siso) {
+		unstable := false
+		for j := range all {
+			a := complex(aRe[j], aIm[j])
+			c.a[j], c.step[j], c.gain[j] = a, essm.Pow(a, 1), complex(bRe[j], bIm[j])*in.At(j)*out.At(j)
+			unstable = unstable || essm.Unstable(a)
 		}
-		return s.In[i].Const
-	}
-	key := sisoKey{of(1), of(2), of(3), of(4), of(5), of(6), of(7), of(8), nil}
-	if c.direct != nil {
-		key.direct = of(9)
-	}
-	type made struct {
-		heads  *kernel.SISO
-		scaled *kernel.Diagonal
-	}
-	m := record.Of(s).Shared.Get(key, func() any {
-		d := &kernel.Diagonal{ARe: make([]float64, all), AIm: make([]float64, all), BRe: bRe, BIm: bIm}
+		c.Judge(s, unstable)
+	})
+	of := s.Fixed
+	key := sisoKey{of(1), of(2), of(3), of(4), of(5), of(6), of(7), of(8), of(9), n == 1 && state < 0 && stateOut < 0}
+	m := record.Keep(s, inputs, key, func() *packedSiso {
+		return &packedSiso{system: &kernel.Diagonal{ARe: make([]float64, all), AIm: make([]float64, all), BRe: bRe, BIm: bIm}}
+	}, func(m *packedSiso) {
+		d := m.system
 		for j, a := range c.step {
 			d.ARe[j], d.AIm[j] = real(a), imag(a)
 		}
-		if n == 1 && state < 0 && stateOut < 0 {
-			return made{scaled: kernel.ScaledDiagonal(d, in, out)}
+		switch {
+		case m.heads != nil:
+			m.heads.Fill(d, in, out, c.direct)
+		case m.scaled != nil:
+			m.scaled.Scale(d, in, out)
+		case key.scaled:
+			m.scaled = kernel.ScaledDiagonal(d, in, out)
+		default:
+			m.heads = kernel.NewSISO(d, n, in, out, c.direct)
 		}
-		return made{heads: kernel.NewSISO(d, n, in, out, c.direct)}
-	}).(made)
+	})
 	c.heads, c.scaled = m.heads, m.scaled
 	return c
+}
+
+// packedSiso is what the programs of a model share: the system, in one of two forms.
+type packedSiso struct {
+	system *kernel.Diagonal
+	heads  *kernel.SISO
+	scaled *kernel.Diagonal
 }
 
 func (c *Siso) Info() *record.RecurrenceInfo { return &c.RecurrenceInfo }
@@ -116,9 +129,7 @@ func (c *Siso) Tiled(_ string, rows int) record.TileKernel {
 	if c.heads != nil {
 		k.size = c.heads.Scratch(rows)
 	}
-	if c.Direction != essm.Forward && !c.Unstable {
-		k.across = across(c.a, rows)
-	}
+	k.across = newAcross(&c.RecurrenceInfo, c.a, rows)
 	return k
 }
 

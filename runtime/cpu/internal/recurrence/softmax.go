@@ -13,7 +13,7 @@ func init() {
 		Recurrence: record.RecurrenceKind{Make: softmaxRecurrence, Constant: []int{1, 2, 3, 4, 5, 6, 7, 8}}})
 }
 
-// softmaxConv is a SoftmaxConv with constant coefficients. Its kernels are computed in float64 for the length of the
+// softmaxConv is a SoftmaxConv with fixed coefficients. Its kernels are computed in float64 for the length of the
 // sequence.
 type softmaxConv struct {
 	record.RecurrenceInfo
@@ -27,12 +27,13 @@ func softmaxRecurrence(s *lowering.Step) record.Recurrence {
 	dir, window := record.ScanAttrs(s.Node)
 	shape := s.ConstShape(1)
 	at := func(i int) []complex128 {
-		re, im := s.Constant64(i), s.Constant64(i+1)
-		z := make([]complex128, len(re))
-		for j, x := range re {
-			z[j] = complex(x, im[j])
-		}
-		return z
+		re, im := record.Numbers64(s, i), record.Numbers64(s, i+1)
+		return record.Keep(s, []int{i, i + 1}, nil, func() []complex128 { return make([]complex128, len(re)) },
+			func(z []complex128) {
+				for j, x := range re {
+					z[j] = complex(x, im[j])
+				}
+			})
 	}
 	c := &softmaxConv{a: at(1), lambda: at(3), w: [2][]complex128{at(5)}, n: shape[1],
 		epsilon: s.Node.Attrs.Float("epsilon", 1e-7)}
