@@ -13,17 +13,12 @@ func made[M any](s *lowering.Step, constant []int, make func(s *lowering.Step) M
 		return m
 	}
 	for _, i := range constant {
-		if s.Absent(i) && !s.Node.Op.In[i].Optional || !s.Absent(i) && (s.In[i].Fixed() == nil || s.In[i].Const == nil && !follows[s.Node.Op.FullName()]) {
+		if s.Absent(i) && !s.Node.Op.In[i].Optional || !s.Absent(i) && s.In[i].Fixed() == nil {
 			return m
 		}
 	}
 	return make(s)
 }
-
-// follows lists the operators whose kernels follow settled inputs.
-var follows = map[string]bool{"essm.Linear": true, "MatMul": true, "Gemm": true, "essm.HeadLinear": true, "essm.HeadScale": true,
-	"RMSNormalization": true, "LayerNormalization": true, "essm.ScalarNorm": true, "essm.Affine": true, "essm.BatchNorm": true,
-	"com.microsoft.MatMulNBits": true}
 
 // ByteTyped reports whether input i of the step is a tensor of int8 or uint8.
 func ByteTyped(s *lowering.Step, i int) bool {

@@ -41,7 +41,9 @@ type Record struct {
 	OrZero int
 }
 
-// Kinds of implementation, with their conditions. The inputs in Constant must be constants if they are present.
+// Kinds of implementation, with their conditions. The inputs in Constant must be constant or settled if they are
+// present. Make decides by their types and shapes only, and keeps what follows from their content by Keep, so that it is
+// computed again when the content of settled ones has been replaced.
 // Outputs, except for states and for those of tensor kernels, must be declared as float32. Make returns nil if
 // attributes, ranks or axes do not fit; the maker that it returns returns nil if shapes do not fit.
 type (

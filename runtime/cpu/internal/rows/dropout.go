@@ -6,13 +6,13 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Dropout", Row: record.RowKind{Make: rowDropout, Constant: []int{2}}})
+	record.Register(record.Record{Op: "Dropout", Row: record.RowKind{Make: rowDropout}})
 }
 
-// rowDropout copies its input. It does not fit nodes in training mode.
+// rowDropout copies its input. It does not fit nodes in training mode, so the mode must be a constant.
 func rowDropout(s *lowering.Step) record.RowMaker {
 	if s.Node.Out(1) != nil || !s.Absent(1) && !record.SingleInput(s, 1) ||
-		!s.Absent(2) && (s.Fixed(2).Len() != 1 || s.Fixed(2).Bytes()[0] != 0) {
+		!s.Absent(2) && (s.In[2].Const == nil || s.In[2].Const.Len() != 1 || s.In[2].Const.Bytes()[0] != 0) {
 		return nil
 	}
 	return record.RowByElement(func(y, x []float32) { copy(y, x) })

@@ -30,7 +30,7 @@ func streamingEmbedding(s *lowering.Step) record.StreamingMaker {
 	if len(s.ConstShape(1)) != 2 {
 		return nil
 	}
-	table := s.Constant(1)
+	table := record.Numbers(s, 1)
 	vocab, width := s.ConstShape(1)[0], s.ConstShape(1)[1]
 	return func(d *lowering.Binding) record.StreamingKernel {
 		ids := d.ShapeOf(s, 0)

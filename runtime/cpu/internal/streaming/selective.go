@@ -1,6 +1,8 @@
 package streaming
 
 import (
+	"slices"
+
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -17,6 +19,7 @@ func init() {
 type selective struct {
 	record.StreamingGrid
 	s               *lowering.Step
+	growth          *growth
 	scan            *kernel.Selective
 	features, heads int
 	shared          int // numbers of a row of b
@@ -29,6 +32,9 @@ type selective struct {
 	z               []float64 // per sample, the states of its blocks
 	tiles           []tile    // per work item
 }
+
+// growth is whether states may grow, by the content of the rates.
+type growth struct{ grows, judged bool }
 
 // tile is the memory of a work item: b and c of a tile in float64, and the step sizes of its features, if heads have
 // several. In chunks, it also has those of a chunk, and odd means that states are too large for them.
@@ -61,12 +67,19 @@ func streamingSelective(s *lowering.Step) record.StreamingMaker {
 	if len(shape) != 2 {
 		return nil
 	}
+	grows := record.Keep(s, []int{2}, nil, func() *growth { return &growth{} }, func(g *growth) {
+		now := slices.ContainsFunc(record.Numbers(s, 2), func(rate float32) bool { return !(rate <= 0) })
+		if g.judged {
+			record.Decide(s, &g.grows, now)
+		}
+		g.grows, g.judged = now, true
+	})
 	return func(d *lowering.Binding) record.StreamingKernel {
 		x, delta, b := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.ShapeOf(s, 3)
 		if len(x) != 3 || len(delta) != 3 || len(b) != 3 || !d.Gives(s, 0, tensor.Float32) || groups < 1 || x[2] == 0 {
 			return nil
 		}
-		k := &selective{s: s, features: x[2], heads: delta[2], shared: b[2]}
+		k := &selective{s: s, growth: grows, features: x[2], heads: delta[2], shared: b[2]}
 		k.Batch, k.Length = x[0], x[1]
 		n := k.shared / groups
 		if n == 0 || k.heads == 0 || k.features%k.heads != 0 || k.heads%groups != 0 || k.shared%groups != 0 ||
@@ -136,14 +149,11 @@ func (k *selective) Bytes() int64 {
 
 func (k *selective) Attach(e record.Execution) {
 	k.E = e
-	id := selectiveKey{a: k.s.In[2].Const, features: k.features, groups: k.scan.Groups(),
-		states: k.scan.N}
-	if !k.s.Absent(5) {
-		id.d = k.s.In[5].Const
-	}
-	k.scan = record.Of(k.s).Shared.Get(id, func() any {
-		return k.scan.With(k.heads, k.s.Constant(2), k.s.Constant(5))
-	}).(*kernel.Selective)
+	id := selectiveKey{a: k.s.Fixed(2), d: k.s.Fixed(5), features: k.features, groups: k.scan.Groups(), states: k.scan.N}
+	heads := k.heads
+	k.scan = record.Keep(k.s, []int{2, 5}, id, k.scan.Sized, func(scan *kernel.Selective) {
+		scan.Fill(heads, record.Numbers(k.s, 2), record.Numbers(k.s, 5))
+	})
 	k.z = make([]float64, k.Batch*k.scan.Blocks()*k.scan.States())
 	wide, short := k.tileSizes()
 	k.tiles = make([]tile, k.Batch*k.perSample())

@@ -25,10 +25,8 @@ func (k *selective) Forms() []record.FormWork {
 		chunked.Why = "heads have several rates, or features that are not a multiple of a vector"
 		return []record.FormWork{scan, chunked}
 	}
-	for _, rate := range k.s.Constant(2) {
-		if !(rate <= 0) {
-			chunked.Why = "states that grow may overflow within a chunk"
-		}
+	if k.growth.grows {
+		chunked.Why = "states that grow may overflow within a chunk"
 	}
 	steps := float64(max(1, min(k.Length, kernel.SelectiveChunk)))
 	heads := rows * float64(k.heads)

@@ -15,7 +15,7 @@ func init() {
 	record.Register(record.Record{Op: "Conv", Tensor: record.TensorKind{Make: convKernel, Constant: []int{1, 2}}})
 }
 
-// filters are the constant weights of a convolution. They are packed once for each form.
+// filters are the fixed weights of a convolution. They are packed once for each form.
 type filters struct {
 	s               *lowering.Step // weights are its input 1
 	bias            []float32
@@ -43,56 +43,74 @@ func (f *filters) width() int {
 }
 
 // weights returns the weights for packing; packed forms release them.
-func (f *filters) weights() []float32 { return f.s.Constant(1) }
+func (f *filters) weights() []float32 { return record.Numbers(f.s, 1) }
+
+// keep returns a packed form of the weights, and of the bias.
+func keep[T any](f *filters, make func() T, fill func(T)) T {
+	return record.Keep(f.s, []int{1, 2}, nil, make, fill)
+}
 
 // asGiven keeps the weights unpacked.
 func (f *filters) asGiven() { f.onceW.Do(func() { f.w = f.weights() }) }
 
 func (f *filters) asRows() {
 	f.onceRows.Do(func() {
-		w := f.weights()
-		if f.rows = w; f.bias == nil {
+		if f.bias == nil {
+			f.rows = f.weights()
 			return
 		}
-		defer f.s.Release(1)
 		k := f.k()
-		f.rows = make([]float32, f.m*(k+1))
-		for i := range f.m {
-			copy(f.rows[i*(k+1):], w[i*k:(i+1)*k])
-			f.rows[i*(k+1)+k] = f.bias[i]
-		}
+		f.rows = keep(f, func() []float32 { return make([]float32, f.m*(k+1)) }, func(rows []float32) {
+			defer f.s.Release(1)
+			w := f.weights()
+			for i := range f.m {
+				copy(rows[i*(k+1):], w[i*k:(i+1)*k])
+				rows[i*(k+1)+k] = f.bias[i]
+			}
+		})
 	})
 }
 
 // asTiles packs the rows of each group one tile at a time, so that there is never a second copy of all.
 func (f *filters) asTiles() {
 	f.onceT.Do(func() {
-		k, width, mg := f.k(), f.width(), f.m/f.group
-		defer f.s.Release(1)
-		w := f.weights()
-		f.tiles = make([]float32, f.m*width)
-		rows := make([]float32, tileRows*width)
-		for from := 0; from < f.m; {
-			n := min(tileRows, mg-from%mg)
-			for i := range n {
-				copy(rows[i*width:], w[(from+i)*k:(from+i+1)*k])
-				if f.bias != nil {
-					rows[i*width+k] = f.bias[from+i]
-				}
-			}
-			kernel.Tiles(f.tiles[from*width:], rows, width, n, width)
-			from += n
-		}
+		f.tiles = keep(f, func() []float32 { return make([]float32, f.m*f.width()) }, f.fillTiles)
 	})
+}
+
+func (f *filters) fillTiles(tiles []float32) {
+	k, width, mg := f.k(), f.width(), f.m/f.group
+	defer f.s.Release(1)
+	w := f.weights()
+	rows := make([]float32, tileRows*width)
+	for from := 0; from < f.m; {
+		n := min(tileRows, mg-from%mg)
+		for i := range n {
+			copy(rows[i*width:], w[(from+i)*k:(from+i+1)*k])
+			if f.bias != nil {
+				rows[i*width+k] = f.bias[from+i]
+			}
+		}
+		kernel.Tiles(tiles[from*width:], rows, width, n, width)
+		from += n
+	}
 }
 
 func (f *filters) asPacked() []*kernel.Packed {
 	f.onceP.Do(func() {
-		defer f.s.Release(1)
-		k, mg, w := f.k(), f.m/f.group, f.weights()
-		for g := range f.group {
-			f.packed = append(f.packed, kernel.Pack(w[g*mg*k:], mg, k, k, 1))
-		}
+		k, mg := f.k(), f.m/f.group
+		f.packed = keep(f, func() (all []*kernel.Packed) {
+			for range f.group {
+				all = append(all, kernel.NewPacked(mg, k))
+			}
+			return all
+		}, func(all []*kernel.Packed) {
+			defer f.s.Release(1)
+			w := f.weights()
+			for g, p := range all {
+				p.Fill(w[g*mg*k:], k, 1)
+			}
+		})
 	})
 	return f.packed
 }
@@ -116,7 +134,7 @@ func convKernel(s *lowering.Step) record.TensorMaker {
 	if !s.Float32Input(1) || len(ws) < 3 {
 		return nil
 	}
-	f := &filters{s: s, bias: s.Constant(2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]),
+	f := &filters{s: s, bias: record.Numbers(s, 2), m: ws[0], cg: ws[1], kh: product(ws[2 : len(ws)-1]),
 		kw: ws[len(ws)-1], group: int(ops.Int(s.Node, "group"))}
 	if f.group < 1 || f.m%f.group != 0 || f.m == 0 || f.k() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil

@@ -29,29 +29,33 @@ type spreading struct {
 
 func (f *spreading) turn() {
 	f.once.Do(func() {
-		cg, out := f.c/f.group, f.m/f.group*f.kh*f.kw
-		defer f.s.Release(1)
-		w := f.s.Constant(1)
-		f.rows = make([]float32, f.c*out)
-		block := make([]float32, tileUnit*cg)
-		for g := range f.group {
-			for first := 0; first < out; first += tileUnit {
-				n := min(tileUnit, out-first)
-				to := f.rows[(g*out+first)*cg:]
-				if f.tiled {
-					to = block
-				}
-				for i := range cg {
-					for j, v := range w[(g*cg+i)*out+first:][:n] {
-						to[j*cg+i] = v
-					}
-				}
-				if f.tiled {
-					kernel.Tiles(f.rows[(g*out+first)*cg:], block, cg, n, cg)
+		f.rows = record.Keep(f.s, []int{1}, nil, func() []float32 { return make([]float32, f.c*f.m/f.group*f.kh*f.kw) }, f.fill)
+	})
+}
+
+// fill packs the weights as rows.
+func (f *spreading) fill(all []float32) {
+	cg, out := f.c/f.group, f.m/f.group*f.kh*f.kw
+	defer f.s.Release(1)
+	w := record.Numbers(f.s, 1)
+	block := make([]float32, tileUnit*cg)
+	for g := range f.group {
+		for first := 0; first < out; first += tileUnit {
+			n := min(tileUnit, out-first)
+			to := all[(g*out+first)*cg:]
+			if f.tiled {
+				to = block
+			}
+			for i := range cg {
+				for j, v := range w[(g*cg+i)*out+first:][:n] {
+					to[j*cg+i] = v
 				}
 			}
+			if f.tiled {
+				kernel.Tiles(all[(g*out+first)*cg:], block, cg, n, cg)
+			}
 		}
-	})
+	}
 }
 
 // tileUnit is a number of rows that is a whole number of tiles on every machine.
@@ -80,8 +84,8 @@ func convTransposeKernel(s *lowering.Step) record.TensorMaker {
 	group := int(ops.Int(s.Node, "group"))
 	rank := len(ws) - 2
 	f := &spreading{c: ws[0], m: ws[1] * group, group: group, kh: product(ws[2 : len(ws)-1]), kw: ws[len(ws)-1], s: s,
-		bias: s.Constant(2), tiled: rank <= 2}
-	if group < 1 || f.c%group != 0 || s.In[1].Const.Len() == 0 || f.bias != nil && len(f.bias) != f.m {
+		bias: record.Numbers(s, 2), tiled: rank <= 2}
+	if group < 1 || f.c%group != 0 || s.Fixed(1).Len() == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
 	}
 	windows, err := ops.Windows(s.Node, rank)

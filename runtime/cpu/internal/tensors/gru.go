@@ -26,7 +26,7 @@ func gruKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	c.n = l.hidden
-	n, b := c.n, s.Constant(3)
+	n, b := c.n, record.Numbers(s, 3)
 	for d := range l.dirs {
 		c.zr = append(c.zr, packedPart(s, 2, d*3*n*n, 2*n, n))
 		c.h = append(c.h, packedPart(s, 2, (d*3+2)*n*n, n, n))

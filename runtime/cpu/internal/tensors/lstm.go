@@ -24,7 +24,7 @@ func lstmKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	c := &lstm{n: l.hidden, couple: s.Node.Attrs.Bool("input_forget", false)}
-	p := s.Constant(7)
+	p := record.Numbers(s, 7)
 	if p != nil && len(p) != 3*l.dirs*l.hidden {
 		return nil
 	}

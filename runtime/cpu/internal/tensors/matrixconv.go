@@ -35,7 +35,7 @@ type matrixConv struct {
 	fft                       *kernel.FFT
 	batch, length, m, n, taps int
 	spec                      []float32 // spectra of kernels, by output and input
-	done                      bool
+	done, planned             bool      // spec is computed, and the transform's tables are
 	read, write               lowering.Slot[float32]
 	src, dst, inputs          []float32 // inputs: spectra of sequences, by sample and input
 }
@@ -46,7 +46,7 @@ func matrixConvKernel(s *lowering.Step) record.TensorMaker {
 		return nil
 	}
 	return func(d *lowering.Binding) *record.TensorKernel {
-		k := &constantKernels{all: s.Constant(1), taps: shape[2]}
+		k := &constantKernels{all: record.Numbers(s, 1), taps: shape[2]}
 		in := d.ShapeOf(s, 0)
 		if len(in) != 3 || in[2] != shape[1] {
 			return nil
@@ -56,8 +56,9 @@ func matrixConvKernel(s *lowering.Step) record.TensorMaker {
 }
 
 func continuousConvKernel(s *lowering.Step) record.TensorMaker {
-	net := &essm.KernelNet{W1: s.Constant64(1), B1: s.Constant64(2), W2: s.Constant64(3), B2: s.Constant64(4), W3: s.Constant64(5),
-		B3: s.Constant64(6), Norm1: s.Constant64(7), Norm2: s.Constant64(8), Activation: s.Node.Attrs.Str("activation", ""),
+	net := &essm.KernelNet{W1: record.Numbers64(s, 1), B1: record.Numbers64(s, 2), W2: record.Numbers64(s, 3),
+		B2: record.Numbers64(s, 4), W3: record.Numbers64(s, 5), B3: record.Numbers64(s, 6), Norm1: record.Numbers64(s, 7),
+		Norm2: record.Numbers64(s, 8), Activation: s.Node.Attrs.Str("activation", ""),
 		Train: int(s.Node.Attrs.Int("train_length", 0))}
 	return func(d *lowering.Binding) *record.TensorKernel {
 		in := d.ShapeOf(s, 0)
@@ -83,6 +84,7 @@ func newMatrixConv(d *lowering.Binding, s *lowering.Step, k pairKernels, outputs
 	size := p.fft.Len()
 	return &record.TensorKernel{
 		Tables: p.fft.Bytes() + k.bytes() + 4*int64(size)*int64(p.m)*int64(p.n) + 16*int64(taps)*int64(p.parts()),
+		Refill: func() { p.done = false },
 		Temp:   p.batch * p.m * size, Scratch: pairColumns*p.length + 2*size,
 		Run: func(e record.Execution, c record.Call) error {
 			if !p.done {
@@ -106,13 +108,15 @@ func columns(n int) int { return (n + pairColumns - 1) / pairColumns }
 
 // fill computes the spectra of kernels.
 func (p *matrixConv) fill(e record.Execution) error {
-	if !p.fft.Prepare(e.Halted()) {
+	if p.planned = p.planned || p.fft.Prepare(e.Halted()); !p.planned {
 		return e.Failed()
 	}
 	if p.kernels.prepare(e.Halted()); e.Halted()() {
 		return e.Failed()
 	}
-	p.spec = make([]float32, p.fft.Len()*p.m*p.n)
+	if p.spec == nil {
+		p.spec = make([]float32, p.fft.Len()*p.m*p.n)
+	}
 	s := &matrixSpectra{matrixConv: p, tmp: make([]float64, 2*p.taps*p.parts())}
 	if err := e.Parallel(s, p.parts()); err != nil {
 		return err
@@ -179,7 +183,7 @@ func (p *matrixBack) Do(w *record.Workspace, i int) {
 	kernel.Transpose(p.dst[sample*p.length*p.n+from:], p.n, cols, p.length, count, p.length)
 }
 
-// constantKernels are kernels that are constants of the graph.
+// constantKernels are kernels that are constants or settled values of the graph.
 type constantKernels struct {
 	all  []float32
 	taps int
@@ -229,7 +233,10 @@ func halting(stop kernel.Stop, f func(step func(n int))) (ended bool) {
 
 func (k *netKernels) prepare(stop kernel.Stop) {
 	q, p := k.net.Units()
-	h1, h2 := make([]float64, k.length*q), make([]float64, k.length*p)
+	h1, h2 := make([]float64, k.length*q), k.hidden
+	if h2 == nil {
+		h2 = make([]float64, k.length*p)
+	}
 	if halting(stop, func(step func(n int)) { k.net.Hidden(h1, h2, k.length, step) }) {
 		k.hidden = h2
 	}

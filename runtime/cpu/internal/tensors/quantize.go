@@ -34,7 +34,7 @@ type quantizePass struct {
 // quantizer converts numbers to elements, or the reverse.
 type quantizer func(numbers []float32, elements []byte, scale, zero float64)
 
-// quantizeKernel quantizes, or dequantizes if back is set. It supports constant scales: one, or one per index of an
+// quantizeKernel quantizes, or dequantizes if back is set. It supports fixed scales: one, or one per index of an
 // axis.
 func quantizeKernel(back bool) func(s *lowering.Step) record.TensorMaker {
 	return func(s *lowering.Step) record.TensorMaker { return quantizeMaker(s, back) }
@@ -42,7 +42,7 @@ func quantizeKernel(back bool) func(s *lowering.Step) record.TensorMaker {
 
 func quantizeMaker(s *lowering.Step, back bool) record.TensorMaker {
 	a := s.Node.Attrs
-	scale, zero := s.Constant64(1), s.Constant64(2)
+	scale, zero := record.Numbers64(s, 1), record.Numbers64(s, 2)
 	if len(scale) == 0 || !s.Float32Input(1) || len(s.ConstShape(1)) > 1 || zero != nil && len(zero) != len(scale) ||
 		a.Int("block_size", 0) != 0 || a.Int("precision", 0) != 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// recurrentLayer is an LSTM, GRU or RNN with constant weights, which are packed once per model.
+// recurrentLayer is an LSTM, GRU or RNN with fixed weights, which are packed once per model.
 type recurrentLayer struct {
 	gates, dirs, hidden, inputs int
 	reverse                     bool // the first direction is backward
@@ -40,7 +40,7 @@ type cell interface {
 func recurrentWeights(s *lowering.Step, gates, activations int, defaults []string,
 	bias func(i int) bool) *recurrentLayer {
 	a := s.Node.Attrs
-	b := s.Constant(3)
+	b := record.Numbers(s, 3)
 	ws, rs := s.ConstShape(1), s.ConstShape(2)
 	if len(ws) != 3 || len(rs) != 3 {
 		return nil
@@ -65,34 +65,38 @@ func recurrentWeights(s *lowering.Step, gates, activations int, defaults []strin
 	for d := range l.dirs {
 		l.f = append(l.f, f[d*activations:(d+1)*activations])
 		l.w = append(l.w, packedPart(s, 1, d*g*l.inputs, g, l.inputs))
-		var sum []float32
-		if b != nil {
-			sum = slices.Clone(b[2*d*g : (2*d+1)*g])
-			for i, x := range b[(2*d+1)*g : (2*d+2)*g] {
-				if bias(i / n) {
-					sum[i] += x
-				}
-			}
+		if b == nil {
+			l.bias = append(l.bias, nil)
+			continue
 		}
-		l.bias = append(l.bias, sum)
+		l.bias = append(l.bias, record.Keep(s, []int{3}, nil, func() []float32 { return make([]float32, g) },
+			func(sum []float32) {
+				copy(sum, b[2*d*g:])
+				for i, x := range b[(2*d+1)*g : (2*d+2)*g] {
+					if bias(i / n) {
+						sum[i] += x
+					}
+				}
+			}))
 	}
 	return l
 }
 
-// partKey identifies a packed part of a constant.
+// partKey identifies a packed part of a tensor.
 type partKey struct {
 	t          *tensor.Tensor
 	from, m, k int
 }
 
-// packedPart packs m rows of k numbers of constant input i, starting at number from, for products.
+// packedPart packs m rows of k numbers of fixed input i, starting at number from, for products.
 func packedPart(s *lowering.Step, i, from, m, k int) *kernel.Packed {
-	return record.Of(s).Shared.Get(partKey{s.In[i].Const, from, m, k}, func() any {
-		if from+m*k == s.In[i].Const.Len() { // this is the last part
-			defer s.Release(i)
-		}
-		return kernel.Pack(s.Constant(i)[from:], m, k, k, 1)
-	}).(*kernel.Packed)
+	return record.Keep(s, []int{i}, partKey{s.Fixed(i), from, m, k}, func() *kernel.Packed { return kernel.NewPacked(m, k) },
+		func(p *kernel.Packed) {
+			if from+m*k == s.Fixed(i).Len() { // this is the last part
+				defer s.Release(i)
+			}
+			p.Fill(record.Numbers(s, i)[from:], k, 1)
+		})
 }
 
 // A worker computes at most recurrentRows samples together, so that a matrix is read once per step for all of them.

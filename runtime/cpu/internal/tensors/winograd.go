@@ -166,34 +166,37 @@ func (p *winogradOut) Do(w *record.Workspace, k int) {
 // asFactors computes the factors of the filters: tiles for each product, for some output channels at a time.
 func (f *filters) asFactors() {
 	f.onceF.Do(func() {
-		const products = kernel.WinogradProducts
-		defer f.s.Release(1)
-		outputs, w := winogradOutputs(f.m), f.weights()
-		f.factors = make([]float32, products*f.m*f.cg)
-		rows, all := make([]float32, products*outputs*f.cg), f.factors
-		const block = 16 // a cache line in each product's row, because rows are multiples of a page apart
-		var t [products]float32
-		var lines [products][block]float32
-		for from := 0; from < f.m; from += outputs {
-			n := min(outputs, f.m-from)
-			for at := 0; at < n*f.cg; at += block {
-				count := min(block, n*f.cg-at)
-				for i := range count {
-					kernel.WinogradFilter(&t, w[(from*f.cg+at+i)*9:][:9])
-					for k, v := range t {
-						lines[k][i] = v
-					}
-				}
-				for k := range lines {
-					copy(rows[k*n*f.cg+at:], lines[k][:count])
+		f.factors = keep(f, func() []float32 { return make([]float32, kernel.WinogradProducts*f.m*f.cg) }, f.fillFactors)
+	})
+}
+
+func (f *filters) fillFactors(all []float32) {
+	const products = kernel.WinogradProducts
+	defer f.s.Release(1)
+	outputs, w := winogradOutputs(f.m), f.weights()
+	rows := make([]float32, products*outputs*f.cg)
+	const block = 16 // a cache line in each product's row, because rows are multiples of a page apart
+	var t [products]float32
+	var lines [products][block]float32
+	for from := 0; from < f.m; from += outputs {
+		n := min(outputs, f.m-from)
+		for at := 0; at < n*f.cg; at += block {
+			count := min(block, n*f.cg-at)
+			for i := range count {
+				kernel.WinogradFilter(&t, w[(from*f.cg+at+i)*9:][:9])
+				for k, v := range t {
+					lines[k][i] = v
 				}
 			}
-			for k := range products {
-				kernel.Tiles(all, rows[k*n*f.cg:], f.cg, n, f.cg)
-				all = all[n*f.cg:]
+			for k := range lines {
+				copy(rows[k*n*f.cg+at:], lines[k][:count])
 			}
 		}
-	})
+		for k := range products {
+			kernel.Tiles(all, rows[k*n*f.cg:], f.cg, n, f.cg)
+			all = all[n*f.cg:]
+		}
+	}
 }
 
 // input computes the factors of input channels first to last-1, for a band.

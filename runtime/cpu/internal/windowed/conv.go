@@ -19,6 +19,8 @@ func init() {
 
 // timeFilters are the weights of a convolution along time. They are packed once.
 type timeFilters struct {
+	s               *lowering.Step
+	input           int       // of the step: the weights
 	w, bias         []float32 // (outputs, inputs of a group, taps)
 	m, cg, k, group int
 	onceJoined      sync.Once
@@ -31,30 +33,44 @@ type timeFilters struct {
 // pack packs the weights for products with rows of (tap, input), a row per step and group.
 func (f *timeFilters) pack() {
 	f.onceJoined.Do(func() {
-		w := make([]float32, len(f.w))
-		for i := range f.m {
-			for c := range f.cg {
-				for j := range f.k {
-					w[(i*f.k+j)*f.cg+c] = f.w[(i*f.cg+c)*f.k+j]
-				}
+		n := f.k * f.cg
+		record.Keep(f.s, []int{f.input}, nil, func() *timeFilters {
+			if f.group == 1 {
+				f.joined = kernel.NewPacked(f.m, n)
+			} else {
+				f.blocks = kernel.NewBlocks(f.group, f.m/f.group, n)
+			}
+			return f
+		}, (*timeFilters).fill)
+	})
+}
+
+func (f *timeFilters) fill() {
+	w := make([]float32, len(f.w))
+	for i := range f.m {
+		for c := range f.cg {
+			for j := range f.k {
+				w[(i*f.k+j)*f.cg+c] = f.w[(i*f.cg+c)*f.k+j]
 			}
 		}
-		if n := f.k * f.cg; f.group == 1 {
-			f.joined = kernel.Pack(w, f.m, n, n, 1)
-		} else {
-			f.blocks = kernel.PackBlocks(w, f.group, f.m/f.group, n)
-		}
-	})
+	}
+	if n := f.k * f.cg; f.group == 1 {
+		f.joined.Fill(w, n, 1)
+	} else {
+		f.blocks.Fill(w)
+	}
 }
 
 func (f *timeFilters) asRows() []float32 {
 	f.onceRows.Do(func() {
-		f.rows = make([]float32, len(f.w))
-		for c := range f.m {
-			for j := range f.k {
-				f.rows[j*f.m+c] = f.w[c*f.k+j]
-			}
-		}
+		f.rows = record.Keep(f.s, []int{f.input}, nil, func() []float32 { return make([]float32, len(f.w)) },
+			func(rows []float32) {
+				for c := range f.m {
+					for j := range f.k {
+						rows[j*f.m+c] = f.w[c*f.k+j]
+					}
+				}
+			})
 	})
 	return f.rows
 }
@@ -64,7 +80,7 @@ func windowedConv(s *lowering.Step) record.WindowedMaker {
 	if !s.Float32Input(1) || len(ws) != 3 {
 		return nil
 	}
-	f := &timeFilters{w: s.Constant(1), bias: s.Constant(2), m: ws[0], cg: ws[1], k: ws[2],
+	f := &timeFilters{s: s, input: 1, w: record.Numbers(s, 1), bias: record.Numbers(s, 2), m: ws[0], cg: ws[1], k: ws[2],
 		group: int(ops.Int(s.Node, "group"))}
 	if f.group < 1 || f.m%f.group != 0 || f.m*f.cg*f.k == 0 || f.bias != nil && len(f.bias) != f.m {
 		return nil
@@ -147,12 +163,12 @@ func (f *timeFilters) gather(dst, x []float32, n, dilation int) {
 	}
 }
 
-// windowedMatMul makes the product of a constant matrix with (features, steps): a convolution of one tap.
+// windowedMatMul makes the product of a fixed matrix with (features, steps): a convolution of one tap.
 func windowedMatMul(s *lowering.Step) record.WindowedMaker {
 	if !s.Float32Input(0) || len(s.ConstShape(0)) != 2 {
 		return nil
 	}
-	f := &timeFilters{w: s.Constant(0), m: s.ConstShape(0)[0], cg: s.ConstShape(0)[1], k: 1, group: 1}
+	f := &timeFilters{s: s, w: record.Numbers(s, 0), m: s.ConstShape(0)[0], cg: s.ConstShape(0)[1], k: 1, group: 1}
 	return func(d *lowering.Binding) *record.WindowedOp {
 		if !d.Typed(s, 1, tensor.Float32) || !d.Gives(s, 0, tensor.Float32) || f.m*f.cg == 0 {
 			return nil

@@ -1,6 +1,8 @@
 package windowed
 
 import (
+	"sync"
+
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
@@ -17,19 +19,23 @@ func windowedLong(s *lowering.Step) record.WindowedMaker {
 	if dir, _ := record.ScanAttrs(s.Node); dir != essm.Forward || len(s.ConstShape(1)) != 2 {
 		return nil
 	}
-	k, shape := s.Constant(1), s.ConstShape(1)
+	k, shape := record.Numbers(s, 1), s.ConstShape(1)
 	n, taps := shape[0], shape[1]
 	offs, ok := record.Reach(1-taps, taps, 1)
 	if !ok || n == 0 {
 		return nil
 	}
-	return func(*lowering.Binding) *record.WindowedOp {
-		rows := make([]float32, n*taps)
-		for c := range n {
-			for j := range taps {
-				rows[(taps-1-j)*n+c] = k[c*taps+j]
+	turned := sync.OnceValue(func() []float32 {
+		return record.Keep(s, []int{1}, nil, func() []float32 { return make([]float32, n*taps) }, func(rows []float32) {
+			for c := range n {
+				for j := range taps {
+					rows[(taps-1-j)*n+c] = k[c*taps+j]
+				}
 			}
-		}
+		})
+	})
+	return func(*lowering.Binding) *record.WindowedOp {
+		rows := turned()
 		win := &record.WindowedOp{Offs: offs, Weights: len(rows), Flops: 2 * float64(len(rows))}
 		at := win.Places(n)
 		win.Run = func(y, x, _ []float32, count, _, _ int) { kernel.Depthwise(y, x, count, n, at, rows, nil) }
