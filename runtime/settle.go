@@ -16,3 +16,6 @@ func (c *Constants) Settle(ctx context.Context) error {
 
 // Choices returns the number of calls of Choose.
 func (c *Constants) Choices() int { return c.choices }
+
+// Kept returns the number of functions that Settle calls.
+func (c *Constants) Kept() int { return c.kept() }

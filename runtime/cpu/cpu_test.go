@@ -221,6 +221,7 @@ func TestSystems(t *testing.T) {
 		for _, form := range []string{"", "scan", "chunked", "fft", "direct"} {
 			got := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, in)
 			closeTo(t, form+" "+s.String(), got, want, 5e-6)
+			checkParameters(t, form+" "+s.String(), g, in, runtime.Options{Kernel: form})
 		}
 	}
 }

@@ -126,6 +126,7 @@ func TestFused(t *testing.T) {
 				}
 				name := fmt.Sprintf("%s, %d rows of %d", c.name, rows, f)
 				in := map[string]tensor.Datum{"x": r.floats(1, 2, rows, f), "y": r.floats(1, 2, rows, f)}
+				checkParameters(t, name, g, in, runtime.Options{})
 				want := truth(t, g, in)
 				var first map[string]tensor.Datum
 				for _, threads := range []int{1, 3} {
@@ -146,8 +147,13 @@ func TestFused(t *testing.T) {
 					}
 					m.Close()
 				}
-				if n := rowCalls(t, g, map[string]int64{"B": 2, "L": int64(rows)}); n != c.calls {
-					t.Errorf("%s: %d row kernels, expected %d", name, n, c.calls)
+				for _, g := range []*ir.Graph{g, withParameters(g)} {
+					if g == nil {
+						continue
+					}
+					if n := rowCalls(t, g, map[string]int64{"B": 2, "L": int64(rows)}); n != c.calls {
+						t.Errorf("%s: %d row kernels, expected %d", name, n, c.calls)
+					}
 				}
 			}
 		}

@@ -36,6 +36,7 @@ func TestConvolutions(t *testing.T) {
 					in := map[string]tensor.Datum{"v": newGen(6).floats(1, 1+i, length, n)}
 					got := run(t, g, runtime.Options{Backend: New(), Threads: 2, Kernel: form}, in)
 					closeTo(t, fmt.Sprint(form, dir, n, length), got, truth(t, g, in), 2e-6)
+					checkParameters(t, fmt.Sprint(form, dir, n, length), g, in, runtime.Options{Kernel: form})
 				}
 			}
 		}

@@ -121,6 +121,7 @@ func pieces(t *testing.T, what string, g *ir.Graph, o runtime.Options, in, want 
 			copy(rows(joined, b, lo, hi, length), rows(last["y"].(*tensor.Tensor), b, 0, hi-lo, hi-lo))
 		}
 	}
+	checkParameters(t, what, g, in, o)
 	closeTo(t, what+" in pieces", map[string]tensor.Datum{"y": joined, "state_out": state}, want, 5e-6)
 }
 

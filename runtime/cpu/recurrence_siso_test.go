@@ -35,6 +35,7 @@ func TestSISO(t *testing.T) {
 				for _, form := range append([]string{""}, runtime.Kernels()...) {
 					got := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 1}, in)
 					closeTo(t, form+" "+s.String(), got, want, 5e-6)
+					checkParameters(t, form+" "+s.String(), g, in, runtime.Options{Kernel: form})
 					if three := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 3},
 						in); !tensor.Equal(got["y"].(*tensor.Tensor), three["y"].(*tensor.Tensor)) {
 						t.Errorf("%s %s: answers with 3 threads differ from those with 1", form, s)

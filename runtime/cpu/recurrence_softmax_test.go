@@ -41,6 +41,7 @@ func TestSoftmaxConv(t *testing.T) {
 				for _, form := range runtime.Kernels() {
 					got := run(t, g, runtime.Options{Backend: New(), Threads: 2, Kernel: form}, in)
 					closeTo(t, fmt.Sprint(form, direction, features, length), got, truth(t, g, in), 2e-6)
+					checkParameters(t, fmt.Sprint(form, direction, features, length), g, in, runtime.Options{Kernel: form})
 				}
 			}
 		}

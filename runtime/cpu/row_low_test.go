@@ -48,6 +48,7 @@ func TestLowPrecision(t *testing.T) {
 	want := truth(t, g, in)
 	for p, tol := range map[tensor.DType][2]float64{tensor.BFloat16: {5e-4, 1e-2}, tensor.Int8: {1e-3, 3e-2}} {
 		one := run(t, g, runtime.Options{Backend: New(), Precision: p, Threads: 1}, in)
+		checkParameters(t, p.String(), g, in, runtime.Options{Precision: p})
 		for name, w := range want {
 			worst, scale := 0.0, 0.0
 			ref, err := w.(*tensor.Tensor).Float64s()
