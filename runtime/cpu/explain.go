@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/essmc/essmc/ir"
@@ -13,7 +14,14 @@ import (
 // choices returns the choices made for recurrences, other operators of several forms, and loops, and the choices for
 // products in low precision, both in the order of steps. Choices in subgraphs follow the step that they belong to.
 func (d *binding) choices() (forms, products []choice) {
+	seen := map[*ir.Node]bool{}
 	for _, u := range d.units() {
+		for _, s := range u.steps {
+			if c, ok := numbersChoice(u, s); ok && !seen[s.Source] {
+				seen[s.Source] = true
+				forms = append(forms, c)
+			}
+		}
 		if g := u.region; g != nil {
 			if g.recurrence != nil {
 				forms = append(forms, g.recurrence.choice)
@@ -41,6 +49,20 @@ func (d *binding) choices() (forms, products []choice) {
 		}
 	}
 	return forms, products
+}
+
+// numbersChoice returns how a step runs whose operator has a kernel that is recognised by the numbers of constants, where
+// parameters take their place.
+func numbersChoice(u *unit, s *lowering.Step) (c choice, ok bool) {
+	why := record.Named(s.Source.Op).Numbers
+	if why == "" || !slices.ContainsFunc(s.In, func(v *lowering.Value) bool { return v != nil && v.Settled != nil }) {
+		return c, false
+	}
+	c = choice{Node: s.Source.String(), Op: s.Source.Op.FullName(), Form: "body", Why: why + "; here parameters take their place"}
+	if u.evaluated() {
+		c.Form = "eval"
+	}
+	return c, true
 }
 
 // loopChoice returns how a Loop or Scan runs: "program", or "eval" if it is evaluated as package ops defines it.

@@ -95,7 +95,7 @@ func (r *regionBuilder) pipelinedWith(d *binding, s *lowering.Step, op *record.R
 // pipelinedOn reports whether the values that a step reads and writes are sequences of the grid, as rows.
 func (d *binding) pipelinedOn(s *lowering.Step, batch, length int) bool {
 	fits := func(v *lowering.Value) bool {
-		if v == nil || d.Constant(v) != nil || d.p.Fact(v).Constant() {
+		if v == nil || d.Fixed(v) != nil || d.p.Fact(v).Constant() {
 			return true
 		}
 		b, l, width, ok := d.Along(v)

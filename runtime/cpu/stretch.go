@@ -71,7 +71,7 @@ func (d *binding) sequences(u *unit) (batch, length int, ok bool) {
 	}
 	batch, length = g.Grid()
 	fits := func(v *lowering.Value) bool {
-		if v == nil || d.Constant(v) != nil || d.p.Fact(v).Constant() {
+		if v == nil || d.Fixed(v) != nil || d.p.Fact(v).Constant() {
 			return true
 		}
 		b, l, _, ok := d.Along(v)

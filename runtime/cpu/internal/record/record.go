@@ -35,6 +35,9 @@ type Record struct {
 	// Strict operators are never replaced by their bodies, which accept inputs that the operators refuse, or gain
 	// nothing. Nodes that no kernel fits are evaluated as package ops defines them.
 	Strict bool
+	// Numbers is why a kernel takes inputs only as constants, by whose numbers it is recognised; "" if there is none.
+	// Over settled inputs the operator is computed otherwise, and Explain says so.
+	Numbers string
 	// Keeps: outputs after the first are states that a step graph keeps.
 	Keeps bool
 	// OrZero is the index of the optional input without which the output is zeros; 0: there is none.

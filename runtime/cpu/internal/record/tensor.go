@@ -124,7 +124,7 @@ func TensorShapes(d *lowering.Binding, s *lowering.Step) (in [][]int, out []int,
 			continue
 		}
 		if d.Shape(v) == nil {
-			if v.Const != nil { // a scalar
+			if v.Fixed() != nil { // a scalar
 				in[i] = []int{}
 				continue
 			}

@@ -6,7 +6,7 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Dropout", Row: record.RowKind{Make: rowDropout}})
+	record.Register(record.Record{Op: "Dropout", Numbers: "a constant mode decides whether the input is copied", Row: record.RowKind{Make: rowDropout}})
 }
 
 // rowDropout copies its input. It does not fit nodes in training mode, so the mode must be a constant.

@@ -16,7 +16,7 @@ import (
 func init() {
 	record.Register(
 		record.Record{Op: "MatMulInteger", Tensor: record.TensorKind{Make: matMulIntegerKernel}},
-		record.Record{Op: "QLinearMatMul", Tensor: record.TensorKind{Make: qlinearMatMulKernel}},
+		record.Record{Op: "QLinearMatMul", Numbers: byScales, Tensor: record.TensorKind{Make: qlinearMatMulKernel}},
 		record.Record{Op: "com.microsoft.QGemm", Tensor: record.TensorKind{Make: qgemmKernel}},
 		record.Record{Op: "com.microsoft.MatMulIntegerToFloat", Tensor: record.TensorKind{Make: matMulIntegerToFloatKernel}},
 	)

@@ -19,7 +19,7 @@ func init() {
 		record.Record{Op: "DepthToSpace", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Expand", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Identity", Tensor: record.TensorKind{Make: moveKernel}},
-		record.Record{Op: "Pad", Tensor: record.TensorKind{Make: moving{fills: true}.kernel}},
+		record.Record{Op: "Pad", Numbers: "a constant number is part of the plan by which elements move", Tensor: record.TensorKind{Make: moving{fills: true}.kernel}},
 		record.Record{Op: "Slice", Tensor: record.TensorKind{Make: moving{strides: sliced}.kernel}},
 		record.Record{Op: "SpaceToDepth", Tensor: record.TensorKind{Make: moveKernel}},
 		record.Record{Op: "Tile", Tensor: record.TensorKind{Make: moveKernel}},

@@ -12,7 +12,7 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Resize", Tensor: record.TensorKind{Make: resizeKernel}})
+	record.Register(record.Record{Op: "Resize", Numbers: "constant scales decide the size of the result", Tensor: record.TensorKind{Make: resizeKernel}})
 }
 
 // resizePass resamples axes one after the other, plane by plane. The axes before the first resampled one count
