@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,7 +13,8 @@ import (
 )
 
 // constants are a program's data in the memory of the device. Programs of one model share entries
-// (runtime.Constants); an entry stays until the last of them is closed.
+// (runtime.Constants); an entry stays until the last of them is closed. Data that follow from parameters belong to one
+// version of them, and are computed again in the same memory for each new content.
 //
 // Data that belong to a step are tables, which may differ between shapes. Tables that no executable uses are kept
 // for the next one, up to idle bytes in total; beyond that the oldest are freed first.
@@ -42,6 +44,7 @@ type constant struct {
 	users int // number of programs
 	at    driver.Ptr
 	bytes int
+	again *record.Constant // what computes the data of its first user, if they follow from parameters
 }
 
 // sharedKey is the key of a constant in runtime.Constants.
@@ -57,7 +60,7 @@ func (c *constants) get(k *record.Constant, tables *[]record.Key) (driver.Ptr, e
 	defer c.mu.Unlock()
 	x := c.used[k.Key]
 	if x == nil {
-		x = &entry{constant: c.shared.Get(sharedKey{c.v, k.Key}, func() any { return new(constant) }).(*constant)}
+		x = &entry{constant: c.share(k)}
 		if err := x.acquire(c.v, k); err != nil {
 			return 0, err
 		}
@@ -71,6 +74,18 @@ func (c *constants) get(k *record.Constant, tables *[]record.Key) (driver.Ptr, e
 		x.executables++
 	}
 	return x.at, nil
+}
+
+// share returns what the programs of the model, or those of one version of its parameters, share.
+func (c *constants) share(k *record.Constant) *constant {
+	key, v := sharedKey{c.v, k.Key}, c.v
+	if len(k.From) == 0 {
+		return c.shared.Get(key, func() any { return new(constant) }).(*constant)
+	}
+	return c.shared.SettledFrom(k.From, nil, key, func() (any, func(context.Context) error) {
+		x := new(constant)
+		return x, func(context.Context) error { return x.renew(v) }
+	}).(*constant)
 }
 
 // release ends the use of tables by an executable.
@@ -106,19 +121,39 @@ func (x *constant) acquire(v *device, k *record.Constant) error {
 		if err := x.upload(v, k); err != nil {
 			return err
 		}
+		if len(k.From) > 0 {
+			x.again = k
+		}
 	}
 	x.users++
 	return nil
+}
+
+// renew computes the data again, after the content of parameters has been replaced. Without users there is nothing to do.
+func (x *constant) renew(v *device) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.users == 0 {
+		return nil
+	}
+	data := x.again.Make()
+	if len(data) != x.bytes {
+		return fmt.Errorf("cuda: constant %s: expected %d bytes as before, found %d", x.again.Key, x.bytes, len(data))
+	}
+	return v.upload(x.at, data)
 }
 
 // leave removes a user. It appends memory without users to free.
 func (x *constant) leave(free []driver.Ptr) []driver.Ptr {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.users--; x.users == 0 && x.at != 0 {
-		free = append(free, x.at)
-		x.at = 0
+	if x.users--; x.users > 0 {
+		return free
 	}
+	if x.at != 0 {
+		free = append(free, x.at)
+	}
+	x.at, x.again = 0, nil
 	return free
 }
 

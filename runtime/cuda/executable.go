@@ -233,9 +233,9 @@ func (e *executable) resolve() error {
 		case c != nil:
 		case k.Value == nil: // unused scratch memory
 			continue
-		case k.Value.Const != nil:
-			t := k.Value.Const
-			c = &record.Constant{Key: record.Key{Of: t}, Make: t.Bytes}
+		case k.Value.Fixed() != nil:
+			t := k.Value.Fixed()
+			c = &record.Constant{Key: record.Key{Of: t}, Make: t.Bytes, From: lowering.SettledOf([]*lowering.Value{k.Value})}
 		case d.Constant(k.Value) != nil:
 			at, err := e.upload(d.Constant(k.Value), k.Value.Name)
 			if err != nil {

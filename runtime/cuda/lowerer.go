@@ -127,7 +127,7 @@ func standing(n *ir.Node) *lowering.Step {
 	s := &lowering.Step{Node: n, Source: n, In: make([]*lowering.Value, len(n.Inputs))}
 	for i, v := range n.Inputs {
 		if v != nil {
-			s.In[i] = &lowering.Value{Name: v.Name, Type: v.Type, Const: v.Const}
+			s.In[i] = &lowering.Value{Name: v.Name, Type: v.Type, Const: v.Const, Settled: v.Init}
 		}
 	}
 	return declared(s)

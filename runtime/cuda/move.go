@@ -103,7 +103,7 @@ func (m *mover) onDevice(u *unit) {
 	}
 	for _, s := range u.steps {
 		for _, v := range s.In {
-			if v == nil || own[v] || m.d.Constant(v) != nil {
+			if v == nil || own[v] || m.d.Fixed(v) != nil {
 				continue
 			}
 			if root := m.b.Root(v); (used[root] || views[root]) && !m.device[root] {
@@ -112,7 +112,7 @@ func (m *mover) onDevice(u *unit) {
 		}
 	}
 	for v := range used {
-		if m.d.Constant(v) == nil {
+		if m.d.Fixed(v) == nil {
 			m.device[v] = true
 			m.memory.touch(v, m.now)
 		}
@@ -210,7 +210,7 @@ func (p *plan) bytes(v *lowering.Value) int {
 func (m *mover) onHost(u *unit) {
 	s := u.steps[0]
 	for _, v := range reads(s) {
-		if m.d.Constant(v) != nil || !m.d.Placed(v) {
+		if m.d.Fixed(v) != nil || !m.d.Placed(v) {
 			continue
 		}
 		if !m.host[v] {
@@ -225,7 +225,7 @@ func (m *mover) onHost(u *unit) {
 	m.hosts = append(m.hosts, m.now)
 	m.close()
 	for _, v := range s.Out {
-		if v == nil || m.d.Constant(v) != nil || !m.d.Placed(v) {
+		if v == nil || m.d.Fixed(v) != nil || !m.d.Placed(v) {
 			continue
 		}
 		m.host[v] = true

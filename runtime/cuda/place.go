@@ -174,12 +174,12 @@ func (p *plan) place() {
 // lowering.Frame decides for a run.
 func direct(d *lowering.Binding, i int) bool {
 	v := d.Program.Outputs[i]
-	return d.Placed(v) && d.Constant(v) == nil && !d.Given(v) && !slices.Contains(d.Program.Outputs[:i], v)
+	return d.Placed(v) && d.Fixed(v) == nil && !d.Given(v) && !slices.Contains(d.Program.Outputs[:i], v)
 }
 
 // elsewhere reports whether v is in the caller's memory on the host: an input, or an output.
 func elsewhere(d *lowering.Binding, v *lowering.Value) bool {
-	return d.Given(v) || d.Leaves(v) && d.Placed(v) && d.Constant(v) == nil
+	return d.Given(v) || d.Leaves(v) && d.Placed(v) && d.Fixed(v) == nil
 }
 
 // tensorAt returns a tensor over memory, with the type and shape of a span's value.

@@ -58,7 +58,7 @@ func (p *plan) countable(s *lowering.Step, there map[*lowering.Value]bool) bool 
 		return n <= smallNumbers && (t == tensor.Bool || t.IsInt())
 	}
 	for _, v := range s.In {
-		if v != nil && (!whole(v) || !there[v] && p.d.Constant(v) == nil) {
+		if v != nil && (!whole(v) || !there[v] && p.d.Fixed(v) == nil) {
 			return false
 		}
 	}

@@ -137,19 +137,19 @@ func (c *Convolution) Fits() bool {
 	return steps < maxConv && steps*int64(c.Channels) < math.MaxInt32*scanThreads/2
 }
 
-// Calls returns the launches of the direct form, or of transforms if these can compute it. taps returns the kernel
-// of a channel, and is called by several goroutines. name distinguishes kernels that depend on more than the step's
-// constants and the sizes here.
-func (c *Convolution) Calls(transforms bool, name string, taps func(channel int) []float64, m Memory) []Call {
+// Calls returns the launches of the direct form, or of transforms if these can compute it. taps is called when a table of
+// the kernels is made. It returns a function that returns the kernel of a channel, and is called by several goroutines.
+// name distinguishes kernels that depend on more than the step's constants and the sizes here.
+func (c *Convolution) Calls(transforms bool, name string, taps func() func(channel int) []float64, m Memory) []Call {
 	if c.Batch*c.Length*c.Channels == 0 {
 		return nil
 	}
 	name += fmt.Sprintf(" taps %d ahead %d", c.Taps, c.Ahead)
 	if !transforms {
-		return []Call{c.direct(m.Constant("convolution"+name, func() []byte { return c.directTable(taps) }))}
+		return []Call{c.direct(m.Derived("convolution"+name, func() []byte { return c.directTable(taps()) }))}
 	}
 	p, _ := c.plan()
-	spectra := m.Constant(fmt.Sprintf("spectra%s points %d", name, p.n), func() []byte { return c.spectra(p, taps) })
+	spectra := m.Derived(fmt.Sprintf("spectra%s points %d", name, p.n), func() []byte { return c.spectra(p, taps()) })
 	if p.levels == 1 {
 		return c.oneLevel(p, spectra, m)
 	}

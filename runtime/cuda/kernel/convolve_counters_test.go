@@ -27,7 +27,7 @@ func TestConvolutionCounters(t *testing.T) {
 			u, k := numbers(r, c.Batch*c.Length*c.Inputs), kernels(r, c.Channels, c.Taps)
 			d := kerneltest.New(t)
 			c.U, c.Y = d.In(u), d.Out(4*len(u))
-			calls := c.Calls(true, "", func(i int) []float64 { return k[i] }, memory(d))
+			calls := c.Calls(true, "", ready(func(i int) []float64 { return k[i] }), memory(d))
 			d.ResetCounters()
 			d.Run(calls...)
 			pieces := 1

@@ -94,19 +94,20 @@ func (c *MatrixConvolution) Fits() bool {
 	return in.Fits() && out.Fits() && int64(c.Taps+directSteps)*int64(c.In) < math.MaxInt32
 }
 
-// Calls returns the launches of the direct form, or of transforms if these can compute it. taps returns the kernel
-// for an output (counted over all groups) and an input of its group, and is called by several goroutines.
-func (c *MatrixConvolution) Calls(transforms bool, taps func(output, input int) []float64, m Memory) []Call {
+// Calls returns the launches of the direct form, or of transforms if these can compute it. taps is called when a table of
+// the kernels is made. It returns a function that returns the kernel for an output (counted over all groups) and an input
+// of its group, and is called by several goroutines.
+func (c *MatrixConvolution) Calls(transforms bool, taps func() func(output, input int) []float64, m Memory) []Call {
 	if c.Batch*c.Length*c.Groups*c.Out == 0 {
 		return nil
 	}
 	if !transforms {
-		return []Call{c.direct(m.Constant(fmt.Sprintf("matrix convolution taps %d", c.Taps), func() []byte { return c.directTable(taps) }))}
+		return []Call{c.direct(m.Derived(fmt.Sprintf("matrix convolution taps %d", c.Taps), func() []byte { return c.directTable(taps()) }))}
 	}
 	p, _ := c.plan()
 	ins, outs := c.Groups*c.In, c.Groups*c.Out
 	in, out := c.side(ins), c.side(outs)
-	spectra := m.Constant(fmt.Sprintf("matrix spectra taps %d points %d", c.Taps, p.n), func() []byte { return c.spectra(p, taps) })
+	spectra := m.Derived(fmt.Sprintf("matrix spectra taps %d points %d", c.Taps, p.n), func() []byte { return c.spectra(p, taps()) })
 	pairs := in.pairs(p)
 	slab := min(pairs, max(matrixPairs, convSlab/(8*p.n*(ins+outs))/matrixPairs*matrixPairs))
 	x, y := m.Scratch(8*p.n*ins*slab), m.Scratch(8*p.n*outs*slab)

@@ -46,7 +46,7 @@ func TestMatrixConvolution(t *testing.T) {
 				if !c.Fits() || !c.Transforms() {
 					t.Fatal("no kernel")
 				}
-				d.Run(c.Calls(transforms, func(o, i int) []float64 { return k[o*c.In+i] }, memory(d))...)
+				d.Run(c.Calls(transforms, ready(func(o, i int) []float64 { return k[o*c.In+i] }), memory(d))...)
 				within(t, fmt.Sprint("transforms ", transforms), d.Float32s(c.Y), want, 1e-6)
 			}
 		})
@@ -63,7 +63,7 @@ func TestMatrixConvolutionCounters(t *testing.T) {
 	u, k := numbers(r, c.Batch*c.Length*c.In), kernels(r, c.Out*c.In, c.Taps)
 	d := kerneltest.New(t)
 	c.U, c.Y = d.In(u), d.Out(4*len(u))
-	calls := c.Calls(true, func(o, i int) []float64 { return k[o*c.In+i] }, memory(d))
+	calls := c.Calls(true, ready(func(o, i int) []float64 { return k[o*c.In+i] }), memory(d))
 	d.ResetCounters()
 	d.Run(calls...)
 	n, _ := c.Points()
@@ -97,7 +97,7 @@ func TestMatrixConvolutionSlabs(t *testing.T) {
 		}
 		d := kerneltest.New(t)
 		c.U, c.Y = d.In(u), d.Out(4*c.Batch*c.Length*c.Out)
-		calls := c.Calls(true, func(o, i int) []float64 { return k[o*c.In+i] }, memory(d))
+		calls := c.Calls(true, ready(func(o, i int) []float64 { return k[o*c.In+i] }), memory(d))
 		if (len(calls) > 3) != (i == 1) {
 			t.Errorf("%d launches", len(calls))
 		}

@@ -70,7 +70,7 @@ func TestConvolution(t *testing.T) {
 				if !c.Fits() || !c.Transforms() {
 					t.Fatal("no kernel")
 				}
-				d.Run(c.Calls(transforms, "", func(i int) []float64 { return k[i] }, memory(d))...)
+				d.Run(c.Calls(transforms, "", ready(func(i int) []float64 { return k[i] }), memory(d))...)
 				within(t, fmt.Sprint("transforms ", transforms), d.Float32s(c.Y), want, 1e-6)
 			}
 		})
@@ -94,7 +94,7 @@ func TestConvolutionSlabs(t *testing.T) {
 		}
 		d := kerneltest.New(t)
 		c.U, c.Y = d.In(u), d.Out(4*c.Batch*c.Length*c.Channels)
-		calls := c.Calls(true, "", func(i int) []float64 { return k[i] }, memory(d))
+		calls := c.Calls(true, "", ready(func(i int) []float64 { return k[i] }), memory(d))
 		if (len(calls) > 3) != (i == 1) {
 			t.Errorf("%d launches", len(calls))
 		}
@@ -115,14 +115,14 @@ func TestConvolutionPanics(t *testing.T) {
 		}
 	}()
 	c := kernel.Convolution{Batch: 1, Length: 9, Inputs: 5, Channels: 5, Taps: 9}
-	c.Calls(true, "", func(int) []float64 { panic("no kernel") }, m)
+	c.Calls(true, "", ready(func(int) []float64 { panic("no kernel") }), m)
 }
 
 // Launches of large convolutions fit in a grid, and their scratch memory is within its limit.
 func TestConvolutionSizes(t *testing.T) {
 	largest := 0
 	m := kernel.Memory{Scratch: func(bytes int) kernel.Buffer { largest = max(largest, bytes); return 1 },
-		Constant: func(string, func() []byte) kernel.Buffer { return 1 }}
+		Constant: func(string, func() []byte) kernel.Buffer { return 1 }, Derived: func(string, func() []byte) kernel.Buffer { return 1 }}
 	holds := func(what any, calls []kernel.Call) {
 		for _, c := range calls {
 			if g := c.Grid; g.X == 0 || g.Y == 0 || g.Z == 0 || g.X > math.MaxInt32 || g.Y > 65535 || g.Z > 65535 {

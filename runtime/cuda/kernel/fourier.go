@@ -31,11 +31,12 @@ type Fourier struct {
 // numbers.
 type FourierPlace struct{ Outer, Inner, Step int }
 
-// Memory provides kernels with scratch memory of the given size, and with tables that are made once: see
-// record.Builder.
+// Memory provides kernels with scratch memory of the given size, and with tables that are made once, or for each content
+// of what they are derived from: see record.Builder.
 type Memory struct {
 	Scratch  func(bytes int) Buffer
 	Constant func(key string, make func() []byte) Buffer
+	Derived  func(key string, make func() []byte) Buffer
 }
 
 // halves returns n as a product of two nearly equal lengths that a block can transform.

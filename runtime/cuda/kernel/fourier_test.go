@@ -13,13 +13,17 @@ import (
 // memory is the memory of an emulated device.
 func memory(b *kerneltest.Bench) kernel.Memory {
 	tables := map[string]kernel.Buffer{}
-	return kernel.Memory{Scratch: b.Out, Constant: func(key string, make func() []byte) kernel.Buffer {
+	table := func(key string, make func() []byte) kernel.Buffer {
 		if tables[key] == 0 {
 			tables[key] = b.In(make())
 		}
 		return tables[key]
-	}}
+	}
+	return kernel.Memory{Scratch: b.Out, Constant: table, Derived: table}
 }
+
+// ready returns a function that returns f.
+func ready[T any](f T) func() T { return func() T { return f } }
 
 func TestFourier(t *testing.T) {
 	lengths := []int{1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16, 17, 19, 30, 64, 77, 100, 101, 128, 210, 257, 512, 600, 1001, 1024, 1031,

@@ -62,6 +62,9 @@ type Stage struct {
 // LayerWeights are the constants of a layer, in float64. Matrices are stored by rows: B has States rows of Features,
 // C has Features rows of States, and products of stages have Features rows of Features.
 type LayerWeights struct {
+	// Heads is the number of equal parts of the features and of the states: B and C are zero between different ones. The
+	// size of the tables follows from it, not from the content.
+	Heads      int
 	A, Weights []complex128 // logarithms of eigenvalues, and weights of inputs
 	B, C       []float64
 	Offset     []float64 // added to B u; nil means zero

@@ -38,20 +38,14 @@ func block(to []float32, m []float64, rows, columns, row, tiles, k int) []float3
 	return to
 }
 
-// reach returns the range of blocks of 8 columns that are not zero in some rows; at least one.
-func reach(m []float64, rows, columns, row, count int) (first, end int) {
-	first, end = ceilDiv(columns, 8), 0
-	for r := row; r < min(row+count, rows); r++ {
-		for c, x := range m[r*columns : (r+1)*columns] {
-			if x != 0 {
-				first, end = min(first, c/8), max(end, c/8+1)
-			}
-		}
-	}
-	if end == 0 {
+// reach returns the range of blocks of 8 columns that meet the heads of some rows; at least one block.
+func reach(heads, rows, columns, row, count int) (first, end int) {
+	if row >= rows {
 		return 0, 1
 	}
-	return first, end
+	high, wide := rows/heads, columns/heads // of the part of a head
+	last := min(row+count, rows) - 1
+	return row / high * wide / 8, ceilDiv((last/high+1)*wide, 8)
 }
 
 // layout returns the offsets and the constants. Without weights it returns only the offsets, which are then valid up
@@ -99,7 +93,7 @@ func (f *LayerForm) layout(w *LayerWeights) (p layerPlaces, table []float32) {
 		table[at+2] = math.Float32frombits(uint32(place))
 	}
 	for g := range padded / 16 {
-		first, end := reach(w.B, f.States, f.Features, 16*g, 16)
+		first, end := reach(w.Heads, f.States, f.Features, 16*g, 16)
 		ranges(p.inRange+3*g, first, end, len(table))
 		for k := first; k < end; k++ {
 			table = block(table, w.B, f.States, f.Features, 16*g, 2, k)
@@ -107,7 +101,7 @@ func (f *LayerForm) layout(w *LayerWeights) (p layerPlaces, table []float32) {
 	}
 	for warp := range layerWarps {
 		row := warp * 8 * tiles
-		first, end := reach(w.C, f.Features, f.States, row, 8*tiles)
+		first, end := reach(w.Heads, f.Features, f.States, row, 8*tiles)
 		ranges(p.outRange+3*warp, first, end, len(table))
 		for k := first; k < end; k++ {
 			table = block(table, w.C, f.Features, f.States, row, tiles, k)
@@ -146,10 +140,10 @@ func LayerTables(f LayerForm, w LayerWeights) []byte {
 
 // LayerPowers returns the powers with which the states before tiles are computed, or for a single step ā; then the
 // weights of inputs. exponents come from Layer.Exponents.
-func LayerPowers(w LayerWeights, exponents []int) []byte {
-	re, im := make([]float64, len(w.Weights)), make([]float64, len(w.Weights))
-	for j, b := range w.Weights {
+func LayerPowers(a, weights []complex128, exponents []int) []byte {
+	re, im := make([]float64, len(weights)), make([]float64, len(weights))
+	for j, b := range weights {
 		re[j], im[j] = real(b), imag(b)
 	}
-	return append(ScanPowers(w.A, exponents), float64Bytes(append(re, im...))...)
+	return append(ScanPowers(a, exponents), float64Bytes(append(re, im...))...)
 }

@@ -87,6 +87,7 @@ func gated() []kernel.Stage {
 
 func layerWeights(r *rand.Rand, f kernel.LayerForm, heads int, offset bool) (w kernel.LayerWeights) {
 	h, n := f.Features, f.States
+	w.Heads = heads
 	w.A, w.Weights = system(r, n)
 	w.B, w.C = blocks(doubles(r, n*h, 1), n, h, heads), blocks(doubles(r, n*h, 0.2), h, n, heads)
 	w.D, w.DOffset = doubles(r, h, 1), doubles(r, h, 0.1)
@@ -155,7 +156,7 @@ func TestLayer(t *testing.T) {
 			l := kernel.Layer{LayerForm: f, Batch: c.batch, Length: c.length}
 			d := kerneltest.New(t)
 			l.U, l.Y = d.In(u), d.Out(4*len(u))
-			l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+			l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w.A, w.Weights, l.Exponents()))
 			if n := l.ScratchBytes(); n > 0 {
 				l.Scratch = d.Out(n)
 			}
@@ -216,7 +217,7 @@ func TestLayerPrecision(t *testing.T) {
 		l := kernel.Layer{LayerForm: f, Batch: 1, Length: length}
 		d := kerneltest.New(t)
 		l.U, l.Y = d.In(u), d.Out(4*len(u))
-		l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+		l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w.A, w.Weights, l.Exponents()))
 		l.Scratch = d.Out(l.ScratchBytes())
 		d.ResetCounters()
 		d.Run(l.Calls()...)
@@ -252,7 +253,7 @@ func TestLayerLengths(t *testing.T) {
 		l := kernel.Layer{LayerForm: f, Batch: 1, Length: c.length}
 		d := kerneltest.New(t)
 		l.U, l.Y = d.In(numbers(r, c.length*features)), d.Out(4*c.length*features)
-		l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+		l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w.A, w.Weights, l.Exponents()))
 		if n := l.ScratchBytes(); n > 0 {
 			l.Scratch = d.Out(n)
 		}
@@ -289,7 +290,7 @@ func TestLayerOrder(t *testing.T) {
 		l := kernel.Layer{LayerForm: f, Batch: 2, Length: c.length}
 		d := kerneltest.New(t)
 		l.U, l.Y = d.In(numbers(r, 2*c.length*features)), d.Out(4*2*c.length*features)
-		l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+		l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w.A, w.Weights, l.Exponents()))
 		l.Scratch = d.Out(l.ScratchBytes())
 		counts(d, &l)
 		if l.Counts == 0 {
@@ -345,7 +346,7 @@ func TestLayerLastState(t *testing.T) {
 			l := kernel.Layer{LayerForm: f, Batch: 1, Length: length}
 			d := kerneltest.New(t)
 			l.U, l.Y, l.First, l.Last = d.In(u), d.Out(4*len(u)), d.In(first), d.Out(16*states)
-			l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w, l.Exponents()))
+			l.Tables, l.Powers = d.In(kernel.LayerTables(f, w)), d.In(kernel.LayerPowers(w.A, w.Weights, l.Exponents()))
 			if n := l.ScratchBytes(); n > 0 {
 				l.Scratch = d.Out(n)
 			}
@@ -373,7 +374,7 @@ func TestLayerCounters(t *testing.T) {
 	l := kernel.Layer{LayerForm: f, Batch: 1, Length: length}
 	d := kerneltest.New(t)
 	l.U, l.Y = d.In(numbers(r, length*features)), d.Out(4*length*features)
-	l.Tables, l.Powers = d.In(tables), d.In(kernel.LayerPowers(w, l.Exponents()))
+	l.Tables, l.Powers = d.In(tables), d.In(kernel.LayerPowers(w.A, w.Weights, l.Exponents()))
 	l.Scratch = d.Out(l.ScratchBytes())
 	d.ResetCounters()
 	d.Run(l.Calls()...)
@@ -421,7 +422,7 @@ func TestLayerStepCounters(t *testing.T) {
 		l := kernel.Layer{LayerForm: f, Batch: batch, Length: 1}
 		d := kerneltest.New(t)
 		l.U, l.Y = d.In(numbers(r, batch*features)), d.Out(4*batch*features)
-		l.Tables, l.Powers = d.In(tables), d.In(kernel.LayerPowers(w, l.Exponents()))
+		l.Tables, l.Powers = d.In(tables), d.In(kernel.LayerPowers(w.A, w.Weights, l.Exponents()))
 		l.First, l.Last = d.In(doubles(r, 2*batch*states, 1)), d.Out(16*batch*states)
 		l.Scratch = d.Out(l.ScratchBytes())
 		d.ResetCounters()

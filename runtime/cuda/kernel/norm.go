@@ -18,6 +18,8 @@ type Norm struct {
 	Statistics bool
 	// Sum: the rows are sums of two tensors. Kept: the sums are written, too.
 	Sum, Kept bool
+	// Apart: gain and offset are in memory, where they may change between launches.
+	Apart bool
 }
 
 // NormOperands are the operands of a launch. Rows is the number of rows; the rows of y and x are contiguous.
@@ -30,6 +32,7 @@ type NormOperands struct {
 	Epsilon      float64
 	// Gain and Offset change the result to (x - mean + Offset)·Gain/√…; the defaults are 1 and 0.
 	Gain, Offset float64
+	Numbers      Buffer // for Apart: gain and offset, in float64
 }
 
 // Call returns the launch.
@@ -39,7 +42,8 @@ func (n Norm) Call(o NormOperands) Call {
 	for _, a := range []struct {
 		is bool
 		b  Buffer
-	}{{n.Scale, o.Scale}, {n.Shift, o.Shift}, {n.Statistics, o.Mean}, {n.Statistics, o.Factor}, {n.Sum, o.Add}, {n.Kept, o.Total}} {
+	}{{n.Scale, o.Scale}, {n.Shift, o.Shift}, {n.Statistics, o.Mean}, {n.Statistics, o.Factor}, {n.Sum, o.Add}, {n.Kept, o.Total},
+		{n.Apart, o.Numbers}} {
 		if a.is {
 			args = append(args, Ptr(a.b))
 		}
@@ -60,6 +64,9 @@ func (n Norm) code(f rowForm) *Code {
 		scale, shift := param(n.Scale, "scale"), param(n.Shift, "shift")
 		means, factors := param(n.Statistics, "mean"), param(n.Statistics, "factor")
 		add, total := param(n.Sum, "add"), param(n.Kept, "total")
+		if numbers := param(n.Apart, "numbers"); n.Apart {
+			gain, offset = numbers.LoadF64(0), numbers.LoadF64(8)
+		}
 
 		t := f.begin(k, rows)
 		in := t.input(t.at(x, 4), 0)

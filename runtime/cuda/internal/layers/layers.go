@@ -19,7 +19,7 @@ import (
 func init() {
 	record.Register(
 		record.Record{Op: "essm.Affine", Build: affine,
-			Takes: func(s *lowering.Step) bool { return s.Constant(1) != nil && s.Constant(2) != nil }},
+			Takes: func(s *lowering.Step) bool { return s.Fixed(1) != nil && s.Fixed(2) != nil && record.Fixed(s, 1, 2) }},
 		record.Record{Op: "essm.Embedding", Build: embedding},
 		record.Record{Op: "essm.StateOrZero", Build: stateOrZero},
 	)
@@ -28,7 +28,7 @@ func init() {
 // affine computes scale·x + shift. The constants are rounded to float32.
 func affine(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
-	if !d.Typed(s, 0, tensor.Float32) || s.Constant(1) == nil || s.Constant(2) == nil {
+	if !d.Typed(s, 0, tensor.Float32) {
 		return false
 	}
 	shape := d.Shape(s.Out[0])

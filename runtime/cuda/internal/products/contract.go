@@ -65,7 +65,7 @@ type contraction struct {
 	x, w, y   kernel.Buffer
 	letters   []letter
 	precision kernel.Precision
-	constants [2]*tensor.Tensor // x and w if they are constants, else nil
+	constants [2]*lowering.Value // x and w if they are constants or settled, else nil
 }
 
 // launch adds the work.
@@ -163,7 +163,7 @@ func (c *contraction) product() (kernel.Product, bool) {
 
 // weights returns a constant as N × K numbers of float32; row and inner are the strides of its elements.
 func weights(b *record.Builder, v *lowering.Value, n, k, row, inner int) kernel.Matrix {
-	if v.Const.DType() == tensor.Float32 && k%4 == 0 && inner == 1 && row == k {
+	if v.Fixed().DType() == tensor.Float32 && k%4 == 0 && inner == 1 && row == k {
 		return kernel.Matrix{Buffer: b.Buffer(v), Row: k, Inner: 1}
 	}
 	return ordered(b, v, n, k, row, inner, "", func(i int) int { return i })
@@ -171,7 +171,7 @@ func weights(b *record.Builder, v *lowering.Value, n, k, row, inner int) kernel.
 
 // ordered is weights with the rows in another order; name identifies the order.
 func ordered(b *record.Builder, v *lowering.Value, n, k, row, inner int, name string, order func(i int) int) kernel.Matrix {
-	t, wide := v.Const, (k+3)/4*4
+	t, wide := v.Fixed(), (k+3)/4*4
 	if n*wide == 0 {
 		return kernel.Matrix{Row: wide, Inner: 1}
 	}
@@ -189,7 +189,7 @@ func ordered(b *record.Builder, v *lowering.Value, n, k, row, inner int, name st
 		return out
 	}
 	layout := fmt.Sprintf("%srows %dx%d by %d,%d", name, n, k, row, inner)
-	return kernel.Matrix{Buffer: b.Weights(t, layout, make), Row: wide, Inner: 1}
+	return kernel.Matrix{Buffer: b.Weights(v, layout, make), Row: wide, Inner: 1}
 }
 
 // vector returns input i, a float32 vector on the device, as a matrix whose rows all are the vector.
@@ -200,10 +200,11 @@ func vector(b *record.Builder, s *lowering.Step, i int) (*kernel.Matrix, bool) {
 
 // constant reports whether input i is a constant tensor of numbers.
 func constant(s *lowering.Step, i int) bool {
-	if s.Absent(i) || s.In[i].Const == nil {
+	k := s.Fixed(i)
+	if k == nil {
 		return false
 	}
-	t := s.In[i].Const.DType()
+	t := k.DType()
 	return t == tensor.Float32 || t == tensor.Float64 || t == tensor.Float16 || t == tensor.BFloat16
 }
 

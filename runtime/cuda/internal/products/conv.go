@@ -112,7 +112,7 @@ func convHalves(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool)
 	if p, ok = convMatrices(b, s); !ok || (kernel.Packing{Size: 2, Rows: p.N, K: p.K, Batch: p.Batch, From: p.B}).Bytes() > mostWindows {
 		return p, false
 	}
-	return (&contraction{typ: typ, x: p.A.Buffer, constants: [2]*tensor.Tensor{s.In[1].Const, nil}}).halves(b, p)
+	return (&contraction{typ: typ, x: p.A.Buffer, constants: [2]*lowering.Value{fixed(s, 1), nil}}).halves(b, p)
 }
 
 // convWork returns the work of a convolution.

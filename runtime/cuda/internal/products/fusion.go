@@ -151,7 +151,8 @@ func pairedLinear(b *record.Builder, s *lowering.Step) (kernel.Product, bool) {
 		return p, false
 	}
 	p.C.Row = p.N / 2
-	order := func(i int) int { return i%2*(p.N/2) + i/2 }
+	half := p.N / 2
+	order := func(i int) int { return i%2*half + i/2 }
 	p.B = ordered(b, s.In[1], p.N, p.K, p.K, 1, "pairs of ", order)
 	if p.Bias != nil {
 		bias := ordered(b, s.In[2], p.N, 1, 1, 1, "pairs of ", order)

@@ -110,7 +110,7 @@ func integerProduct(b *record.Builder, p kernel.Product, factors [2]factor) bool
 				return false
 			}
 		}
-		factors[i].m = inWords(b, f.packing, f.s.In[f.value].Const)
+		factors[i].m = inWords(b, f.packing, fixed(f.s, f.value))
 	}
 	k := factors[0].packing.K
 	p.A, p.B, p.K = factors[0].m, factors[1].m, factors[0].packing.Words()

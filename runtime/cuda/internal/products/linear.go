@@ -37,7 +37,7 @@ func linearHalves(b *record.Builder, s *lowering.Step) bool {
 	if rows == 0 || n == 0 {
 		return true
 	}
-	c := contraction{x: b.Buffer(s.In[0]), w: b.Buffer(s.In[1]), constants: [2]*tensor.Tensor{s.In[0].Const, s.In[1].Const}}
+	c := contraction{x: b.Buffer(s.In[0]), w: b.Buffer(s.In[1]), constants: [2]*lowering.Value{fixed(s, 0), fixed(s, 1)}}
 	c.typ, _ = numberOf(t)
 	p := kernel.Product{M: rows, N: n, K: k, A: kernel.Matrix{Buffer: c.x, Row: k, Inner: 1},
 		B: kernel.Matrix{Buffer: c.w, Row: k, Inner: 1}, C: kernel.Matrix{Buffer: b.Buffer(s.Out[0]), Row: n, Inner: 1}}

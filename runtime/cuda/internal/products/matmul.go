@@ -44,7 +44,7 @@ func matMul(b *record.Builder, s *lowering.Step) bool {
 		return true
 	}
 	c := contraction{typ: typ, x: b.Buffer(s.In[0]), w: b.Buffer(s.In[1]), y: b.Buffer(s.Out[0]),
-		constants: [2]*tensor.Tensor{s.In[0].Const, s.In[1].Const}}
+		constants: [2]*lowering.Value{fixed(s, 0), fixed(s, 1)}}
 	as, bs := ops.BroadcastStrides(x[:len(x)-2], batch), ops.BroadcastStrides(w[:len(w)-2], batch)
 	for i, stride := range ops.Strides(batch) {
 		c.letters = append(c.letters, letter{size: batch[i], a: as[i] * m * k, b: bs[i] * k * n, c: stride * m * n})

@@ -39,9 +39,9 @@ func NewBuilder(d *lowering.Binding) *Builder {
 
 // Memory is the meaning of a Buffer: exactly one of its fields is set.
 type Memory struct {
-	// Value is in the memory that the backend chooses for a constant, an input, or a value of the arena.
+	// Value is in the memory that the backend chooses for a constant, a settled value, an input, or a value of the arena.
 	Value *lowering.Value
-	// Constant is data derived from constants.
+	// Constant is data derived from constants and settled values.
 	Constant *Constant
 	// Scratch is memory of one unit, in bytes.
 	Scratch int
@@ -51,11 +51,14 @@ type Memory struct {
 	Fault string
 }
 
-// Constant is data in the memory of a device that are computed once and stay there.
+// Constant is data in the memory of a device that are computed once and stay there. Data that follow from settled values
+// are computed again in that memory for each new content.
 type Constant struct {
 	Key Key
-	// Make returns the bytes. It is called at most once for a Key.
+	// Make returns the bytes, as many each time. It must not keep the Builder or its Binding, which it may outlive.
 	Make func() []byte
+	// From are the tensors of the settled values that Make reads, as lowering.SettledOf returns them; nil if there are none.
+	From []*tensor.Tensor
 }
 
 // Key identifies data derived from constants.
@@ -187,7 +190,7 @@ func (b *Builder) Bytes(v *lowering.Value) int {
 // false if that is impossible; the step must then copy.
 func (b *Builder) View(out, in *lowering.Value) bool {
 	d := b.Binding
-	if b.values[out] != 0 || b.views[out] != nil || d.Constant(in) != nil || b.Bytes(in) != b.Bytes(out) {
+	if b.values[out] != 0 || b.views[out] != nil || d.Fixed(in) != nil || b.Bytes(in) != b.Bytes(out) {
 		return false
 	}
 	b.views[out] = in
@@ -195,37 +198,46 @@ func (b *Builder) View(out, in *lowering.Value) bool {
 	return true
 }
 
-// Constant returns data that belong to the step: tables, coefficients, powers. make returns their bytes; it is
-// called when the first executable of the program needs them. All executables share the data. key identifies them
-// among the step's data. It must contain everything that they depend on apart from the step's constants, such as
-// sizes: "twiddle 512".
+// Constant returns data that belong to the step and follow from its attributes and sizes: tables of twiddle factors, of
+// windows. make returns their bytes; it is called when the first executable of the program needs them. All executables
+// share the data. key identifies them among the step's data. It must contain the sizes that they depend on: "twiddle 512".
 func (b *Builder) Constant(key string, make func() []byte) kernel.Buffer {
-	return b.keep(Key{b.node, key}, make)
+	return b.keep(Key{b.node, key}, make, nil)
 }
 
-// Weights returns a constant in another layout: split for tensor cores, transposed, in float64. make returns its
-// bytes. All programs of a model share the data of a layout. Its name must contain everything that they depend on
-// apart from the elements: "3xtf32 128x64".
-func (b *Builder) Weights(t *tensor.Tensor, layout string, make func() []byte) kernel.Buffer {
-	return b.keep(Key{t, layout}, make)
+// Derived is Constant for data that also follow from the constant and settled inputs of steps, such as coefficients and
+// powers. make reads them (Numbers) each time that it is called.
+func (b *Builder) Derived(key string, make func() []byte, steps ...*lowering.Step) kernel.Buffer {
+	var from []*tensor.Tensor
+	for _, s := range steps {
+		from = append(from, lowering.SettledOf(s.In)...)
+	}
+	return b.keep(Key{b.node, key}, make, from)
 }
 
-// Float32 returns the elements of a value in float32. A constant of another type is rounded, in the same order. It
-// returns false for other values of another type, and for constants that are not numbers.
+// Weights returns a constant or settled value in another layout: split for tensor cores, transposed, in float64. make
+// returns its bytes. All programs of a model share the data of a layout. Its name must contain everything that they
+// depend on apart from the elements: "3xtf32 128x64".
+func (b *Builder) Weights(v *lowering.Value, layout string, make func() []byte) kernel.Buffer {
+	return b.keep(Key{b.Binding.Fixed(v), layout}, make, lowering.SettledOf([]*lowering.Value{v}))
+}
+
+// Float32 returns the elements of a value in float32. A constant or settled value of another type is rounded, in the same
+// order. It returns false for other values of another type, and for those that are not numbers.
 func (b *Builder) Float32(v *lowering.Value) (kernel.Buffer, bool) {
 	if v == nil || b.Binding.Missing(v) || b.Binding.IsFloat32(v) {
 		return b.Buffer(v), true
 	}
-	t := b.Binding.Constant(v)
-	if t == nil {
+	t := b.Binding.Fixed(v)
+	if t == nil || !numeric(t) {
 		return 0, false
 	}
-	x, err := t.Float64s()
-	if err != nil || len(x) == 0 {
-		return 0, err == nil
+	if t.Len() == 0 {
+		return 0, true
 	}
-	return b.Weights(t, "float32", func() []byte {
-		out := make([]byte, 0, 4*len(x))
+	return b.Weights(v, "float32", func() []byte {
+		out := make([]byte, 0, 4*t.Len())
+		x, _ := t.Float64s()
 		for _, v := range x {
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(v)))
 		}
@@ -233,11 +245,11 @@ func (b *Builder) Float32(v *lowering.Value) (kernel.Buffer, bool) {
 	}), true
 }
 
-func (b *Builder) keep(k Key, make func() []byte) kernel.Buffer {
+func (b *Builder) keep(k Key, make func() []byte, from []*tensor.Tensor) kernel.Buffer {
 	if x, ok := b.keyed[k]; ok {
 		return x
 	}
-	x := b.buffer(Memory{Constant: &Constant{k, make}})
+	x := b.buffer(Memory{Constant: &Constant{k, make, from}})
 	b.keyed[k] = x
 	b.noted = append(b.noted, k)
 	return x

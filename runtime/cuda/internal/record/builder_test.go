@@ -89,7 +89,7 @@ func TestBuilder(t *testing.T) {
 	n := b.Buffers()
 	b.Begin(reshape.Node)
 	k := b.Constant("table", func() []byte { return nil })
-	if b.Constant("table", nil) != k || b.Constant("other", nil) == k || b.Weights(tensor.Scalar(float32(1)), "table", nil) == k {
+	if b.Constant("table", nil) != k || b.Constant("other", nil) == k || b.Weights(&lowering.Value{Const: tensor.Scalar(float32(1))}, "table", nil) == k {
 		t.Error("keys are mixed up")
 	}
 	b.Buffer(reshape.Out[0])

@@ -6,8 +6,9 @@
 // work in execution order. Nothing is allocated or launched meanwhile, so records can be tested without a device.
 //
 // Its invariants: records are registered when packages are initialised, several of an operator with different ranks, and
-// never change afterwards. The built work depends only on the step, its shapes and its constants: building twice gives the same
-// work.
+// never change afterwards. The built work depends only on the step, its shapes and its constants: building twice gives the
+// same work. It does not depend on the content of settled values, which changes while executables exist: kernels read it
+// from memory, and what is decided by it goes through Builder.Decided.
 //
 // The package imports ir, ir/tensor, ops, runtime/lowering and runtime/cuda/kernel.
 package record

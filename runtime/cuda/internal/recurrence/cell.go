@@ -15,11 +15,11 @@ func init() {
 	}
 }
 
-// takesCell reports whether the kernel supports a recurrent layer: constant weights, standard activations, no
+// takesCell reports whether the kernel supports a recurrent layer: fixed weights, standard activations, no
 // lengths of samples and no peepholes.
 func takesCell(s *lowering.Step) bool {
 	n := s.Node
-	return ops.Newest(n.Op) && singles(s, 0, 5, 6) && constants(s, 1, 2, 3) && s.Absent(4) && s.Absent(7) &&
+	return ops.Newest(n.Op) && singles(s, 0, 5, 6) && fixed(s, 1, 2, 3) && s.Absent(4) && s.Absent(7) &&
 		!n.Attrs.Has("activations") && n.Attrs.Float("clip", 0) == 0 && n.Attrs.Int("input_forget", 0) == 0
 }
 
@@ -41,14 +41,10 @@ func buildCell(b *record.Builder, s *lowering.Step) bool {
 		return false
 	}
 	k.X = b.Buffer(s.In[0])
-	k.Tables = b.Constant("weights", func() []byte {
-		var bias []float64
-		if !s.Absent(3) {
-			bias = s.Constant64(3)
-		}
-		return kernel.RecurrentTables(k.Directions, k.Cell.Gates()*k.Hidden, k.Inputs, k.Hidden, s.Constant64(1), s.Constant64(2),
-			bias)
-	})
+	k.Tables = b.Derived("weights", func() []byte {
+		return kernel.RecurrentTables(k.Directions, k.Cell.Gates()*k.Hidden, k.Inputs, k.Hidden, numbers(s, 1), numbers(s, 2),
+			numbers(s, 3))
+	}, s)
 	k.FirstH, k.FirstC = b.Buffer(at(s.In, 5)), b.Buffer(at(s.In, 6))
 	k.Y, k.LastH, k.LastC = b.Buffer(at(s.Out, 0)), b.Buffer(at(s.Out, 1)), b.Buffer(at(s.Out, 2))
 	k.Scratch = b.Scratch(k.ScratchBytes())

@@ -3,7 +3,6 @@ package recurrence
 import (
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
@@ -14,14 +13,14 @@ import (
 func init() {
 	record.Register(
 		record.Record{Op: "essm.LongConv", Build: buildLongConv,
-			Takes: func(s *lowering.Step) bool { return constants(s, 1) && singles(s, 0) }},
+			Takes: func(s *lowering.Step) bool { return fixed(s, 1) && singles(s, 0) }},
 		record.Record{Op: "essm.MatrixConv", Build: buildMatrixConv, Takes: func(s *lowering.Step) bool {
-			return constants(s, 1) && singles(s, 0) && s.ConstShape(1)[2] >= leastMatrixTaps
+			return fixed(s, 1) && singles(s, 0) && s.ConstShape(1)[2] >= leastMatrixTaps
 		}},
 		record.Record{Op: "essm.ContinuousConv", Build: buildContinuousConv,
-			Takes: func(s *lowering.Step) bool { return constants(s, 1, 2, 3, 4, 5, 6, 7, 8) && singles(s, 0) }},
+			Takes: func(s *lowering.Step) bool { return fixed(s, 1, 2, 3, 4, 5, 6, 7, 8) && singles(s, 0) }},
 		record.Record{Op: "essm.SoftmaxConv", Build: buildSoftmaxConv,
-			Takes: func(s *lowering.Step) bool { return constants(s, 1, 2, 3, 4, 5, 6, 7, 8) && singles(s, 0) }},
+			Takes: func(s *lowering.Step) bool { return fixed(s, 1, 2, 3, 4, 5, 6, 7, 8) && singles(s, 0) }},
 	)
 }
 
@@ -55,8 +54,12 @@ func (s *sides) cut(length int) { s.fore, s.back = min(s.fore, length), min(s.ba
 type halves struct {
 	sides
 	channels, inputs int // channel i reads input i mod inputs
-	taps             func(channel int, fore, back []float64)
+	taps             func() channelTaps
 }
+
+// channelTaps sets the kernel of a channel. A function that returns one reads the constant and settled inputs of a step; it
+// must not keep the Builder.
+type channelTaps func(channel int, fore, back []float64)
 
 // build adds the convolution to a step of one input and one output, if it is requested or estimated to take less
 // than other picoseconds per number.
@@ -79,21 +82,34 @@ func (h halves) build(b *record.Builder, s *lowering.Step, batch, length int, ot
 		return false
 	}
 	c.U, c.Y = b.Buffer(s.In[0]), b.Buffer(s.Out[0])
-	taps := func(i int) []float64 {
-		return h.joined(func(fore, back []float64) { h.taps(i, fore, back) })
+	taps := func() func(int) []float64 {
+		set := h.taps()
+		return func(i int) []float64 {
+			return h.joined(func(fore, back []float64) { set(i, fore, back) })
+		}
 	}
-	for _, call := range c.Calls(transforms, "", taps, kernel.Memory{Scratch: b.Scratch, Constant: b.Constant}) {
+	for _, call := range c.Calls(transforms, "", taps, memoryOf(b, s)) {
 		b.Launch(call)
 	}
 	return true
+}
+
+// memoryOf returns the memory of the kernels of a step.
+func memoryOf(b *record.Builder, s *lowering.Step) kernel.Memory {
+	return kernel.Memory{Scratch: b.Scratch, Constant: b.Constant, Derived: func(key string, make func() []byte) kernel.Buffer {
+		return b.Derived(key, make, s)
+	}}
 }
 
 // matrices is a convolution with one kernel per pair of an output and an input of a group.
 type matrices struct {
 	sides
 	groups, in, out int
-	taps            func(output, input int, fore, back []float64)
+	taps            func() matrixTaps
 }
+
+// matrixTaps is channelTaps for a pair.
+type matrixTaps func(output, input int, fore, back []float64)
 
 // build adds the convolution, under the same conditions as for halves.
 func (h matrices) build(b *record.Builder, s *lowering.Step, batch, length int, other float64) bool {
@@ -115,10 +131,13 @@ func (h matrices) build(b *record.Builder, s *lowering.Step, batch, length int, 
 		return false
 	}
 	c.U, c.Y = b.Buffer(s.In[0]), b.Buffer(s.Out[0])
-	taps := func(o, i int) []float64 {
-		return h.joined(func(fore, back []float64) { h.taps(o, i, fore, back) })
+	taps := func() func(int, int) []float64 {
+		set := h.taps()
+		return func(o, i int) []float64 {
+			return h.joined(func(fore, back []float64) { set(o, i, fore, back) })
+		}
 	}
-	for _, call := range c.Calls(transforms, taps, kernel.Memory{Scratch: b.Scratch, Constant: b.Constant}) {
+	for _, call := range c.Calls(transforms, taps, memoryOf(b, s)) {
 		b.Launch(call)
 	}
 	return true
@@ -137,11 +156,13 @@ func buildLongConv(b *record.Builder, s *lowering.Step) bool {
 	if backward {
 		h.back = k[1]
 	}
-	weights := sync.OnceValue(func() []float64 { return s.Constant64(1) })
-	h.taps = func(i int, fore, back []float64) {
-		row := weights()[i*k[1] : (i+1)*k[1]]
-		copy(fore, row)
-		copy(back, row)
+	h.taps = func() channelTaps {
+		weights := numbers(s, 1)
+		return func(i int, fore, back []float64) {
+			row := weights[i*k[1] : (i+1)*k[1]]
+			copy(fore, row)
+			copy(back, row)
+		}
 	}
 	return h.build(b, s, shape[0], shape[1], math.Inf(1))
 }
@@ -159,18 +180,24 @@ func buildSoftmaxConv(b *record.Builder, s *lowering.Step) bool {
 	if !s.Absent(7) {
 		h.back = taps
 	}
-	two := func(i, channel int) []complex128 {
-		from, to := channel*n[1], (channel+1)*n[1]
-		return pairs(s.Constant64(i)[from:to], s.Constant64(i + 1)[from:to])
-	}
-	h.taps = func(i int, fore, back []float64) {
-		for half, y := range [][]float64{fore, back} {
-			if len(y) == 0 {
-				continue
-			}
-			k := essm.NewSoftmaxKernel(nil, two(1, i), two(3, i), two(5+2*half, i), taps, s.Node.Attrs.Float("epsilon", 1e-7))
-			for t := 0; t < taps; t += 64 {
-				k.Block(t, y[t:min(t+64, taps)])
+	h.taps = func() channelTaps {
+		var in [9][]float64
+		for i := 1; i < len(in); i++ {
+			in[i] = numbers(s, i)
+		}
+		two := func(i, channel int) []complex128 {
+			from, to := channel*n[1], (channel+1)*n[1]
+			return pairs(in[i][from:to], in[i+1][from:to])
+		}
+		return func(i int, fore, back []float64) {
+			for half, y := range [][]float64{fore, back} {
+				if len(y) == 0 {
+					continue
+				}
+				k := essm.NewSoftmaxKernel(nil, two(1, i), two(3, i), two(5+2*half, i), taps, s.Node.Attrs.Float("epsilon", 1e-7))
+				for t := 0; t < taps; t += 64 {
+					k.Block(t, y[t:min(t+64, taps)])
+				}
 			}
 		}
 	}
@@ -182,9 +209,9 @@ func buildMatrixConv(b *record.Builder, s *lowering.Step) bool {
 	if shape[2] != k[1] {
 		return false
 	}
-	weights := sync.OnceValue(func() []float64 { return s.Constant64(1) })
-	return matrices{sides: sides{fore: k[2]}, groups: 1, in: k[1], out: k[0], taps: func(o, i int, fore, _ []float64) {
-		copy(fore, weights()[(o*k[1]+i)*k[2]:])
+	return matrices{sides: sides{fore: k[2]}, groups: 1, in: k[1], out: k[0], taps: func() matrixTaps {
+		weights := numbers(s, 1)
+		return func(o, i int, fore, _ []float64) { copy(fore, weights[(o*k[1]+i)*k[2]:]) }
 	}}.build(b, s, shape[0], shape[1], math.Inf(1))
 }
 
@@ -195,21 +222,15 @@ func buildContinuousConv(b *record.Builder, s *lowering.Step) bool {
 	if in == 0 || rows%in != 0 {
 		return false
 	}
-	type made struct {
-		net *essm.KernelNet
-		h2  []float64
-	}
-	network := sync.OnceValue(func() made {
-		net := &essm.KernelNet{W1: s.Constant64(1), B1: s.Constant64(2), W2: s.Constant64(3), B2: s.Constant64(4),
-			W3: s.Constant64(5), B3: s.Constant64(6), Norm1: s.Constant64(7), Norm2: s.Constant64(8),
+	return matrices{sides: sides{fore: length}, groups: 1, in: in, out: rows / in, taps: func() matrixTaps {
+		net := &essm.KernelNet{W1: numbers(s, 1), B1: numbers(s, 2), W2: numbers(s, 3), B2: numbers(s, 4),
+			W3: numbers(s, 5), B3: numbers(s, 6), Norm1: numbers(s, 7), Norm2: numbers(s, 8),
 			Activation: s.Node.Attrs.Str("activation", ""), Train: int(s.Node.Attrs.Int("train_length", 0))}
 		q, p := net.Units()
 		h2 := make([]float64, length*p)
 		net.Hidden(make([]float64, length*q), h2, length, func(int) {})
-		return made{net, h2}
-	})
-	return matrices{sides: sides{fore: length}, groups: 1, in: in, out: rows / in, taps: func(o, i int, fore, _ []float64) {
-		m := network()
-		m.net.Row(fore, make([]float64, len(fore)), m.h2, o*in+i, func(int) {})
+		return func(o, i int, fore, _ []float64) {
+			net.Row(fore, make([]float64, len(fore)), h2, o*in+i, func(int) {})
+		}
 	}}.build(b, s, shape[0], shape[1], math.Inf(1))
 }

@@ -2,6 +2,7 @@ package recurrence
 
 import (
 	"fmt"
+	"math/bits"
 	"sync"
 
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
@@ -11,7 +12,7 @@ import (
 
 func init() {
 	record.Register(record.Record{Op: "essm.DenseScan", Build: buildDense, Takes: func(s *lowering.Step) bool {
-		if !constants(s, 1, 2) || !singles(s, 0) {
+		if !fixed(s, 1, 2) || !singles(s, 0) {
 			return false
 		}
 		n := s.ConstShape(1)[2]
@@ -38,9 +39,9 @@ func buildDense(b *record.Builder, s *lowering.Step) bool {
 	} else if convolveDense(b, s, &k, forward, backward) {
 		return true
 	}
-	k.Tables = b.Constant(fmt.Sprint("matrices ", window), func() []byte {
-		return kernel.DenseTables(k.Heads, k.States, window, s.Constant64(1), s.Constant64(2))
-	})
+	k.Tables = b.Derived(fmt.Sprint("matrices ", window), func() []byte {
+		return kernel.DenseTables(k.Heads, k.States, window, numbers(s, 1), numbers(s, 2))
+	}, s)
 	k.V, k.X = b.Buffer(s.In[0]), b.Buffer(s.Out[0])
 	if forward {
 		f := k
@@ -72,30 +73,39 @@ func convolveDense(b *record.Builder, s *lowering.Step, k *kernel.DenseScan, for
 	if scanned(b, "matrices or lengths are too large for kernels of their powers"); n > maxDenseSide || taps > maxDenseTaps/(n*n*max(1, k.Heads)) || taps < 2 {
 		return false
 	}
-	abar, gamma := s.Constant64(1), s.Constant64(2)
-	for h := range k.Heads {
-		if !kernel.Bounded(abar[h*n*n:(h+1)*n*n], n, taps) {
-			scanned(b, unstable)
-			return false
+	heads, doublings := k.Heads, bits.Len(uint(taps))-1 // Bounded squares the matrix as often
+	if !b.Decided(s, fmt.Sprint("bounded ", doublings), func() bool {
+		abar := numbers(s, 1)
+		for h := range heads {
+			if !kernel.Bounded(abar[h*n*n:(h+1)*n*n], n, 1<<doublings) {
+				return false
+			}
 		}
+		return true
+	}) {
+		scanned(b, unstable)
+		return false
 	}
-	h := matrices{groups: k.Heads, in: n, out: n}
+	h := matrices{groups: heads, in: n, out: n}
 	if forward {
 		h.fore = taps
 	}
 	if backward {
 		h.back = taps
 	}
-	var responses []func() []float64
-	for head := range k.Heads {
-		responses = append(responses, sync.OnceValue(func() []float64 {
-			return kernel.DenseResponse(abar[head*n*n:(head+1)*n*n], gamma[head*n*n:(head+1)*n*n], n, taps)
-		}))
-	}
-	h.taps = func(o, i int, fore, back []float64) {
-		row := responses[o/n]()[(o%n*n+i)*taps:][:taps]
-		copy(fore, row)
-		copy(back, row)
+	h.taps = func() matrixTaps {
+		abar, gamma := numbers(s, 1), numbers(s, 2)
+		var responses []func() []float64
+		for head := range heads {
+			responses = append(responses, sync.OnceValue(func() []float64 {
+				return kernel.DenseResponse(abar[head*n*n:(head+1)*n*n], gamma[head*n*n:(head+1)*n*n], n, taps)
+			}))
+		}
+		return func(o, i int, fore, back []float64) {
+			row := responses[o/n]()[(o%n*n+i)*taps:][:taps]
+			copy(fore, row)
+			copy(back, row)
+		}
 	}
 	return h.build(b, s, k.Batch, k.Length, kernel.DenseTime(k.Batch*k.Heads))
 }

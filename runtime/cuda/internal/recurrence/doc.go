@@ -29,15 +29,11 @@ func small(numbers ...int) bool {
 	return true
 }
 
-// constants reports whether the inputs of a step with the given numbers are constants or absent.
-func constants(s *lowering.Step, inputs ...int) bool {
-	for _, i := range inputs {
-		if !s.Absent(i) && s.Constant64(i) == nil {
-			return false
-		}
-	}
-	return true
-}
+// fixed reports whether the inputs of a step with the given numbers are constants or settled, or absent.
+func fixed(s *lowering.Step, inputs ...int) bool { return record.Fixed(s, inputs...) }
+
+// numbers returns the content of an input that fixed accepts: see record.Numbers.
+func numbers(s *lowering.Step, i int) []float64 { return record.Numbers(s, i) }
 
 // singles reports whether the inputs of a step with the given numbers are float32 tensors or absent.
 func singles(s *lowering.Step, inputs ...int) bool {
@@ -72,7 +68,7 @@ func at(list []*lowering.Value, i int) *lowering.Value {
 	return nil
 }
 
-// pairs combines two constants to complex numbers.
+// pairs combines two lists to complex numbers.
 func pairs(re, im []float64) []complex128 {
 	z := make([]complex128, len(re))
 	for i := range z {

@@ -28,7 +28,7 @@ func init() {
 // takesSystem reports whether kernel.Layer supports a system: one channel, real B and C, as many outputs as inputs,
 // no window. Others are computed by their body.
 func takesSystem(s *lowering.Step) bool {
-	if !constants(s, 1, 2, 3, 4, 5, 6, 9) || !singles(s, 0) || !s.Absent(7) || !s.Absent(8) ||
+	if !fixed(s, 1, 2, 3, 4, 5, 6, 9) || !singles(s, 0) || !s.Absent(7) || !s.Absent(8) ||
 		s.Node.Attrs.Int("window", 0) != 0 {
 		return false
 	}
@@ -42,33 +42,37 @@ func takesSystem(s *lowering.Step) bool {
 
 // layer is a layer under construction: a system, and the steps that join it.
 type layer struct {
-	b      *record.Builder
-	system *lowering.Step
-	taken  []*lowering.Step
-	u      *lowering.Value // input of the layer
-	scale  []float64       // the system reads scale·u + shift; if nil, u
-	shift  []float64
-	stages []stage
+	parts
+	b     *record.Builder
+	taken []*lowering.Step
+	u     *lowering.Value // input of the layer
 	// known are the values of the group that the current stage can express.
 	known map[*lowering.Value]scalar.Expr
 }
 
-// stage is a kernel.Stage with the constants that it reads.
+// parts are the parts of a layer that have constant and settled inputs.
+type parts struct {
+	system *lowering.Step
+	norm   *lowering.Step // the system reads scale·u + shift, of an essm.Affine; if nil, u
+	stages []stage
+}
+
+// stage is a kernel.Stage with the constant and settled values that it reads.
 type stage struct {
 	product *lowering.Step // essm.Linear, or nil
 	element scalar.Expr
-	numbers []*tensor.Tensor
+	numbers []*tensor.Tensor // one per feature, or one for all
 }
 
 // newLayer returns a layer with only its system, or nil if there is no kernel for these shapes.
 func newLayer(b *record.Builder, s *lowering.Step) *layer {
 	shape := b.Binding.ShapeOf(s, 0)
 	if _, ok := stateType(b, at(s.In, 10), at(s.Out, 1)); !ok || !small(shape...) ||
-		!small(len(s.Constant64(1))*shape[1], shape[1]*shape[2]) {
+		!small(s.Fixed(1).Len()*shape[1], shape[1]*shape[2]) {
 		return nil
 	}
 	x := scalar.Inputs(3)
-	return &layer{b: b, system: s, taken: []*lowering.Step{s}, u: s.In[0], stages: []stage{{}},
+	return &layer{b: b, parts: parts{system: s, stages: []stage{{}}}, taken: []*lowering.Step{s}, u: s.In[0],
 		known: map[*lowering.Value]scalar.Expr{s.Out[0]: x[0], s.In[0]: x[2]}}
 }
 
@@ -118,11 +122,12 @@ func fuseLayer(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 
 // begin lets a norm before the system join the layer.
 func (l *layer) begin(s *lowering.Step) bool {
-	l.scale, l.shift = s.Constant64(1), s.Constant64(2)
 	features := l.b.Binding.ShapeOf(l.system, 0)[2]
-	if len(l.scale) != features || len(l.shift) != features || !s.Float32Input(0) {
+	if !fixed(s, 1, 2) || s.Absent(1) || s.Absent(2) || s.Fixed(1).Len() != features || s.Fixed(2).Len() != features ||
+		!s.Float32Input(0) {
 		return false
 	}
+	l.norm = s
 	l.u, l.taken = s.In[0], []*lowering.Step{s, l.system}
 	l.known[l.u] = scalar.Input(2)
 	delete(l.known, s.Out[0])
@@ -169,7 +174,7 @@ func (l *layer) sequence(v *lowering.Value) bool {
 func (l *layer) product(s *lowering.Step) bool {
 	features := l.b.Binding.ShapeOf(l.system, 0)[2]
 	e, ok := l.known[s.In[0]]
-	if !ok || s.In[0] == l.u || !constants(s, 1, 2) || !slices.Equal(s.ConstShape(1), []int{features, features}) {
+	if !ok || s.In[0] == l.u || !fixed(s, 1, 2) || !slices.Equal(s.ConstShape(1), []int{features, features}) {
 		return false
 	}
 	last := &l.stages[len(l.stages)-1]
@@ -198,14 +203,14 @@ func (l *layer) element(s *lowering.Step) bool {
 			args[i] = x
 			continue
 		}
-		c := v.Const
-		if c == nil || s.Constant64(i) == nil {
+		c := s.Fixed(i)
+		if c == nil || !fixed(s, i) {
 			return false
 		}
 		switch {
-		case c.Len() == 1:
+		case c.Len() == 1 && v.Const != nil:
 			args[i] = scalar.Const(s.Constant64(i)[0])
-		case c.Len() == features && c.Dim(-1) == features:
+		case c.Len() == 1, c.Len() == features && c.Dim(-1) == features:
 			n := slices.Index(last.numbers, c)
 			if n < 0 {
 				n = len(last.numbers)
@@ -247,7 +252,7 @@ func buildLayer(b *record.Builder, l *layer) bool {
 	shape := d.ShapeOf(s, 0)
 	first, last := at(s.In, 10), at(s.Out, 1)
 	single, _ := stateType(b, first, last)
-	f := kernel.LayerForm{Features: shape[2], States: len(s.Constant64(1)), State32: single}
+	f := kernel.LayerForm{Features: shape[2], States: s.Fixed(1).Len(), State32: single}
 	f.Forward, f.Backward = directions(s)
 	for _, g := range l.stages {
 		e := g.element
@@ -270,10 +275,12 @@ func buildLayer(b *record.Builder, l *layer) bool {
 		}
 		return true
 	}
-	k.Tables = b.Constant(fmt.Sprint("layer ", len(l.taken)), func() []byte { return kernel.LayerTables(f, l.weights()) })
-	k.Powers = b.Constant(fmt.Sprint("layer powers ", k.Exponents()), func() []byte {
-		return kernel.LayerPowers(l.weights(), k.Exponents())
-	})
+	p, exponents := l.parts, k.Exponents()
+	k.Tables = b.Derived(fmt.Sprint("layer ", len(l.taken)), func() []byte { return kernel.LayerTables(f, p.weights()) }, l.taken...)
+	k.Powers = b.Derived(fmt.Sprint("layer powers ", exponents), func() []byte {
+		a, weights := p.inputs()
+		return kernel.LayerPowers(a, weights, exponents)
+	}, l.system)
 	k.Scratch, k.Counts = b.Scratch(k.ScratchBytes()), b.Zeros(k.CountBytes())
 	if takesSiso(s) {
 		scanned(b, alone)
@@ -286,16 +293,22 @@ func buildLayer(b *record.Builder, l *layer) bool {
 	return true
 }
 
-// weights returns the constants of the layer, with a norm before the system folded into it.
-func (l *layer) weights() kernel.LayerWeights {
+// inputs returns the logarithms of the eigenvalues, and the weights of inputs.
+func (l *parts) inputs() (a, weights []complex128) {
+	s := l.system
+	return pairs(numbers(s, 1), numbers(s, 2)), pairs(numbers(s, 3), numbers(s, 4))
+}
+
+// weights returns the numbers of the layer, with a norm before the system folded into it.
+func (l *parts) weights() kernel.LayerWeights {
 	s := l.system
 	in := s.ConstShape(5)
 	heads, n, h := in[1], in[2], in[3]
 	features, states := heads*h, heads*n
-	w := kernel.LayerWeights{A: pairs(s.Constant64(1), s.Constant64(2)), Weights: pairs(s.Constant64(3), s.Constant64(4)),
-		B: make([]float64, states*features), C: make([]float64, states*features), D: make([]float64, features),
+	w := kernel.LayerWeights{Heads: heads, B: make([]float64, states*features), C: make([]float64, states*features), D: make([]float64, features),
 		DOffset: make([]float64, features)}
-	b, c := s.Constant64(5), s.Constant64(6)
+	w.A, w.Weights = l.inputs()
+	b, c := numbers(s, 5), numbers(s, 6)
 	for i := range heads {
 		for j := range n {
 			for q := range h {
@@ -305,35 +318,39 @@ func (l *layer) weights() kernel.LayerWeights {
 		}
 	}
 	if !s.Absent(9) {
-		copy(w.D, s.Constant64(9))
+		copy(w.D, numbers(s, 9))
 	}
-	if l.scale != nil {
+	if l.norm != nil {
+		scale, shift := numbers(l.norm, 1), numbers(l.norm, 2)
 		w.Offset = make([]float64, states)
 		for j := range states {
 			for q := range features {
 				x := &w.B[j*features+q]
-				w.Offset[j] += *x * l.shift[q]
-				*x *= l.scale[q]
+				w.Offset[j] += *x * shift[q]
+				*x *= scale[q]
 			}
 		}
 		for q := range features {
-			w.DOffset[q] = w.D[q] * l.shift[q]
-			w.D[q] *= l.scale[q]
+			w.DOffset[q] = w.D[q] * shift[q]
+			w.D[q] *= scale[q]
 		}
 	}
 	for _, g := range l.stages {
-		var product, bias, numbers []float64
+		var product, bias, more []float64
 		if g.product != nil {
-			product, bias = g.product.Constant64(1), make([]float64, features)
+			product, bias = numbers(g.product, 1), make([]float64, features)
 			if !g.product.Absent(2) {
-				copy(bias, g.product.Constant64(2))
+				copy(bias, numbers(g.product, 2))
 			}
 		}
 		for _, t := range g.numbers {
 			x, _ := t.Float64s()
-			numbers = append(numbers, x...)
+			if len(x) == 1 {
+				x = slices.Repeat(x, features)
+			}
+			more = append(more, x...)
 		}
-		w.Products, w.Bias, w.Numbers = append(w.Products, product), append(w.Bias, bias), append(w.Numbers, numbers)
+		w.Products, w.Bias, w.Numbers = append(w.Products, product), append(w.Bias, bias), append(w.Numbers, more)
 	}
 	return w
 }

@@ -13,7 +13,7 @@ func init() {
 }
 
 func takesScan(s *lowering.Step) bool {
-	return constants(s, 1, 2, 3, 4) && singles(s, 0, 5)
+	return fixed(s, 1, 2, 3, 4) && singles(s, 0, 5)
 }
 
 func buildScan(b *record.Builder, s *lowering.Step) bool {
@@ -27,8 +27,7 @@ func buildScan(b *record.Builder, s *lowering.Step) bool {
 	if first == nil && last == nil && window >= length {
 		window = 0 // no input leaves the window
 	}
-	a := pairs(s.Constant64(1), s.Constant64(2))
-	if !ok || !small(batch, length, n, window) || len(a) != n {
+	if !ok || !small(batch, length, n, window) || s.Fixed(1).Len() != n {
 		return false
 	}
 	scan := kernel.Scan{ScanForm: kernel.ScanForm{Tile: kernel.ScanTile, Forward: forward, Backward: backward,
@@ -40,12 +39,14 @@ func buildScan(b *record.Builder, s *lowering.Step) bool {
 	scan.VRe, scan.VIm = b.Buffer(s.In[0]), b.Buffer(at(s.In, 5))
 	scan.XRe, scan.XIm = b.Buffer(at(s.Out, 0)), b.Buffer(at(s.Out, 1))
 	scan.First, scan.Last = b.Buffer(first), b.Buffer(last)
-	scan.Coefficients = b.Constant(fmt.Sprint("coefficients ", window), func() []byte {
-		return kernel.ScanCoefficients(a, pairs(s.Constant64(3), s.Constant64(4)), window)
-	})
+	scan.Coefficients = b.Derived(fmt.Sprint("coefficients ", window), func() []byte {
+		return kernel.ScanCoefficients(pairs(numbers(s, 1), numbers(s, 2)), pairs(numbers(s, 3), numbers(s, 4)), window)
+	}, s)
 	if length > kernel.ScanTile {
 		exponents := kernel.ScanExponents(kernel.ScanTile, length)
-		scan.Powers = b.Constant(fmt.Sprint("powers ", exponents), func() []byte { return kernel.ScanPowers(a, exponents) })
+		scan.Powers = b.Derived(fmt.Sprint("powers ", exponents), func() []byte {
+			return kernel.ScanPowers(pairs(numbers(s, 1), numbers(s, 2)), exponents)
+		}, s)
 	}
 	scan.Scratch = b.Scratch(scan.ScratchBytes())
 	scanned(b, noOther)

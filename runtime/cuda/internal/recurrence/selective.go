@@ -11,7 +11,7 @@ func init() {
 }
 
 func takesSelective(s *lowering.Step) bool {
-	return singles(s, 0, 1, 3, 4) && (singles(s, 2) || constants(s, 2)) && (singles(s, 5) || constants(s, 5))
+	return singles(s, 0, 1, 3, 4) && (singles(s, 2) || fixed(s, 2)) && (singles(s, 5) || fixed(s, 5))
 }
 
 func buildSelective(b *record.Builder, s *lowering.Step) bool {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/cmplx"
 	"slices"
-	"sync"
 
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
@@ -20,7 +19,7 @@ func init() {
 // takesSiso reports whether kernel.SisoScan or a convolution supports a system: each head has one input and one
 // output, and there is no state with a window, which would contain the inputs of each head.
 func takesSiso(s *lowering.Step) bool {
-	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9) || !singles(s, 0) ||
+	if !fixed(s, 1, 2, 3, 4, 5, 6, 7, 8, 9) || !singles(s, 0) ||
 		s.Node.Attrs.Int("window", 0) != 0 && (at(s.In, 10) != nil || at(s.Out, 1) != nil) {
 		return false
 	}
@@ -28,12 +27,12 @@ func takesSiso(s *lowering.Step) bool {
 	return in[3] == 1 && out[2] == 1 && in[2] > 0 && in[2] <= kernel.MaxSisoStates
 }
 
-// optional returns a constant, or zeros if it is absent.
+// optional returns the content of an input, or zeros if it is absent.
 func optional(s *lowering.Step, i, n int) []float64 {
 	if s.Absent(i) {
 		return make([]float64, n)
 	}
-	return s.Constant64(i)
+	return numbers(s, i)
 }
 
 // buildSiso adds the work of a system that takesSiso accepts.
@@ -43,24 +42,23 @@ func buildSiso(b *record.Builder, s *lowering.Step) bool {
 		direct: !s.Absent(9)}
 	q.forward, q.backward = directions(s)
 	q.lags = q.window()
+	lags, heads := q.lags, q.heads
 	q.system = func(bool) kernel.SisoSystem {
-		n := len(s.Constant64(1))
-		sys := kernel.SisoSystem{A: pairs(s.Constant64(1), s.Constant64(2)), B: pairs(s.Constant64(3), s.Constant64(4)),
-			C: pairs(s.Constant64(6), optional(s, 8, n)), Lags: q.lags, Heads: q.heads}
-		for i, x := range pairs(s.Constant64(5), optional(s, 7, n)) {
+		sys := kernel.SisoSystem{A: pairs(numbers(s, 1), numbers(s, 2)), B: pairs(numbers(s, 3), numbers(s, 4)),
+			D: numbers(s, 9), Lags: lags, Heads: heads}
+		n := len(sys.A)
+		sys.C = pairs(numbers(s, 6), optional(s, 8, n))
+		for i, x := range pairs(numbers(s, 5), optional(s, 7, n)) {
 			sys.B[i] *= x
-		}
-		if q.direct {
-			sys.D = s.Constant64(9)
 		}
 		return sys
 	}
-	q.unstable = slices.ContainsFunc(pairs(s.Constant64(1), s.Constant64(2)), essm.Unstable)
+	q.unstable = func() bool { return slices.ContainsFunc(pairs(numbers(s, 1), numbers(s, 2)), essm.Unstable) }
 	return q.build()
 }
 
 func takesDPLR(s *lowering.Step) bool {
-	if !constants(s, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) || !singles(s, 0) {
+	if !fixed(s, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) || !singles(s, 0) {
 		return false
 	}
 	g := s.ConstShape(3) // (N, R, n)
@@ -69,19 +67,22 @@ func takesDPLR(s *lowering.Step) bool {
 
 func buildDPLR(b *record.Builder, s *lowering.Step) bool {
 	g := s.ConstShape(3)
-	two := func(i int) []complex128 { return pairs(s.Constant64(i), s.Constant64(i+1)) }
+	two := func(i int) []complex128 { return pairs(numbers(s, i), numbers(s, i+1)) }
 	q := siso{b: b, s: s, inputs: g[0], heads: g[0], states: g[2], rank: g[1], forward: true, backward: !s.Absent(11),
 		first: at(s.In, 13), last: at(s.Out, 1)}
 	q.lags = q.window()
+	lags := q.lags
 	q.system = func(backward bool) kernel.SisoSystem {
-		sys := kernel.SisoSystem{F: two(1), G: two(3), H: two(5), B: two(7), C: two(9), Lags: q.lags, Heads: g[0]}
+		sys := kernel.SisoSystem{F: two(1), G: two(3), H: two(5), B: two(7), C: two(9), Lags: lags, Heads: g[0]}
 		if backward {
 			sys.C = two(11)
 		}
 		return sys
 	}
 	// The low-rank part only damps the state.
-	q.unstable = slices.ContainsFunc(two(1), func(f complex128) bool { return cmplx.Abs(f) > 1+1e-12 })
+	q.unstable = func() bool {
+		return slices.ContainsFunc(two(1), func(f complex128) bool { return cmplx.Abs(f) > 1+1e-12 })
+	}
 	return q.build()
 }
 
@@ -92,9 +93,11 @@ type siso struct {
 	inputs, heads, states, rank int
 	lags                        int // of the window
 	forward, backward, direct   bool
-	unstable                    bool // powers grow without bound, so a convolution is useful only with a window
 	first, last                 *lowering.Value
-	system                      func(backward bool) kernel.SisoSystem
+	// They read the inputs of the step, and do not keep the Builder. unstable: powers grow without bound, so a convolution
+	// is useful only with a window.
+	unstable func() bool
+	system   func(backward bool) kernel.SisoSystem
 }
 
 // window returns the lags of the window, or 0 if no input leaves it.
@@ -113,7 +116,7 @@ func (q siso) build() bool {
 	switch scanned(b, noOther); {
 	case q.first != nil || q.last != nil:
 		scanned(b, carries)
-	case q.unstable && q.lags == 0:
+	case q.lags == 0 && b.Decided(q.s, "unstable", q.unstable):
 		scanned(b, unstable)
 	case shape[2] == q.inputs && q.convolve(shape[0], shape[1]):
 		return true
@@ -132,12 +135,13 @@ func (q siso) build() bool {
 			k.First, k.Last = b.Buffer(q.first), b.Buffer(q.last)
 		}
 		direct := q.direct && !k.Add
-		k.Tables = b.Constant(fmt.Sprint("system ", backward, " ", q.lags), func() []byte { return kernel.SisoTables(q.system(backward)) })
+		system := q.system
+		k.Tables = b.Derived(fmt.Sprint("system ", backward, " ", q.lags), func() []byte { return kernel.SisoTables(system(backward)) }, q.s)
 		if k.Tiled() {
 			exponents := kernel.ScanExponents(k.Tile(), k.Length)
-			k.Powers = b.Constant(fmt.Sprint("powers ", exponents), func() []byte {
-				return kernel.ScanPowers(q.system(backward).A, exponents)
-			})
+			k.Powers = b.Derived(fmt.Sprint("powers ", exponents), func() []byte {
+				return kernel.ScanPowers(system(backward).A, exponents)
+			}, q.s)
 		}
 		k.Scratch = b.Scratch(k.ScratchBytes())
 		for _, c := range k.Calls(direct) {
@@ -169,19 +173,19 @@ func (q siso) convolve(batch, length int) bool {
 	if q.forward && q.backward {
 		scan *= 2
 	}
-	systems := sync.OnceValue(func() [2]kernel.SisoSystem {
-		return [2]kernel.SisoSystem{q.system(false), q.system(q.backward)}
-	})
-	h.taps = func(head int, fore, back []float64) {
-		sys := systems()
-		if q.forward {
-			sys[0].Response(head, fore)
-		}
-		if q.backward {
-			sys[1].Response(head, back)
-		}
-		if sys[0].D != nil {
-			fore[0] += sys[0].D[head]
+	forward, backward, system := q.forward, q.backward, q.system
+	h.taps = func() channelTaps {
+		sys := [2]kernel.SisoSystem{system(false), system(backward)}
+		return func(head int, fore, back []float64) {
+			if forward {
+				sys[0].Response(head, fore)
+			}
+			if backward {
+				sys[1].Response(head, back)
+			}
+			if sys[0].D != nil {
+				fore[0] += sys[0].D[head]
+			}
 		}
 	}
 	return h.build(q.b, q.s, batch, length, scan)

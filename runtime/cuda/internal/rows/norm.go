@@ -1,6 +1,9 @@
 package rows
 
 import (
+	"encoding/binary"
+	"math"
+
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
@@ -16,10 +19,10 @@ func init() {
 	)
 }
 
-// takesNorm accepts norms of float32. Weights may be constants of another type.
+// takesNorm accepts norms of float32. Weights may be constants or settled values of another type.
 func takesNorm(s *lowering.Step) bool {
 	for i := 1; i < len(s.In); i++ {
-		if !s.Absent(i) && s.In[i].Const == nil && !s.Float32Input(i) {
+		if !s.Absent(i) && s.Fixed(i) == nil && !s.Float32Input(i) {
 			return false
 		}
 	}
@@ -80,7 +83,12 @@ func layerNorm(b *record.Builder, s *lowering.Step) bool { return last(b, s, tru
 func rmsNorm(b *record.Builder, s *lowering.Step) bool { return last(b, s, false) }
 
 func takesScalarNorm(s *lowering.Step) bool {
-	return float32s(1)(s) && len(s.Constant64(1)) == 1 && len(s.Constant64(2)) == 1
+	for i := 1; i <= 2; i++ {
+		if t := s.Fixed(i); t == nil || t.Len() != 1 || !record.Fixed(s, i) {
+			return false
+		}
+	}
+	return float32s(1)(s)
 }
 
 func scalarNorm(b *record.Builder, s *lowering.Step) bool {
@@ -91,8 +99,17 @@ func scalarNorm(b *record.Builder, s *lowering.Step) bool {
 	if rows > kernel.MaxRows || width > kernel.MaxRows {
 		return false
 	}
-	b.Launch(kernel.Norm{Width: width, Centered: true}.Call(kernel.NormOperands{Y: b.Buffer(s.Out[0]), X: b.Buffer(s.In[0]),
-		Rows: rows, Offset: s.Constant64(1)[0], Gain: s.Constant64(2)[0]}))
+	n := kernel.Norm{Width: width, Centered: true}
+	o := kernel.NormOperands{Y: b.Buffer(s.Out[0]), X: b.Buffer(s.In[0]), Rows: rows, Gain: 1}
+	if lowering.SettledOf(s.In) == nil {
+		o.Offset, o.Gain = s.Constant64(1)[0], s.Constant64(2)[0]
+	} else {
+		n.Apart, o.Numbers = true, b.Derived("gain and offset", func() []byte {
+			gain, offset := record.Numbers(s, 2)[0], record.Numbers(s, 1)[0]
+			return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, math.Float64bits(gain)), math.Float64bits(offset))
+		}, s)
+	}
+	b.Launch(n.Call(o))
 	return true
 }
 

@@ -322,29 +322,39 @@ func pad(b *record.Builder, s *lowering.Step) bool {
 		axes[a] = runsOf(from)
 	}
 	if !whole {
-		value := 0.0
-		if !s.Absent(2) {
-			c := d.Constant(s.In[2])
-			if c == nil || c.Len() != 1 {
-				return false
-			}
-			v, err := c.Float64s()
-			if err != nil {
-				return false
-			}
-			value = v[0]
-		}
-		if value == 0 {
-			b.Fill(b.Buffer(s.Out[0]), 0, b.Bytes(s.Out[0]))
-		} else {
-			calls, ok := kernel.Elementwise(scalar.Const(value), out, operand(b, s.Out[0]))
-			if !ok {
-				return false
-			}
-			launch(b, calls)
+		if !fillWith(b, s, 2) {
+			return false
 		}
 	}
 	return copyRuns(b, s, axes)
+}
+
+// fillWith fills the output with the number of input i; with zeros if it is absent.
+func fillWith(b *record.Builder, s *lowering.Step, i int) bool {
+	d, value := b.Binding, 0.0
+	shape := d.Shape(s.Out[0])
+	if !s.Absent(i) {
+		if size(d.Shape(s.In[i])) != 1 {
+			return false
+		}
+		c := d.Constant(s.In[i])
+		if c == nil {
+			x := operand(b, s.In[i])
+			x.Strides = make([]int, len(shape))
+			return size(shape) == 0 || move(b, shape, operand(b, s.Out[0]), x)
+		}
+		v, err := c.Float64s()
+		if err != nil {
+			return false
+		}
+		value = v[0]
+	}
+	if value == 0 {
+		b.Fill(b.Buffer(s.Out[0]), 0, b.Bytes(s.Out[0]))
+		return true
+	}
+	calls, ok := kernel.Elementwise(scalar.Const(value), shape, operand(b, s.Out[0]))
+	return launch(b, calls) && ok
 }
 
 // source returns the element below n that element k of a padded axis copies, or -1 for the constant.
