@@ -1,0 +1,184 @@
+package cuda_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/opstest"
+	"github.com/essmc/essmc/ops/opstest/samples"
+	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/backendtest"
+	"github.com/essmc/essmc/runtime/cuda"
+	"github.com/essmc/essmc/runtime/ref"
+)
+
+// parameterized returns a graph of one node, in which the weights of a sample are parameters: its constants of floats or,
+// if it has none, its float inputs after the first. The others are constants and inputs as in the sample. It returns nil
+// if there are no weights.
+func parameterized(t *testing.T, op *ir.Op, s opstest.Sample) (*ir.Graph, map[string]tensor.Datum) {
+	t.Helper()
+	float := func(i int) bool {
+		x, ok := s.In[i].(*tensor.Tensor)
+		return ok && x.DType().IsFloat() && x.Len() > 0
+	}
+	weight := func(i int) bool { return i > 0 && float(i) }
+	if slices.ContainsFunc(s.Consts, float) {
+		weight = func(i int) bool { return slices.Contains(s.Consts, i) && float(i) }
+	}
+	b, in := ir.NewBuilder("sample", ops.Default, ops.Opsets()), map[string]tensor.Datum{}
+	var values []*ir.Value
+	any := false
+	for i, d := range s.In {
+		name := fmt.Sprintf("in%d", i)
+		switch x, ok := d.(*tensor.Tensor); {
+		case d == nil:
+			values = append(values, nil)
+		case weight(i):
+			values, any = append(values, b.Parameter(name, x)), true
+		case ok && slices.Contains(s.Consts, i):
+			values = append(values, b.Const(name, x))
+		default:
+			values = append(values, b.Input(name, opstest.TypeOf(d, func(_, size int) ir.Dim { return ir.Const(int64(size)) })))
+			in[name] = d
+		}
+	}
+	for i, v := range b.Apply(op, s.Outs, values, ir.NewAttrs(s.Attrs...)) {
+		if v != nil && !slices.Contains(s.Absent, i) {
+			b.Output(fmt.Sprintf("out%d", i), v)
+		}
+	}
+	g, err := b.Build()
+	if err != nil || !any || len(in) == 0 {
+		return nil, nil
+	}
+	return g, in
+}
+
+// scaled returns the parameters of g times numbers from 0.6 to 1, so that systems stay stable and variances positive.
+func scaled(t *testing.T, g *ir.Graph, seed uint64) map[string]tensor.Datum {
+	t.Helper()
+	r, all := rand.New(rand.NewPCG(seed, 7)), map[string]tensor.Datum{}
+	for _, p := range g.Parameters {
+		x, err := p.Init.Float64s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range x {
+			x[i] *= 0.6 + 0.4*r.Float64()
+		}
+		if all[p.Name], err = tensor.FromFloat64s(p.Init.DType(), x, p.Init.Shape()...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// replaces replaces the parameters of g several times. The answers are bit by bit those of a program that is compiled with
+// the content, and to the operator's tolerance those of the interpreter. It returns an error for a graph that is refused.
+func replaces(t *testing.T, back runtime.Backend, g *ir.Graph, in map[string]tensor.Datum, o runtime.Options) error {
+	t.Helper()
+	ctx := context.Background()
+	o.Backend = back
+	m, err := runtime.New(g, o)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	session := m.NewSession()
+	var got map[string]tensor.Datum
+	var content map[string]tensor.Datum
+	for round := range 4 { // the third one and the fourth are written to memory that an executable has used
+		content = scaled(t, g, uint64(round))
+		if err := m.Set().Replace(ctx, content); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = session.Run(ctx, in); err != nil {
+			return err
+		}
+	}
+	fresh := backendtest.WithContent(g, content)
+	want := outputsOf(t, fresh, o, in)
+	for name, d := range want {
+		if !bytes.Equal(d.(*tensor.Tensor).Bytes(), got[name].(*tensor.Tensor).Bytes()) {
+			t.Errorf("output %s differs from that of a program that is compiled with the content", name)
+		}
+	}
+	truth := outputsOf(t, fresh, runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, in)
+	n := fresh.Nodes[len(fresh.Nodes)-1]
+	operands := make([]tensor.Datum, len(n.Inputs))
+	for i, v := range n.Inputs {
+		switch {
+		case v == nil:
+		case v.Const != nil:
+			operands[i] = v.Const
+		case v.Init != nil:
+			operands[i] = v.Init
+		default:
+			operands[i] = in[v.Name]
+		}
+	}
+	for _, v := range fresh.Outputs {
+		if len(n.Subgraphs()) > 0 { // the tolerance is that of the body
+			if d := backendtest.Diff(got[v.Name], truth[v.Name], ir.Summing); d != "" {
+				t.Errorf("%s: %s", n, d)
+			}
+			continue
+		}
+		if d := backendtest.DiffNode(n, operands, slices.Index(n.Outputs, v), got[v.Name], truth[v.Name]); d != "" {
+			t.Errorf("%s: %s", n, d)
+		}
+	}
+	return nil
+}
+
+// outputsOf runs a model once.
+func outputsOf(t *testing.T, g *ir.Graph, o runtime.Options, in map[string]tensor.Datum) map[string]tensor.Datum {
+	t.Helper()
+	m, err := runtime.New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	out, err := m.NewSession().Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The weights of each operator may be parameters.
+func TestSettled(t *testing.T) {
+	hurry(t)
+	back := emulated(t, cuda.Options{})()
+	computed := map[string]int{}
+	for _, op := range ops.Default.All() {
+		if !ops.Newest(op) || op.Random {
+			continue
+		}
+		left := 2
+		for i, s := range samples.Of(op) {
+			if left == 0 {
+				break
+			}
+			g, in := parameterized(t, op, s)
+			if g == nil {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%d", op.FullName(), i), func(t *testing.T) {
+				if err := replaces(t, back, g, in, runtime.Options{}); err != nil {
+					t.Skip(err)
+				}
+				computed[op.FullName()]++
+				left--
+			})
+		}
+	}
+	t.Log(len(computed), computed)
+}
