@@ -270,6 +270,7 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 	if !ok {
 		return false
 	}
+	settled = settled && !n.Op.OfShapes // it reads no element
 	data := make([]tensor.Datum, len(in))
 	for i, v := range in {
 		if v != nil {
