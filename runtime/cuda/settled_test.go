@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -125,7 +126,7 @@ func replaces(t *testing.T, back runtime.Backend, g *ir.Graph, in map[string]ten
 		}
 	}
 	for _, v := range fresh.Outputs {
-		if len(n.Subgraphs()) > 0 { // the tolerance is that of the body
+		if len(n.Subgraphs()) > 0 || len(fresh.Nodes) > 1 { // the tolerance is that of the body, or of all nodes
 			if d := backendtest.Diff(got[v.Name], truth[v.Name], ir.Summing); d != "" {
 				t.Errorf("%s: %s", n, d)
 			}
@@ -180,5 +181,130 @@ func TestSettled(t *testing.T) {
 			})
 		}
 	}
+	backendtest.Seeded(t, 4, func(c backendtest.Case) bool {
+		if c.Suite != "ops" || len(c.Graph.Nodes) != 1 || c.Graph.Nodes[0].Op.Domain != "essm" {
+			return false
+		}
+		g, name := backendtest.Parameterized(c.Graph), c.Graph.Nodes[0].Op.FullName()
+		if len(g.Parameters) == 0 {
+			return false
+		}
+		forms := []string{""}
+		if slices.Contains(withForms, name) {
+			forms = runtime.Kernels()
+		}
+		for _, form := range forms {
+			t.Run(c.Name+"/"+form, func(t *testing.T) {
+				if err := replaces(t, back, g, c.In[0], runtime.Options{Kernel: form}); err != nil {
+					t.Skip(err)
+				}
+				computed[name]++
+			})
+		}
+		return true
+	})
+	graphs := systems(t)
+	for _, name := range slices.Sorted(maps.Keys(graphs)) {
+		g, in := graphs[name], map[string]tensor.Datum{"u": opstest.Normal(2, 70, 8)}
+		for _, form := range []string{"scan", "fft", "direct"} {
+			t.Run(name+"/"+form, func(t *testing.T) {
+				if err := replaces(t, back, g, in, runtime.Options{Kernel: form}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+	for _, name := range settledOps {
+		if computed[name] == 0 {
+			t.Errorf("%s: nothing computed with parameters", name)
+		}
+	}
 	t.Log(len(computed), computed)
 }
+
+// systems returns graphs of diagonal systems over parameters: a scan, systems of heads with one input and with several, and
+// a layer around one.
+func systems(t *testing.T) map[string]*ir.Graph {
+	t.Helper()
+	r := rand.New(rand.NewPCG(3, 9))
+	all := map[string]*ir.Graph{}
+	graph := func(name string, build func(b *ir.Builder, u *ir.Value, p func(lo, hi float64, shape ...int) *ir.Value) *ir.Value) {
+		b := ir.NewBuilder(name, ops.Default, ops.Opsets())
+		u := b.Input("u", ir.Tensor(tensor.Float32, "B", "L", 8))
+		y := build(b, u, func(lo, hi float64, shape ...int) *ir.Value {
+			x := tensor.New(tensor.Float64, shape...)
+			for i := range tensor.Data[float64](x) {
+				tensor.Data[float64](x)[i] = lo + (hi-lo)*r.Float64()
+			}
+			return b.Parameter(fmt.Sprintf("p%d", len(b.Graph().Parameters)), x)
+		})
+		b.Output("y", y)
+		g, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = g
+	}
+	type numbers = func(lo, hi float64, shape ...int) *ir.Value
+	// system has 8/h heads of h inputs and n states.
+	system := func(b *ir.Builder, u *ir.Value, p numbers, h, n int) *ir.Value {
+		s := 8 / h
+		return b.Op("essm", "SSM", []*ir.Value{u, p(-1, -0.1, 1, s, n), p(-2, 2, 1, s, n), p(0, 1, 1, s, n), p(0, 1, 1, s, n),
+			p(-1, 1, 1, s, n, h), p(-1, 1, 1, s, h, n), nil, nil, p(-1, 1, 1, s, h)})
+	}
+	graph("scan", func(b *ir.Builder, u *ir.Value, p numbers) *ir.Value {
+		return b.Op("essm", "Scan", []*ir.Value{u, p(-1, -0.1, 1, 2, 4), p(-2, 2, 1, 2, 4), p(0, 1, 1, 2, 4), p(0, 1, 1, 2, 4)})
+	})
+	graph("heads of one", func(b *ir.Builder, u *ir.Value, p numbers) *ir.Value { return system(b, u, p, 1, 3) })
+	graph("heads of four", func(b *ir.Builder, u *ir.Value, p numbers) *ir.Value { return system(b, u, p, 4, 5) })
+	graph("layer", func(b *ir.Builder, u *ir.Value, p numbers) *ir.Value {
+		x := b.Op("essm", "Affine", []*ir.Value{u, p(0.5, 1, 8), p(-1, 1, 8)})
+		y := b.Op("essm", "Linear", []*ir.Value{system(b, x, p, 4, 5), p(-0.5, 0.5, 8, 8), p(-1, 1, 8)})
+		k := b.Parameter("scalar", tensor.Scalar(float32(0.5)))
+		return b.Op("", "Add", []*ir.Value{b.Op("", "Mul", []*ir.Value{y, k}), u})
+	})
+	graph("low rank", func(b *ir.Builder, u *ir.Value, p numbers) *ir.Value {
+		return b.Op("essm", "DPLRScan", []*ir.Value{u, p(0, 0.6, 8, 3), p(-0.4, 0.4, 8, 3), p(0, 0.1, 8, 1, 3), p(0, 0.1, 8, 1, 3),
+			p(0, 0.1, 8, 1, 3), p(0, 0.1, 8, 1, 3), p(0, 1, 8, 3), p(0, 1, 8, 3), p(0, 1, 8, 3), p(0, 1, 8, 3)})
+	})
+	return all
+}
+
+// A content with which a system is unstable has another form than one with which it is stable.
+func TestSettledForms(t *testing.T) {
+	hurry(t)
+	ctx, g := context.Background(), systems(t)["heads of one"]
+	o := runtime.Options{Backend: emulated(t, cuda.Options{})(), Kernel: "fft"}
+	m, err := runtime.New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	session, in := m.NewSession(), map[string]tensor.Datum{"u": opstest.Normal(1, 40, 8)}
+	for round, stable := range []bool{true, true, false, false, true} {
+		content := scaled(t, g, uint64(round))
+		if !stable {
+			tensor.Data[float64](content["p0"].(*tensor.Tensor))[3] = 0.01
+		}
+		if err := m.Set().Replace(ctx, content); err != nil {
+			t.Fatal(err)
+		}
+		got, err := session.Run(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := outputsOf(t, backendtest.WithContent(g, content), o, in)
+		if !tensor.Equal(got["y"].(*tensor.Tensor), want["y"].(*tensor.Tensor)) {
+			t.Errorf("round %d, stable %v: the answer differs from that of a program that is compiled with the content", round, stable)
+		}
+	}
+}
+
+// withForms are operators that are computed in several forms.
+var withForms = []string{"essm.SSM", "essm.DPLRScan", "essm.DenseScan", "essm.LongConv"}
+
+// settledOps are operators whose records take constants, and hence settled values.
+var settledOps = []string{"essm.Linear", "essm.HeadLinear", "essm.HeadScale", "essm.Affine", "essm.ScalarNorm",
+	"essm.DenseScan", "essm.LongConv", "essm.SoftmaxConv", "essm.MatrixConv",
+	"essm.ContinuousConv", "essm.SelectiveScan", "essm.Embedding", "Conv", "MatMul", "Gemm", "LSTM", "GRU", "RNN",
+	"LayerNormalization", "RMSNormalization", "QLinearMatMul"}
