@@ -34,26 +34,24 @@ func Edit(g *Graph, resolver Resolver, opsets map[string]int) *Builder {
 	pace := g.pace
 	g.eachGraph(func(g *Graph) {
 		for _, v := range g.Inputs {
+			pace.Step(tableSteps)
 			b.names[v.Name] = true
 		}
 		for _, v := range g.Parameters {
 			b.names[v.Name] = true
 		}
 		for _, n := range g.Nodes {
-			pace.node(n)
-			for _, v := range n.Inputs {
-				if v != nil {
-					b.names[v.Name] = true
-				}
-			}
-			for _, v := range n.Outputs {
-				if v != nil {
-					b.names[v.Name] = true
+			pace.Step(1)
+			for _, vs := range [2][]*Value{n.Inputs, n.Outputs} {
+				for _, v := range vs {
+					if pace.Step(tableSteps); v != nil {
+						b.names[v.Name] = true
+					}
 				}
 			}
 		}
 		for _, v := range g.Outputs { // a constant may be read here only
-			if v != nil {
+			if pace.Step(tableSteps); v != nil {
 				b.names[v.Name] = true
 			}
 		}
@@ -68,6 +66,9 @@ func (b *Builder) Sub(name string) *Builder {
 	s.names, s.numbers, s.scope, s.outer = b.names, b.numbers, b.scope, b
 	return s
 }
+
+// PaceLike makes the nodes that are added count their steps as n does: they are n's body.
+func (b *Builder) PaceLike(n *Node) { b.g.pace = n.pace }
 
 // Scope sets the part of the model that the following nodes belong to, and returns the former one.
 func (b *Builder) Scope(scope string) (former string) {
@@ -203,18 +204,17 @@ func (b *Builder) Apply(op *Op, n int, in []*Value, attrs Attrs) []*Value {
 		}
 		node.Outputs = append(node.Outputs, &Value{Name: b.Unique(hint), Def: node})
 	}
+	root := b
+	for root.outer != nil {
+		root = root.outer
+	}
+	node.pace = root.g.pace
 	if err := InferNode(node); err != nil {
 		b.Fail(err)
 		return make([]*Value, n)
 	}
 	b.g.Nodes = append(b.g.Nodes, node)
-	root := b
-	for root.outer != nil {
-		root = root.outer
-	}
-	if p := root.g.pace; p != nil {
-		p.step(pacerSteps / 8) // the caller's work, too
-	}
+	node.Step(pacerSteps / 8) // the caller's work, too
 	return node.Outputs
 }
 
@@ -241,6 +241,7 @@ func Infer(n *Node) ([]Type, error) {
 func infer(n *Node) (types []Type, err error) {
 	defer func() {
 		if v := recover(); v != nil {
+			PassOn(v)
 			types, err = nil, fmt.Errorf("operator %s cannot infer its output types: internal error: %v", n.Op.FullName(), v)
 		}
 	}()

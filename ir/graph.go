@@ -41,7 +41,7 @@ type Graph struct {
 	// History lists the passes that changed the graph, oldest first.
 	History []Event
 
-	pace *pacer // of its walks; nil: none
+	pace *Pacer // of its walks; nil: none
 }
 
 // Keys of Graph.Meta that essmc itself reads.
@@ -101,6 +101,8 @@ type Node struct {
 	// Outputs are in the operator's order; nil where an optional output is not wanted.
 	Outputs []*Value
 	Attrs   Attrs
+
+	pace *Pacer // of its operator's functions; nil: none
 }
 
 // In returns input i, or nil when it is absent.
@@ -178,10 +180,13 @@ func (g *Graph) Parameter(name string) *Value {
 // Symbols lists the symbols of the dimensions of the graph's inputs, in the order in which they appear.
 func (g *Graph) Symbols() []string {
 	var out []string
+	seen := map[string]bool{}
 	for _, v := range g.Inputs {
+		g.pace.Step(2)
 		for _, d := range v.Shape() {
 			for _, name := range d.Symbols() {
-				if !slices.Contains(out, name) {
+				if !seen[name] {
+					seen[name] = true
 					out = append(out, name)
 				}
 			}
@@ -213,6 +218,7 @@ func (n *Node) Subgraphs() []*Graph {
 // Walk visits every node of g and of the subgraphs within, outer before inner, in order.
 func (g *Graph) Walk(visit func(g *Graph, n *Node) error) error {
 	for _, n := range g.Nodes {
+		g.pace.Step(1)
 		if err := visit(g, n); err != nil {
 			return err
 		}
@@ -229,8 +235,9 @@ func (g *Graph) Walk(visit func(g *Graph, n *Node) error) error {
 func (g *Graph) Constants() []*Value {
 	var out []*Value
 	seen := map[*Value]bool{}
+	p := g.pace
 	add := func(v *Value) {
-		if v != nil && v.Const != nil && !seen[v] {
+		if p.Step(2); v != nil && v.Const != nil && !seen[v] {
 			seen[v] = true
 			out = append(out, v)
 		}
@@ -251,10 +258,10 @@ func (g *Graph) Constants() []*Value {
 
 func (g *Graph) eachGraph(visit func(*Graph)) { g.eachGraphAt(g.pace, visit) }
 
-func (g *Graph) eachGraphAt(p *pacer, visit func(*Graph)) {
+func (g *Graph) eachGraphAt(p *Pacer, visit func(*Graph)) {
 	visit(g)
 	for _, n := range g.Nodes {
-		p.step(1)
+		p.Step(1)
 		for _, s := range n.Subgraphs() {
 			s.eachGraphAt(p, visit)
 		}
@@ -274,18 +281,25 @@ func (g *Graph) Uses() map[*Value][]Use {
 	g.eachGraph(func(g *Graph) {
 		reads += len(g.Outputs)
 		for _, n := range g.Nodes {
-			g.pace.step(1)
+			g.pace.Step(1)
 			reads += len(n.Inputs)
 		}
 	})
 	uses := make(map[*Value][]Use, hint(reads))
+	var long map[*Value]int
 	var room []Use // most values are read once: their lists are pieces of this
 	p := g.pace
 	add := func(v *Value, u Use) {
-		if p.step(1); v == nil {
+		if p.Step(1); v == nil {
 			return
 		}
 		list, more := uses[v]
+		if len(list) == 1<<12 { // growing a long list takes milliseconds
+			if long == nil {
+				long = g.longLists(len(list))
+			}
+			list = slices.Grow(list, long[v]-len(list))
+		}
 		if !more {
 			if len(room) == 0 {
 				room = make([]Use, min(reads, 1<<12))
@@ -297,7 +311,7 @@ func (g *Graph) Uses() map[*Value][]Use {
 	}
 	g.eachGraph(func(g *Graph) {
 		for _, n := range g.Nodes {
-			p.step(4)
+			p.Step(4)
 			for i, v := range n.Inputs {
 				add(v, Use{n, g, i})
 			}
@@ -307,6 +321,22 @@ func (g *Graph) Uses() map[*Value][]Use {
 		}
 	})
 	return uses
+}
+
+// longLists returns the numbers of reads of values that are read more than least times.
+func (g *Graph) longLists(least int) map[*Value]int {
+	reads := map[*Value]int{}
+	p := g.pace
+	g.eachRead(func(at **Value) {
+		p.Step(1)
+		reads[*at]++
+	})
+	for v, n := range reads {
+		if p.Step(1); n <= least {
+			delete(reads, v)
+		}
+	}
+	return reads
 }
 
 // ReplaceUses makes every reader of old, in subgraphs too, read with instead.
@@ -332,12 +362,14 @@ func (g *Graph) eachRead(visit func(at **Value)) {
 	p := g.pace
 	g.eachGraph(func(g *Graph) {
 		for _, n := range g.Nodes {
-			p.node(n)
+			p.Step(4)
 			for i := range n.Inputs {
+				p.Step(1)
 				visit(&n.Inputs[i])
 			}
 		}
 		for i := range g.Outputs {
+			p.Step(1)
 			visit(&g.Outputs[i])
 		}
 		for i := range g.Updates { // they are from outputs
@@ -350,7 +382,7 @@ func (g *Graph) eachRead(visit func(at **Value)) {
 func (g *Graph) ReplaceOutput(i int, with *Value) {
 	old := g.Outputs[i]
 	g.Outputs[i] = with
-	if slices.Contains(g.Outputs, old) {
+	if len(g.Updates) == 0 || slices.Contains(g.Outputs, old) {
 		return
 	}
 	for k := range g.Updates {
@@ -362,10 +394,14 @@ func (g *Graph) ReplaceOutput(i int, with *Value) {
 
 // Captures lists the values that g reads from the graphs around it, without constants, in the order of first use.
 // Parameters of these graphs are among them.
-func (g *Graph) Captures() []*Value {
+func (g *Graph) Captures() []*Value { return g.CapturesPaced(g.pace) }
+
+// CapturesPaced is Captures, and counts its steps with p.
+func (g *Graph) CapturesPaced(p *Pacer) []*Value {
 	own := map[*Value]bool{}
-	g.eachGraph(func(g *Graph) {
+	g.eachGraphAt(p, func(g *Graph) {
 		for _, v := range g.Inputs {
+			p.Step(tableSteps)
 			own[v] = true
 		}
 		for _, v := range g.Parameters {
@@ -373,6 +409,7 @@ func (g *Graph) Captures() []*Value {
 		}
 		for _, n := range g.Nodes {
 			for _, v := range n.Outputs {
+				p.Step(tableSteps)
 				own[v] = true
 			}
 		}
@@ -380,12 +417,12 @@ func (g *Graph) Captures() []*Value {
 	var out []*Value
 	seen := map[*Value]bool{}
 	add := func(v *Value) {
-		if v != nil && v.Const == nil && !own[v] && !seen[v] {
+		if p.Step(2); v != nil && v.Const == nil && !own[v] && !seen[v] {
 			seen[v] = true
 			out = append(out, v)
 		}
 	}
-	g.eachGraph(func(g *Graph) {
+	g.eachGraphAt(p, func(g *Graph) {
 		for _, n := range g.Nodes {
 			for _, v := range n.Inputs {
 				add(v)
@@ -403,7 +440,7 @@ func (g *Graph) Captures() []*Value {
 func (g *Graph) Sort() error {
 	index := make(map[*Node]int, hint(len(g.Nodes)))
 	for i, n := range g.Nodes {
-		g.pace.step(1)
+		g.pace.Step(1)
 		index[n] = i
 	}
 	if g.sorted(index) {
@@ -443,7 +480,7 @@ func (g *Graph) Sort() error {
 			}
 			v := f.deps[0]
 			f.deps = f.deps[1:]
-			if g.pace.step(1); v == nil || v.Def == nil {
+			if g.pace.Step(1); v == nil || v.Def == nil {
 				continue
 			}
 			i, here := index[v.Def]
@@ -464,9 +501,9 @@ func (g *Graph) Sort() error {
 // sorted reports whether no node reads a value that is defined after it.
 func (g *Graph) sorted(index map[*Node]int) bool {
 	for i, n := range g.Nodes {
-		g.pace.node(n)
+		g.pace.Step(4)
 		behind := func(v *Value) bool {
-			if v == nil || v.Def == nil {
+			if g.pace.Step(1); v == nil || v.Def == nil {
 				return false
 			}
 			j, here := index[v.Def]
@@ -492,7 +529,7 @@ func (g *Graph) RemoveDead() int {
 	var todo []*Node // alive, with inputs that have not been looked at; chains are too long for recursion
 	read := func(list []*Value) {
 		for _, v := range list {
-			if p.step(1); v != nil && v.Def != nil && !alive[v.Def] {
+			if p.Step(1); v != nil && v.Def != nil && !alive[v.Def] {
 				alive[v.Def] = true
 				todo = append(todo, v.Def)
 			}
@@ -510,7 +547,7 @@ func (g *Graph) RemoveDead() int {
 	removed := 0
 	g.eachGraph(func(g *Graph) {
 		before := len(g.Nodes)
-		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool { p.step(1); return !alive[n] })
+		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool { p.Step(1); return !alive[n] })
 		removed += before - len(g.Nodes)
 	})
 	return removed
@@ -521,12 +558,13 @@ func (g *Graph) RemoveDead() int {
 func (g *Graph) RemoveUnread() int {
 	removed := g.RemoveDead()
 	uses := g.Uses()
+	p := g.pace
 	for _, n := range g.Nodes {
-		if len(n.Subgraphs()) > 0 {
+		if p.Step(1); len(n.Subgraphs()) > 0 {
 			continue // they have an output for each of the node's
 		}
 		for i, v := range n.Outputs {
-			if i > 0 && v != nil && len(uses[v]) == 0 && n.Op.Out[min(i, len(n.Op.Out)-1)].Optional {
+			if p.Step(1); i > 0 && v != nil && len(uses[v]) == 0 && n.Op.Out[min(i, len(n.Op.Out)-1)].Optional {
 				n.Outputs[i] = nil
 				removed++
 			}
@@ -559,7 +597,7 @@ func (g *Graph) SelectOutputs(names []string, required func(in *Value) bool) {
 // Clone copies the graph, its nodes, values and subgraphs. Constants share their tensors.
 func (g *Graph) Clone() *Graph { return g.clone(map[*Value]*Value{}, g.pace) }
 
-func (g *Graph) clone(of map[*Value]*Value, p *pacer) *Graph {
+func (g *Graph) clone(of map[*Value]*Value, p *Pacer) *Graph {
 	c := &Graph{Name: g.Name, Doc: g.Doc, History: slices.Clone(g.History)}
 	if g.Opsets != nil {
 		c.Opsets = map[string]int{}
@@ -574,7 +612,7 @@ func (g *Graph) clone(of map[*Value]*Value, p *pacer) *Graph {
 		}
 	}
 	fresh := func(v *Value) *Value {
-		if v == nil {
+		if p.Step(4); v == nil {
 			return nil
 		}
 		w := &Value{Name: v.Name, Type: v.Type, Const: v.Const, Init: v.Init}
@@ -582,7 +620,7 @@ func (g *Graph) clone(of map[*Value]*Value, p *pacer) *Graph {
 		return w
 	}
 	read := func(v *Value) *Value {
-		if v == nil {
+		if p.Step(2); v == nil {
 			return nil
 		}
 		if w, ok := of[v]; ok {
@@ -597,12 +635,14 @@ func (g *Graph) clone(of map[*Value]*Value, p *pacer) *Graph {
 		c.Inputs = append(c.Inputs, fresh(v))
 	}
 	for _, v := range g.Parameters {
-		p.step(1)
+		p.Step(1)
 		c.Parameters = append(c.Parameters, fresh(v))
 	}
 	for _, n := range g.Nodes {
-		p.node(n)
+		p.Step(4)
 		m := &Node{Op: n.Op, Name: n.Name, Scope: n.Scope, Attrs: slices.Clone(n.Attrs)}
+		m.Inputs = slices.Grow(m.Inputs, len(n.Inputs))
+		m.Outputs = slices.Grow(m.Outputs, len(n.Outputs))
 		for _, v := range n.Inputs {
 			m.Inputs = append(m.Inputs, read(v))
 		}

@@ -7,6 +7,9 @@ const Pace = 1 << 13
 // Ended is the panic by which an evaluation ends at its context. Package ops/eval returns its error.
 type Ended struct{ Err error }
 
+// Interrupts marks the panic.
+func (e *Ended) Interrupts() {}
+
 // Error is the context's error.
 func (e *Ended) Error() string { return e.Err.Error() }
 

@@ -73,15 +73,20 @@ func (c *Verifier) remember(n *Node) {
 		return
 	}
 	size := len(n.Inputs) + len(n.Outputs)
+	if size > 1<<12 { // large tables cannot be made in parts
+		return
+	}
 	if len(c.free) < size {
 		c.free = make([]valueStand, max(size, 1024))
 	}
 	s := stand{n.Op, n.Attrs, len(n.Inputs), c.free[:0:size]}
 	c.free = c.free[size:]
 	for _, v := range n.Inputs {
+		c.pace.Step(1)
 		s.values = append(s.values, standOf(v))
 	}
 	for _, v := range n.Outputs {
+		c.pace.Step(1)
 		s.values = append(s.values, standOf(v))
 	}
 	c.known[n] = s

@@ -21,11 +21,14 @@ import (
 //   - The operator is of the version that the graph's opsets select.
 func Verify(g *Graph) error { return verify(g, g.pace) }
 
-func verify(g *Graph, p *pacer) error {
+func verify(g *Graph, p *Pacer) error {
 	n := hint(2 * len(g.Nodes))
 	c := verifier{names: make(map[string]*Value, n), defined: make(map[*Value]bool, n), opsets: g.Opsets, pace: p}
 	return c.graph(g)
 }
+
+// tableSteps is the number of steps of an entry of a large table. Its parts grow at almost the same time.
+const tableSteps = 6
 
 // hint is the size with which a table of n entries begins: allocating one for many takes milliseconds.
 func hint(n int) int { return min(n, 1<<13) }
@@ -55,7 +58,7 @@ type verifier struct {
 	defined map[*Value]bool // that a node may read
 	opsets  map[string]int
 	memory  *Verifier // nil: every node is looked at
-	pace    *pacer
+	pace    *Pacer
 }
 
 func (c *verifier) name(g *Graph, n *Node, v *Value) error {
@@ -99,7 +102,7 @@ func (c *verifier) graph(g *Graph) error {
 		return nil
 	}
 	for _, v := range g.Inputs {
-		if c.pace.step(1); v == nil {
+		if c.pace.Step(tableSteps); v == nil {
 			return &VerifyError{g, nil, nil, "an input has no value"}
 		}
 		if v.Def != nil || v.Const != nil {
@@ -135,7 +138,7 @@ func (c *verifier) graph(g *Graph) error {
 			}
 		}
 		for _, v := range n.Inputs {
-			if c.pace.step(1); v != nil {
+			if c.pace.Step(1); v != nil {
 				if err := read(n, v); err != nil {
 					return err
 				}
@@ -162,7 +165,7 @@ func (c *verifier) graph(g *Graph) error {
 			if v == nil {
 				continue
 			}
-			if c.pace.step(1); v.Def != n {
+			if c.pace.Step(tableSteps); v.Def != n {
 				return &VerifyError{g, n, v, "does not know that this node defines it"}
 			}
 			if err := define(n, v); err != nil {
@@ -171,7 +174,7 @@ func (c *verifier) graph(g *Graph) error {
 		}
 	}
 	for _, v := range g.Outputs {
-		if c.pace.step(1); v == nil {
+		if c.pace.Step(1); v == nil {
 			return &VerifyError{g, nil, nil, "an output has no value"}
 		}
 		if err := read(nil, v); err != nil {
@@ -184,7 +187,7 @@ func (c *verifier) graph(g *Graph) error {
 // parameters checks the parameters of the outermost graph, and its updates.
 func (c *verifier) parameters(g *Graph, define func(n *Node, v *Value) error) error {
 	for _, v := range g.Parameters {
-		c.pace.step(1)
+		c.pace.Step(1)
 		switch {
 		case v == nil:
 			return &VerifyError{g, nil, nil, "a parameter has no value"}
@@ -204,11 +207,11 @@ func (c *verifier) parameters(g *Graph, define func(n *Node, v *Value) error) er
 	}
 	updated, outputs := map[*Value]bool{}, map[*Value]bool{}
 	for _, v := range g.Outputs {
-		c.pace.step(1)
+		c.pace.Step(1)
 		outputs[v] = true
 	}
 	for _, u := range g.Updates {
-		c.pace.step(1)
+		c.pace.Step(1)
 		switch p, v := u.Parameter, u.Output; {
 		case p == nil || v == nil || p.Init == nil || !c.defined[p]:
 			return &VerifyError{g, nil, p, "is updated and not a parameter"}
@@ -227,11 +230,13 @@ func (c *verifier) parameters(g *Graph, define func(n *Node, v *Value) error) er
 // forget hides a subgraph's values, which are not visible outside.
 func (c *verifier) forget(g *Graph) {
 	for _, v := range g.Inputs {
+		c.pace.Step(1)
 		delete(c.defined, v)
 	}
 	for _, n := range g.Nodes {
 		c.pace.node(n)
 		for _, v := range n.Outputs {
+			c.pace.Step(1)
 			delete(c.defined, v)
 		}
 	}
@@ -241,12 +246,12 @@ func (c *verifier) outputs(g *Graph, n *Node) error {
 	if n.Op.Infer == nil {
 		return nil
 	}
-	types, err := infer(n)
+	types, err := infer(n.Paced(c.pace))
 	if err != nil {
 		return &VerifyError{g, n, nil, err.Error()}
 	}
 	for i, v := range n.Outputs {
-		if v == nil {
+		if c.pace.Step(1); v == nil {
 			continue
 		}
 		if i >= len(types) {

@@ -101,9 +101,15 @@ func check(watch *ends.Watch, c Config, w Weights) error {
 			fault(s.Name, "expected %s, found %s", want, t)
 		case s.Int:
 			v := tensor.Data[int64](t)
-			if at := slices.IndexFunc(v, func(x int64) bool { return x < 0 }); at >= 0 {
+			_ = watch.Parts(len(v), func(from, to int) error {
+				at := slices.IndexFunc(v[from:to], func(x int64) bool { return x < 0 })
+				if at < 0 {
+					return nil
+				}
+				at += from
 				fault(s.Name+indexString(s.Shape, at), "expected a number of at least 0, found %d", v[at])
-			}
+				return errBad
+			})
 		default:
 			v := tensor.Data[float32](t)
 			_ = watch.Parts(len(v), func(from, to int) error {

@@ -8,7 +8,7 @@ import "github.com/essmc/essmc/ir"
 func Join(n *ir.Node, in []ir.Fact, ranks []int, rank int) ir.Fact {
 	var out ir.Fact
 	for i, f := range in {
-		if f.Constant() {
+		if n.Step(1); f.Constant() {
 			continue
 		}
 		f.State = 0
@@ -40,7 +40,7 @@ func Join(n *ir.Node, in []ir.Fact, ranks []int, rank int) ir.Fact {
 // Global returns the fact of a value that may depend on all steps. It is constant if no input varies.
 func Global(n *ir.Node, in []ir.Fact) ir.Fact {
 	for _, f := range in {
-		if !f.Constant() {
+		if n.Step(1); !f.Constant() {
 			cause := n
 			if f.Global {
 				cause = f.Cause
@@ -58,6 +58,7 @@ func AlongElementwise(n *ir.Node, in []ir.Fact) []ir.Fact {
 	rank := len(n.Outputs[0].Shape())
 	ranks := make([]int, len(in))
 	for i := range in {
+		n.Step(1)
 		if v := n.In(i); v != nil {
 			ranks[i] = len(v.Shape())
 		}
@@ -99,7 +100,8 @@ func Along(n *ir.Node, in []ir.Fact) (out []ir.Fact) {
 		return globals(n, in)
 	}
 	defer func() {
-		if recover() != nil {
+		if v := recover(); v != nil {
+			ir.PassOn(v)
 			out = globals(n, in)
 		}
 	}()
@@ -107,9 +109,10 @@ func Along(n *ir.Node, in []ir.Fact) (out []ir.Fact) {
 }
 
 func globals(n *ir.Node, in []ir.Fact) []ir.Fact {
-	out := make([]ir.Fact, len(n.Outputs))
+	out, f := make([]ir.Fact, len(n.Outputs)), Global(n, in)
 	for i := range out {
-		out[i] = Global(n, in)
+		n.Step(1)
+		out[i] = f
 	}
 	return out
 }
@@ -126,12 +129,13 @@ func Propagate(g *ir.Graph, seed map[*ir.Value]ir.Fact) map[*ir.Value]ir.Fact {
 		in := make([]ir.Fact, len(n.Inputs))
 		varies := false
 		for i, v := range n.Inputs {
+			n.Step(1)
 			in[i] = facts[v]
 			varies = varies || !in[i].Constant()
 		}
 		captures := false
 		for _, s := range n.Subgraphs() {
-			for _, v := range s.Captures() {
+			for _, v := range s.CapturesPaced(n.Pace()) {
 				if f := facts[v]; !f.Constant() {
 					captures, in = true, append(in, f)
 				}

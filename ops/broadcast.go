@@ -49,9 +49,13 @@ func Broadcast(shapes ...[]int) ([]int, error) {
 
 // BroadcastShape is Broadcast for symbolic dimensions. Where one of two dimensions must be 1, it takes the other. Where
 // that does not follow, the dimension is unknown.
-func BroadcastShape(shapes ...ir.Shape) (ir.Shape, error) {
+func BroadcastShape(shapes ...ir.Shape) (ir.Shape, error) { return broadcastShape(nil, shapes) }
+
+// broadcastShape is BroadcastShape for the inputs of n, whose steps it counts.
+func broadcastShape(n *ir.Node, shapes []ir.Shape) (ir.Shape, error) {
 	rank := 0
 	for _, s := range shapes {
+		n.Step(1)
 		rank = max(rank, len(s))
 	}
 	out := make(ir.Shape, rank)
@@ -64,16 +68,17 @@ func BroadcastShape(shapes ...ir.Shape) (ir.Shape, error) {
 			continue // the same again
 		}
 		last = s
+		n.Step(1 + len(s)/2)
 		for i, d := range s {
 			o := &out[rank-len(s)+i]
 			m, known := o.Known()
-			n, knownD := d.Known()
+			k, knownD := d.Known()
 			switch {
-			case known && knownD && m != n && m != 1 && n != 1:
+			case known && knownD && m != k && m != 1 && k != 1:
 				return nil, fmt.Errorf("shapes %v do not broadcast: %v and %v", shapes[:min(len(shapes), 8)], *o, d)
 			case known && m == 1:
 				*o = d
-			case knownD && n == 1, known, o.Equal(d):
+			case knownD && k == 1, known, o.Equal(d):
 			case knownD:
 				*o = d
 			default:

@@ -49,6 +49,7 @@ func ByBody(op *ir.Op) *ir.Op {
 // bodyOf builds the body of a node over the node's own inputs.
 func bodyOf(n *ir.Node) (nodes []*ir.Node, outs []*ir.Value, err error) {
 	b := ir.NewBuilder(n.Op.Name, Default, Opsets())
+	b.PaceLike(n)
 	outs = n.Op.Body(b, n, n.Inputs)
 	if err := b.Err(); err != nil {
 		return nil, nil, fmt.Errorf("body: %w", err)
@@ -58,17 +59,13 @@ func bodyOf(n *ir.Node) (nodes []*ir.Node, outs []*ir.Value, err error) {
 
 // alongBody propagates facts through the body. The states of its nodes add up to the node's.
 func alongBody(n *ir.Node, in []ir.Fact) []ir.Fact {
-	out := make([]ir.Fact, len(n.Outputs))
 	nodes, outs, err := bodyOf(n)
 	if err != nil {
-		for i := range out {
-			out[i] = Global(n, in)
-		}
-		return out
+		return globals(n, in)
 	}
 	seed := map[*ir.Value]ir.Fact{}
 	for i, v := range n.Inputs {
-		if v != nil {
+		if n.Step(1); v != nil {
 			f := in[i]
 			f.State = 0
 			seed[v] = f
@@ -84,8 +81,9 @@ func alongBody(n *ir.Node, in []ir.Fact) []ir.Fact {
 			}
 		}
 	}
+	out := make([]ir.Fact, len(n.Outputs))
 	for i := range out {
-		if i >= len(outs) || outs[i] == nil {
+		if n.Step(1); i >= len(outs) || outs[i] == nil {
 			continue
 		}
 		if out[i] = facts[outs[i]]; inner[out[i].Cause] {

@@ -56,7 +56,7 @@ func BytesOf(n *ir.Node, bind map[string]int64) int64 {
 	var sum int64
 	for _, vs := range [][]*ir.Value{n.Inputs, n.Outputs} {
 		for _, v := range vs {
-			if v != nil {
+			if n.Step(1); v != nil {
 				sum += (Count(v, bind)*int64(v.Elem().Bits()) + 7) / 8
 			}
 		}
@@ -71,6 +71,7 @@ func WorkOf(n *ir.Node, bind map[string]int64) ir.Work {
 	}
 	w := ir.Work{Bytes: BytesOf(n, bind)}
 	for _, v := range n.Outputs {
+		n.Step(1)
 		w.Flops += Count(v, bind)
 	}
 	return w

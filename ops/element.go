@@ -21,7 +21,7 @@ func Element(n *ir.Node) (scalar.Expr, bool) {
 		return scalar.Expr{}, false
 	}
 	for _, v := range n.Inputs {
-		if v == nil {
+		if n.Step(1); v == nil {
 			continue
 		}
 		t, ok := v.Type.(*ir.TensorType)
@@ -48,6 +48,9 @@ func elementary(v *ir.Value) bool {
 }
 
 func elementOf(n *ir.Node, inputs int, there func(i int) bool) scalar.Expr {
+	if inputs > MostFolded {
+		return scalar.Expr{}
+	}
 	x := make([]scalar.Expr, max(inputs, len(n.Op.In)))
 	for i := range inputs {
 		if there(i) {
@@ -85,6 +88,7 @@ func EvalElement(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 func operands(c *ir.EvalCtx, in []tensor.Datum, args []elements) ([]elements, []int, tensor.DType, error) {
 	op := c.Node.Op
 	fail := func(err error) ([]elements, []int, tensor.DType, error) { return nil, nil, tensor.Invalid, err }
+	args = slices.Grow(args, len(in))
 	var types [mostDeclared]*tensor.Tensor // per declared input: the first one given
 	for i := range max(len(in), required(op)) {
 		p := param(op, i)
@@ -187,9 +191,9 @@ func inferElement(n *ir.Node) ([]ir.Type, error) {
 			return nil, err
 		}
 	}
-	var shapes []ir.Shape
+	shapes := make([]ir.Shape, 0, len(n.Inputs))
 	for _, v := range n.Inputs {
-		if v == nil {
+		if n.Step(1); v == nil {
 			continue
 		}
 		in, _ := ir.AsTensor(v.Type)
@@ -198,7 +202,7 @@ func inferElement(n *ir.Node) ([]ir.Type, error) {
 		}
 		shapes = append(shapes, in.Shape)
 	}
-	if t.Shape, err = BroadcastShape(shapes...); err != nil {
+	if t.Shape, err = broadcastShape(n, shapes); err != nil {
 		return nil, err
 	}
 	return []ir.Type{t}, nil

@@ -18,6 +18,11 @@ type Facts struct {
 // FactsAlong derives the facts along the dimension with the given symbol. An input varies along it if one of its
 // dimensions is that symbol, or a multiple of it.
 func FactsAlong(g *ir.Graph, symbol string) *Facts {
+	return &Facts{Symbol: symbol, graph: g, of: Propagate(g, inputsAlong(g, symbol))}
+}
+
+// inputsAlong returns the facts of a graph's inputs.
+func inputsAlong(g *ir.Graph, symbol string) map[*ir.Value]ir.Fact {
 	seed := map[*ir.Value]ir.Fact{}
 	for _, v := range g.Inputs {
 		for axis, d := range v.Shape() {
@@ -27,7 +32,15 @@ func FactsAlong(g *ir.Graph, symbol string) *Facts {
 			}
 		}
 	}
-	return &Facts{Symbol: symbol, graph: g, of: Propagate(g, seed)}
+	return seed
+}
+
+// TimeInputs returns the facts of a graph's inputs along its time dimension; nil if the graph does not declare one.
+func TimeInputs(g *ir.Graph) map[*ir.Value]ir.Fact {
+	if g.Meta[ir.MetaTime] == "" {
+		return nil
+	}
+	return inputsAlong(g, g.Meta[ir.MetaTime])
 }
 
 // TimeFacts derives the facts along the graph's time dimension. It returns nil if the graph does not declare one.

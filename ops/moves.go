@@ -10,14 +10,15 @@ func Moves(n *ir.Node) (pieces []ir.Piece, ok bool) {
 		return nil, false
 	}
 	for _, v := range n.Inputs {
-		if v != nil {
+		if n.Step(1); v != nil {
 			if t, ok := ir.AsTensor(v.Type); !ok || t.NoRank {
 				return nil, false
 			}
 		}
 	}
 	defer func() {
-		if recover() != nil {
+		if v := recover(); v != nil {
+			ir.PassOn(v)
 			pieces, ok = nil, false
 		}
 	}()
@@ -31,7 +32,8 @@ func Sums(n *ir.Node) (sum ir.RunningSum, ok bool) {
 		return sum, false
 	}
 	defer func() {
-		if recover() != nil {
+		if v := recover(); v != nil {
+			ir.PassOn(v)
 			sum, ok = ir.RunningSum{}, false
 		}
 	}()

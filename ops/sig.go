@@ -92,7 +92,7 @@ func Bind(n *ir.Node) (*Bindings, error) {
 	b := &Bindings{Elem: map[string]tensor.DType{}, Dim: map[string]ir.Dim{}}
 	hasRest := false
 	for i, v := range n.Inputs {
-		if v == nil {
+		if n.Step(2); v == nil {
 			continue
 		}
 		p := n.Op.In[min(i, len(n.Op.In)-1)]

@@ -53,33 +53,53 @@ func upgrade(names *ir.Builder, g *ir.Graph, depth int) error {
 			continue
 		}
 		b := ir.NewBuilder(g.Name, Default, Opsets())
+		b.PaceLike(n)
 		b.Scope(n.Scope)
 		outs := n.Op.Body(b, n, n.Inputs)
 		if err := b.Err(); err != nil {
 			return fmt.Errorf("node %v: body: %w", n, err)
 		}
 		body := b.Graph()
+		// Nodes may have many inputs and outputs, so places are looked up.
+		type place struct {
+			node *ir.Node
+			at   int
+		}
+		made := map[*ir.Value]place{}
+		for _, m := range body.Nodes {
+			for i, v := range m.Outputs {
+				n.Step(4)
+				made[v] = place{m, i}
+			}
+		}
+		with, own := map[*ir.Value]*ir.Value{}, map[*ir.Value]bool{}
+		for _, v := range n.Inputs {
+			n.Step(4)
+			own[v] = true
+		}
 		for i, v := range n.Outputs {
-			if v == nil {
+			if n.Step(8); v == nil {
 				continue
 			}
 			if i >= len(outs) || outs[i] == nil {
 				return fmt.Errorf("node %v: body has no output %d", n, i)
 			}
 			o := outs[i]
-			if o.Def == nil || !slices.Contains(body.Nodes, o.Def) || slices.Contains(outs[:i], o) {
+			p, ok := made[o]
+			if !ok || with[o] != nil {
 				if o = b.Op("", "Identity", []*ir.Value{o}); o == nil {
 					return fmt.Errorf("node %v: body: %w", n, b.Err())
 				}
+				p = place{o.Def, 0}
 			}
-			body.ReplaceUses(o, v)
-			o.Def.Outputs[slices.Index(o.Def.Outputs, o)], v.Def = v, o.Def
+			with[o], own[v] = v, true
+			p.node.Outputs[p.at], v.Def = v, p.node
 		}
+		body.ReplaceAll(with)
 		for _, m := range body.Nodes {
 			for _, vs := range [][]*ir.Value{m.Inputs, m.Outputs} {
 				for _, v := range vs {
-					if v != nil && !slices.Contains(n.Outputs, v) && !slices.Contains(n.Inputs, v) &&
-						(v.Const != nil || v.Def == m) {
+					if n.Step(4); v != nil && !own[v] && (v.Const != nil || v.Def == m) {
 						v.Name = names.Unique(v.Name)
 					}
 				}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/essmc/essmc/ir"
@@ -86,7 +87,9 @@ func expression(n *ir.Node, id func(*ir.Value) int) (string, bool) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%d(", n.Op.FullName(), n.Op.Since)
 	for _, v := range n.Inputs {
-		fmt.Fprintf(&b, "%d,", id(v))
+		n.Step(4)
+		b.WriteString(strconv.Itoa(id(v)))
+		b.WriteByte(',')
 	}
 	b.WriteByte(')')
 	for _, a := range n.Attrs {
@@ -115,6 +118,10 @@ func mergeConstants(g *ir.Graph) int {
 	seed := maphash.MakeSeed()
 	with := map[*ir.Value]*ir.Value{}
 	same := map[*tensor.Tensor]*ir.Value{} // lazy tensors, which are not read for this
+	outputs := map[*ir.Value]bool{}
+	for _, v := range g.Outputs {
+		outputs[v] = true
+	}
 	merge := func(v *ir.Value) {
 		sum := maphash.Bytes(seed, v.Const.Bytes())
 		i := slices.IndexFunc(known[sum], func(k *ir.Value) bool { return tensor.Equal(k.Const, v.Const) })
@@ -122,7 +129,7 @@ func mergeConstants(g *ir.Graph) int {
 			known[sum] = append(known[sum], v)
 			return
 		}
-		if !slices.Contains(g.Outputs, v) { // outputs keep their names
+		if !outputs[v] { // outputs keep their names
 			with[v] = known[sum][i]
 		}
 	}
@@ -134,7 +141,7 @@ func mergeConstants(g *ir.Graph) int {
 			if k := same[v.Const]; k == nil {
 				same[v.Const] = v
 			} else {
-				if !slices.Contains(g.Outputs, v) {
+				if !outputs[v] {
 					with[v] = k
 				}
 				continue

@@ -47,7 +47,7 @@ func constantBytes(g *ir.Graph) int64 {
 	walk = func(g *ir.Graph) {
 		for _, n := range g.Nodes {
 			for _, v := range n.Inputs {
-				if v != nil && v.Const != nil && !seen[v] {
+				if n.Step(1); v != nil && v.Const != nil && !seen[v] {
 					seen[v] = true
 					sum += ops.SizeOf(v.Const)
 				}
@@ -90,6 +90,7 @@ var Fold = &Pass{
 func fold(c *Context, g *ir.Graph) (int, error) {
 	f := folding{c: c, made: map[*ir.Value]int64{}, readers: map[*ir.Value]int{}, uses: g.Uses()}
 	for v, list := range f.uses {
+		v.Def.Step(4)
 		f.readers[v] = len(list)
 	}
 	return f.graph(g)
@@ -133,7 +134,7 @@ func (f *folding) graph(g *ir.Graph) (int, error) {
 func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 	in, have := make([]tensor.Datum, len(n.Inputs)), 0
 	for i, v := range n.Inputs {
-		if v != nil {
+		if n.Step(1); v != nil {
 			in[i] = v.Const
 			have += v.Const.Len()
 		}
@@ -150,7 +151,7 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 	}
 	var bytes int64
 	for i, v := range n.Outputs {
-		if v == nil || i >= len(out) {
+		if n.Step(1); v == nil || i >= len(out) {
 			continue
 		}
 		t, ok := out[i].(*tensor.Tensor)
@@ -166,7 +167,7 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 		return false, nil
 	}
 	for i, v := range n.Outputs {
-		if v == nil || i >= len(out) {
+		if n.Step(8); v == nil || i >= len(out) {
 			continue
 		}
 		t := out[i].(*tensor.Tensor)
@@ -184,6 +185,7 @@ func (f *folding) node(g *ir.Graph, n *ir.Node) (bool, error) {
 		f.made[k], f.readers[k] = ops.SizeOf(t), f.readers[v]
 	}
 	for _, v := range n.Inputs {
+		n.Step(1)
 		if f.readers[v]--; v != nil && f.readers[v] == 0 && f.made[v] > 0 { // only dead nodes read it
 			f.c.budget.Release(f.made[v])
 			v.Const = nil
@@ -231,7 +233,7 @@ func (f *folding) foldable(g *ir.Graph, n *ir.Node) bool {
 	}
 	have := int64(0)
 	for _, v := range n.Inputs {
-		if v != nil && v.Const == nil {
+		if n.Step(1); v != nil && v.Const == nil {
 			return false
 		}
 		if v != nil {
@@ -239,7 +241,7 @@ func (f *folding) foldable(g *ir.Graph, n *ir.Node) bool {
 		}
 	}
 	for _, v := range n.Outputs {
-		if v == nil {
+		if n.Step(2); v == nil {
 			continue
 		}
 		if slices.ContainsFunc(f.uses[v], func(u ir.Use) bool { return u.Node == nil && u.Graph == g }) {

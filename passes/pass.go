@@ -84,6 +84,8 @@ func (c *Context) Done() context.Context {
 // ended is the panic with which Check ends a pass.
 type ended struct{ err error }
 
+func (ended) Interrupts() {}
+
 // Check ends the run if its context is done. Passes call it between parts of their work that take about a millisecond,
 // from the goroutine that runs them. It does not return then.
 func (c *Context) Check() {
@@ -349,11 +351,17 @@ func Finish(g *ir.Graph) error {
 
 // takesOver prepares a replacement. It returns false if that is not possible.
 func takesOver(g *ir.Graph, old, with *ir.Value) bool {
+	return prepare(old, with, func(v *ir.Value) bool { return slices.Contains(g.Outputs, v) },
+		func(n *ir.Node) bool { return slices.Contains(g.Nodes, n) })
+}
+
+// prepare is takesOver for a graph whose outputs and nodes are known by output and within.
+func prepare(old, with *ir.Value, output func(*ir.Value) bool, within func(*ir.Node) bool) bool {
 	if old == with {
 		return false
 	}
-	if slices.Contains(g.Outputs, old) {
-		if with.Def == nil || slices.Contains(g.Outputs, with) || !slices.Contains(g.Nodes, with.Def) {
+	if output(old) {
+		if with.Def == nil || output(with) || !within(with.Def) {
 			return false
 		}
 		old.Name, with.Name = with.Name, old.Name

@@ -26,15 +26,19 @@ type signature struct {
 }
 
 // newSignature makes the signature of inputs and outputs, with the time and batch symbols of g.
-func newSignature(g *ir.Graph, inputs, outputs []*ir.Value, wide bool) (*signature, error) {
+func newSignature(ctx context.Context, g *ir.Graph, inputs, outputs []*ir.Value, wide bool) (*signature, error) {
 	sg := &signature{time: g.Meta[ir.MetaTime], batch: g.Meta[ir.MetaBatch], wide: wide, inputIndex: map[string]int{},
-		outputIndex: map[string]int{}}
+		outputIndex: map[string]int{}, inputs: make([]Port, 0, len(inputs)), outputs: make([]Port, 0, len(outputs)),
+		outputDType: make([]tensor.DType, 0, len(outputs))}
+	steps := ir.EvalCtx{Ctx: ctx}
 	for i, v := range inputs {
+		steps.Step(200)
 		p := port(g, v)
 		sg.inputs = append(sg.inputs, p)
 		sg.inputIndex[p.Name] = i
 	}
 	for i, v := range outputs {
+		steps.Step(200)
 		p := port(g, v)
 		if j, twice := sg.outputIndex[p.Name]; twice {
 			return nil, fmt.Errorf("graph %s: outputs %d and %d are both value %s", g.Name, j, i, p.Name)

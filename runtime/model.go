@@ -229,7 +229,7 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sg, err := newSignature(wanted, wanted.Inputs, wanted.Outputs, c.Wide)
+	sg, err := newSignature(o.Context, wanted, wanted.Inputs, wanted.Outputs, c.Wide)
 	if err != nil {
 		return nil, err
 	}

@@ -97,6 +97,9 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 		if err != nil {
 			return err
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := s.m.outputData(out, p.outShape, s.in, s.out); err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func (m *Model) newStepping() (_ *stepping, err error) {
 	n, k := len(g.Inputs)-len(sg.States), len(g.Outputs)-len(sg.States)
 	p := &stepping{graph: g, timing: Timing{Latency: sg.Latency, Flush: sg.Flush, Multiple: sg.Multiple, End: sg.End,
 		Outputs: sg.Outputs}}
-	if p.signature, err = newSignature(g, g.Inputs[:n], g.Outputs[:k], m.config.Wide); err != nil {
+	if p.signature, err = newSignature(context.Background(), g, g.Inputs[:n], g.Outputs[:k], m.config.Wide); err != nil {
 		return nil, err
 	}
 	for _, s := range sg.States {

@@ -27,7 +27,7 @@ type bounds struct {
 
 // registerBounds adds the flags. The command's RunE is set: it runs with a deadline, and its errors name the flags.
 func (b *bounds) registerBounds(cmd *cobra.Command) {
-	cmd.Flags().Var(&b.memory, "max-memory", "refuse models and runs that need more memory than `SIZE`, as in 512MiB or 2GB "+
+	cmd.Flags().Var(&b.memory, "max-memory", "refuse models, inputs and runs that need more memory than `SIZE`, as in 512MiB or 2GB "+
 		"(default: the machine's)")
 	cmd.Flags().Var(&b.timeout, "timeout", "end with an error after `DURATION`, as in 30s or 5m")
 	complete(cmd, "max-memory", cobra.NoFileCompletions)
@@ -131,13 +131,21 @@ func graphBytes(g *ir.Graph) (n int64) {
 	return n
 }
 
+// maxMemory returns the value of --max-memory; 0 if the command does not have it, or it is not given.
+func maxMemory(cmd *cobra.Command) int64 {
+	f := cmd.Flags().Lookup("max-memory")
+	if f == nil {
+		return 0
+	}
+	return f.Value.(*byteFlag).value
+}
+
 // checkRandom refuses random inputs that are larger than --max-memory, in commands that have it.
 func checkRandom(cmd *cobra.Command, model *runtime.Model, given map[string]tensor.Datum, dims map[string]int64) error {
-	f := cmd.Flags().Lookup("max-memory")
-	if f == nil || f.Value.(*byteFlag).value == 0 {
+	limit := maxMemory(cmd)
+	if limit == 0 {
 		return nil
 	}
-	limit := f.Value.(*byteFlag).value
 	sum := int64(0)
 	for _, p := range model.Inputs() {
 		t, ok := p.Type.(*ir.TensorType)

@@ -61,7 +61,7 @@ func (f *inputFlags) with(cmd *cobra.Command, model *runtime.Model, ports []runt
 	if err != nil {
 		return nil, err
 	}
-	return read(cmd.Context(), f.specs, ports, feed.Options{Given: given, Wide: wide, Rate: feed.SamplingRate(model.Meta()), Image: &f.image,
+	return read(cmd.Context(), f.specs, ports, feed.Options{Given: given, Wide: wide, Rate: feed.SamplingRate(model.Meta()), Image: &f.image, MaxBytes: maxMemory(cmd),
 		Note: func(line string) { note(cmd, "%s", line) }})
 }
 

@@ -58,6 +58,9 @@ without --input are random.`,
 			}
 			want := make([]*tensor.Tensor, len(files))
 			for i, o := range files {
+				if err := f.checkFile(o.File); err != nil {
+					return err
+				}
 				a, err := arrays.Read(o.File)
 				if err != nil {
 					return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/essmc/essmc/frontend/checkpoint/flaxfile"
 	"github.com/essmc/essmc/frontend/checkpoint/safetensors"
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -116,6 +117,7 @@ func modelOf(path string) string {
 // the checkpoint; a config.json as in a model directory is right, too. Sizes of input and output follow from tensors. The
 // notes, in alphabetical order, list the defaults that were used.
 func ReadFlax(path string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
+	defer ends.Catch(path, &err)
 	if path, err = flaxPath(path); err != nil {
 		return nil, nil, nil, err
 	}
@@ -125,11 +127,11 @@ func ReadFlax(path string, o Options) (c models.Config, w models.Weights, notes 
 	if st, err := files.Stat(path); err == nil && o.Bytes > 0 && st.Size() > o.Bytes {
 		return nil, nil, nil, fmt.Errorf("%s: %w", path, &files.LimitError{Size: st.Size(), Limit: o.Bytes})
 	}
-	v, err := flaxfile.ReadFile(path)
+	v, err := flaxfile.ReadFileContext(o.Context, path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	tensors, err := flaxTensors(v)
+	tensors, err := flaxTensors(ends.Of(o.Context), v)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -204,7 +206,7 @@ func flaxPath(path string) (string, error) {
 }
 
 // flaxTensors returns the tensors of params and batch_stats, by their paths. All else is the optimizer's.
-func flaxTensors(v any) (map[string]*tensor.Tensor, error) {
+func flaxTensors(w *ends.Watch, v any) (map[string]*tensor.Tensor, error) {
 	top, ok := v.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("expected a map with params, found %T", v)
@@ -217,7 +219,7 @@ func flaxTensors(v any) (map[string]*tensor.Tensor, error) {
 		if top[part] == nil {
 			continue
 		}
-		if err := flatten(all, part, top[part]); err != nil {
+		if err := flatten(w, all, part, top[part]); err != nil {
 			return nil, err
 		}
 	}
@@ -232,17 +234,24 @@ func keys(m map[string]any) string {
 	return strings.Join(names[:min(len(names), 8)], ", ")
 }
 
-func flatten(all map[string]*tensor.Tensor, path string, v any) error {
+func flatten(w *ends.Watch, all map[string]*tensor.Tensor, path string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if err := flatten(all, path+"."+k, v[k]); err != nil {
+		names := make([]string, 0, len(v))
+		for k := range v {
+			w.Step(1)
+			names = append(names, k)
+		}
+		slices.SortFunc(names, func(a, b string) int { w.Step(1); return strings.Compare(a, b) })
+		for _, k := range names {
+			w.Step(4)
+			if err := flatten(w, all, path+"."+k, v[k]); err != nil {
 				return err
 			}
 		}
 		return nil
 	case flaxfile.Array:
-		t, err := v.Tensor()
+		t, err := v.Tensor(w.Check)
 		if err != nil {
 			return fmt.Errorf("tensor %s: %w", config.Shorten(path), err)
 		}

@@ -244,7 +244,7 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 	}
 	r := &reader{
 		file: name, resolver: o.Resolver, dir: o.folder, budget: o.Budget.withDefaults(s.size),
-		source: s, lazy: o.file, files: map[string]*externalFile{}, known: map[*tensorProto]*decoded{},
+		source: s, pace: ir.NewPacer(s.watch.Checker()), lazy: o.file, files: map[string]*externalFile{}, known: map[*tensorProto]*decoded{},
 		next: map[string]int{}, pick: patterns.New(o.Parameters),
 	}
 	r.fixedMemory = o.Budget.Memory > 0

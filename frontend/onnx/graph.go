@@ -20,6 +20,7 @@ type reader struct {
 	dir      *files.Root
 	budget   Budget
 	source   *source
+	pace     *ir.Pacer // of the inference of types
 	lazy     *openFile // the same file, for lazy tensors; or nil
 	kept     int       // files with external tensors that stay open
 
@@ -400,7 +401,7 @@ func (r *reader) declareNodes(s *scope, nodes []nodeProto, name func(string) (st
 	for i := range nodes {
 		n := &nodes[i]
 		for _, out := range n.outputs {
-			if r.source.watch.Step(1); out == "" {
+			if r.source.watch.Step(16); out == "" {
 				continue
 			}
 			if _, twice := s.names[out]; twice {
@@ -502,7 +503,7 @@ func (r *reader) body(g *ir.Graph, s *scope, nodes []nodeProto) error {
 		if err := spend(&r.nodes, r.budget.Nodes, "nodes after functions were inlined"); err != nil {
 			return err
 		}
-		r.source.watch.Step(8 * (1 + len(p.inputs) + len(p.outputs)))
+		r.source.watch.Step(8)
 		if err := r.node(g, s, p); err != nil {
 			return err
 		}
@@ -539,8 +540,9 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 		}
 		return nil
 	}
+	n.Outputs = make([]*ir.Value, 0, len(p.outputs))
 	for _, out := range p.outputs {
-		if out == "" {
+		if r.source.watch.Step(4); out == "" {
 			n.Outputs = append(n.Outputs, nil)
 			continue
 		}
@@ -553,7 +555,7 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 			return fail(err)
 		}
 	}
-	if err := ir.InferNode(n); err != nil {
+	if err := ir.InferNode(n.Paced(r.pace)); err != nil {
 		return err
 	}
 	if n.Op.Domain == "ai.onnx.ml" && n.Op.Name == "ZipMap" {
@@ -564,7 +566,7 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 		return nil
 	}
 	for i, v := range n.Outputs {
-		if v == nil {
+		if r.source.watch.Step(4); v == nil {
 			continue
 		}
 		t, err := r.stated(s.declared[p.outputs[i]])
@@ -620,9 +622,9 @@ func (r *reader) zipped(n *ir.Node) (err error) {
 }
 
 func (r *reader) inputs(s *scope, p *nodeProto) ([]*ir.Value, error) {
-	var in []*ir.Value
+	in := make([]*ir.Value, 0, len(p.inputs))
 	for i, name := range p.inputs {
-		if name == "" {
+		if r.source.watch.Step(2); name == "" {
 			in = append(in, nil)
 			continue
 		}

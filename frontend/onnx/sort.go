@@ -66,9 +66,9 @@ func (n *nodeProto) reads(w *ends.Watch, visit func(string)) {
 func sortNodes(w *ends.Watch, nodes []nodeProto) ([]int, error) {
 	at := make(map[string]int, hint(len(nodes)))
 	for i := range nodes {
-		w.Step(1 + len(nodes[i].outputs))
+		w.Step(1)
 		for _, out := range nodes[i].outputs {
-			if out != "" {
+			if w.Step(8); out != "" {
 				at[out] = i
 			}
 		}

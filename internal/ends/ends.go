@@ -8,6 +8,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+	"unicode/utf8"
 )
 
 // Watch watches a context for one goroutine. A nil Watch has no context, and its methods do nothing.
@@ -30,6 +32,9 @@ const every = 2048
 // ended is the panic that Catch catches.
 type ended struct{ err error }
 
+// Interrupts marks a panic that ends work, for package ir.
+func (ended) Interrupts() {}
+
 // Step counts n steps. A step is up to a few hundred nanoseconds of work. It does not return if the context is done.
 func (w *Watch) Step(n int) {
 	if w == nil {
@@ -46,6 +51,14 @@ func (w *Watch) Check() {
 	if w != nil && w.ctx.Err() != nil {
 		panic(ended{context.Cause(w.ctx)})
 	}
+}
+
+// Checker returns Check, or nil for a nil Watch.
+func (w *Watch) Checker() func() {
+	if w == nil {
+		return nil
+	}
+	return w.Check
 }
 
 // Context returns the context, or nil.
@@ -82,6 +95,41 @@ func (w *Watch) Parts(n int, f func(from, to int) error) error {
 		}
 	}
 	return nil
+}
+
+// String is string(b), copied in parts.
+func (w *Watch) String(b []byte) string {
+	if w == nil || len(b) <= part {
+		return string(b)
+	}
+	var s strings.Builder // its memory is not cleared
+	s.Grow(len(b))
+	_ = w.Parts(len(b), func(from, to int) error {
+		s.Write(b[from:to])
+		return nil
+	})
+	return s.String()
+}
+
+// ValidUTF8 is utf8.Valid, in parts.
+func (w *Watch) ValidUTF8(b []byte) bool {
+	for len(b) > part {
+		w.Check()
+		to := part
+		for back := 1; back < utf8.UTFMax; back++ { // not within a character
+			if utf8.RuneStart(b[part-back]) {
+				if !utf8.FullRune(b[part-back : part]) {
+					to = part - back
+				}
+				break
+			}
+		}
+		if !utf8.Valid(b[:to]) {
+			return false
+		}
+		b = b[to:]
+	}
+	return utf8.Valid(b)
 }
 
 // ReadAt is r.ReadAt in parts.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // limited is done after some checks.
@@ -86,5 +88,29 @@ func TestRead(t *testing.T) {
 	}
 	if err := catch(func() { _, _ = io.ReadAll(watch(2).Reader(bytes.NewReader(data))) }); err != errEnough {
 		t.Errorf("Reader: %v", err)
+	}
+}
+
+// TestText compares with the standard library: characters of all lengths, whole and cut off, at all places near a part's
+// end.
+func TestText(t *testing.T) {
+	for _, c := range []string{"x", "é", "€", "😀", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\x80", "\xff"} {
+		for before := part - 5; before <= part+1; before++ {
+			for _, after := range []string{"", "y", strings.Repeat("é", part)} {
+				b := []byte(strings.Repeat("x", before) + c + after)
+				if got, want := watch(100).ValidUTF8(b), utf8.Valid(b); got != want {
+					t.Fatalf("%q at %d, then %d bytes: %v, expected %v", c, before, len(after), got, want)
+				}
+			}
+		}
+	}
+	b := bytes.Repeat([]byte("abc"), part)
+	if s := watch(100).String(b); s != string(b) {
+		t.Error("String differs")
+	}
+	for what, f := range map[string]func(w *Watch){"ValidUTF8": func(w *Watch) { w.ValidUTF8(b) }, "String": func(w *Watch) { _ = w.String(b) }} {
+		if err := catch(func() { f(watch(1)) }); err != errEnough {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

@@ -39,6 +39,11 @@ func TestReadingChecks(t *testing.T) {
 	for form, b := range stored(t, bools) {
 		files["bools as "+form] = b
 	}
+	long := graphWith(t, tensor.New(tensor.Float32, 1))
+	long.Doc = strings.Repeat("é", 4*n)
+	for form, b := range stored(t, long) {
+		files["a long text as "+form] = b
+	}
 	dir := t.TempDir()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, "file")

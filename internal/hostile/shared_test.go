@@ -12,25 +12,35 @@ import (
 	"time"
 
 	"github.com/essmc/essmc/frontend/open"
+	"github.com/essmc/essmc/internal/race"
 	"github.com/essmc/essmc/internal/shared"
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 )
 
-// TestWideFiles opens and runs the wide models among the shared cases, which the Python in ESSMC_PYTHON (python3) makes,
-// under open.Untrusted and with limits above these files, with a deadline of 50 ms.
+// TestWideFiles opens and runs wide models as ONNX files, under open.Untrusted and with limits above these files, with a
+// deadline of 50 ms. They are the models of shared/hostile/wide.py, and others as wide. If ESSMC_PYTHON is a Python with
+// onnx, the files that the script makes are tried, too.
 func TestWideFiles(t *testing.T) {
-	script := shared.Path(t, "hostile", "wide.py")
-	python := shared.Python(t, "onnx", "numpy")
+	if race.Enabled {
+		t.Skip("measures processor time, which the race detector multiplies")
+	}
 	dir := t.TempDir()
-	if out, err := exec.Command(python, script, dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for name, f := range wideFiles {
+		if f.always || os.Getenv("ESSMC_LONG") != "" {
+			written(t, dir, name, wide[f.of](f.n))
+		}
+	}
+	if python := os.Getenv("ESSMC_PYTHON"); python != "" && shared.Lacks(python, "onnx", "numpy") == "" {
+		if out, err := exec.Command(python, shared.Path(t, "hostile", "wide.py"), filepath.Join(dir, "python")).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.onnx"))
-	if err != nil || len(paths) < 4 {
-		t.Fatal(paths, err)
+	more, err2 := filepath.Glob(filepath.Join(dir, "python", "*.onnx"))
+	if err != nil || err2 != nil || len(paths) < 4 {
+		t.Fatal(paths, err, err2)
 	}
-	for _, path := range paths {
+	for _, path := range append(paths, more...) {
 		for _, with := range []string{"open.Untrusted", "limits above the file"} {
 			best, err := 24*time.Hour, error(nil)
 			var held uint64
@@ -39,9 +49,12 @@ func TestWideFiles(t *testing.T) {
 				if after, held, err = underDeadline(t, path, with != "open.Untrusted"); after < best {
 					best = after
 				}
+				if best < 5*time.Millisecond {
+					break
+				}
 			}
 			t.Logf("%s, %s: back %v of processor time after the deadline, %d MiB: %v", filepath.Base(path), with, best, held>>20, first(err))
-			if best > 5*time.Millisecond+mostGap {
+			if best > 5*time.Millisecond {
 				t.Errorf("%s, %s: back %v after its deadline", filepath.Base(path), with, best)
 			}
 			if held > 256<<20 {
@@ -89,9 +102,13 @@ func underDeadline(t *testing.T, path string, raised bool) (after time.Duration,
 		return after, 0, err
 	}
 	defer m.Close()
+	in, err := inputs(m.Inputs(), 3)
+	if err != nil {
+		return after, 0, err
+	}
 	s := m.NewSession()
 	watch = newLate(limit)
-	_, err = s.Run(watch, map[string]tensor.Datum{"x": tensor.New(tensor.Float32, 3, 4)})
+	_, err = s.Run(watch, in)
 	if after = max(after, watch.after()); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, runtime.ErrMemory) {
 		return after, 0, err
 	}

@@ -49,6 +49,7 @@ func Parse(src []byte, name string, resolver ir.Resolver, o Options) (_ *ir.Grap
 	b := o.Budget.withDefaults()
 	p := &parser{scanner: scanner{file: name, src: src, watch: ends.Of(o.Context)}, resolver: resolver, open: o.Open, budget: b,
 		names: map[string]bool{}, places: map[*ir.Node]int{}, pick: patterns.New(o.Parameters)}
+	p.pace = ir.NewPacer(p.watch.Checker())
 	if len(src) > b.Bytes {
 		p.fail(0, "expected a text of at most %d bytes, found more", b.Bytes)
 		return nil, p.err
@@ -80,6 +81,7 @@ func Parse(src []byte, name string, resolver ir.Resolver, o Options) (_ *ir.Grap
 }
 
 type parser struct {
+	pace *ir.Pacer // of the inference of types
 	scanner
 	resolver ir.Resolver
 	open     Opener
@@ -483,8 +485,9 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 	}
 	p.ports(at, n, "inputs", read)
 	p.ports(at, n, "outputs", made)
-	p.watch.Step(8 * (1 + len(ins) + len(outs)))
+	p.watch.Step(8)
 	for i, name := range ins {
+		p.watch.Step(4)
 		var v *ir.Value
 		if name != "" {
 			if v = p.lookup(name); v == nil {
@@ -494,6 +497,7 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 		n.Inputs = append(n.Inputs, v)
 	}
 	for _, name := range outs {
+		p.watch.Step(4)
 		var v *ir.Value
 		if name != "" {
 			v = &ir.Value{Name: name, Def: n}
@@ -506,7 +510,7 @@ func (p *parser) node(types map[string]*declared) *ir.Node {
 	p.places[n] = at
 	p.inferNode(at, n)
 	for i, v := range n.Outputs {
-		if v == nil {
+		if p.watch.Step(4); v == nil {
 			continue
 		}
 		if d := types[v.Name]; d != nil && d.typ != nil {
@@ -528,7 +532,7 @@ func (p *parser) inferNode(at int, n *ir.Node) {
 	if n.Op.Infer == nil || p.err != nil {
 		return
 	}
-	if err := ir.InferNode(n); err != nil {
+	if err := ir.InferNode(n.Paced(p.pace)); err != nil {
 		p.fail(at, "%w", err)
 	}
 }

@@ -123,13 +123,15 @@ func homes(g *ir.Graph) map[*ir.Graph][]*ir.Value {
 }
 
 type printer struct {
-	o      Options
-	emit   func(Token)
-	view   bool // for people: no content of constants, types after the nodes
-	err    error
-	indent int
-	scope  string // the last heading
-	consts map[*ir.Graph][]*ir.Value
+	outputsOf *ir.Graph
+	outputs   map[*ir.Value]bool // of outputsOf
+	o         Options
+	emit      func(Token)
+	view      bool // for people: no content of constants, types after the nodes
+	err       error
+	indent    int
+	scope     string // the last heading
+	consts    map[*ir.Graph][]*ir.Value
 	// offsets holds the places of tensors in Data. Tensors that several constants share are written once.
 	offsets map[*tensor.Tensor]int64
 	size    int64
@@ -434,8 +436,14 @@ func (p *printer) needTypes(g *ir.Graph, n *ir.Node) []*ir.Value {
 		types, _ = ir.Infer(n) // types that cannot be inferred are written
 	}
 	var out []*ir.Value
+	if p.outputsOf != g { // there may be many of both
+		p.outputsOf, p.outputs = g, make(map[*ir.Value]bool, len(g.Outputs))
+		for _, v := range g.Outputs {
+			p.outputs[v] = true
+		}
+	}
 	for i, v := range n.Outputs {
-		if v == nil || slices.Contains(g.Outputs, v) || i < len(types) && ir.EqualTypes(types[i], v.Type) {
+		if v == nil || p.outputs[v] || i < len(types) && ir.EqualTypes(types[i], v.Type) {
 			continue
 		}
 		out = append(out, v)

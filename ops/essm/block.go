@@ -25,15 +25,16 @@ operator, and the operators around it that treat steps separately, as a Block. N
 				len(body.Outputs), len(n.Inputs), len(n.Outputs))
 		}
 		for i, v := range n.Inputs {
-			if v == nil || !ir.Compatible(v.Type, body.Inputs[i].Type) {
+			if n.Step(2); v == nil || !ir.Compatible(v.Type, body.Inputs[i].Type) {
 				return nil, fmt.Errorf("input %d: body takes %s %v", i, body.Inputs[i].Name, body.Inputs[i].Type)
 			}
 		}
-		if c := body.Captures(); len(c) > 0 {
+		if c := body.CapturesPaced(n.Pace()); len(c) > 0 {
 			return nil, fmt.Errorf("body reads %s from outside", c[0].Name)
 		}
 		types, sizes := make([]ir.Type, len(body.Outputs)), bodySizes(n, body)
 		for i, v := range body.Outputs {
+			n.Step(4)
 			types[i] = outside(v.Type, sizes)
 		}
 		return types, nil
@@ -78,6 +79,7 @@ operator, and the operators around it that treat steps separately, as a Block. N
 func bodySizes(n *ir.Node, body *ir.Graph) map[string]ir.Dim {
 	sizes := map[string]ir.Dim{}
 	for i, v := range body.Inputs {
+		n.Step(4)
 		t, ok := v.TensorType()
 		given, ok2 := n.Inputs[i].TensorType()
 		if !ok || !ok2 || t.NoRank || given.NoRank || len(t.Shape) != len(given.Shape) {

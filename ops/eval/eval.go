@@ -84,11 +84,13 @@ func Present(d tensor.Datum) tensor.Datum {
 func expand(r ir.Resolver, n *ir.Node) (g *ir.Graph, args []int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
+			ir.PassOn(v)
 			err = fmt.Errorf("internal error: %v", v)
 		}
 	}()
 	// Bodies use the operator versions of graphs that this program makes, not those of the graph around them.
 	b := ir.NewBuilder(n.Op.FullName(), r, ops.Opsets())
+	b.PaceLike(n)
 	in := make([]*ir.Value, len(n.Inputs))
 	for i, v := range n.Inputs { // inputs first, since a constant can take another name
 		if v != nil && v.Const == nil {

@@ -58,6 +58,7 @@ type Program struct {
 	options Options
 	codes   map[*ir.Graph]*code // of graphs, their subgraphs, and bodies
 	alone   map[*ir.Node]*step  // nodes that were added by themselves
+	pace    *ir.Pacer           // while a node is added
 	wide    map[*ir.Value]tensor.Datum
 }
 
@@ -97,7 +98,9 @@ func (p *Program) AddNode(n *ir.Node) error {
 	if p.alone[n] != nil {
 		return nil
 	}
+	p.pace = n.Pace()
 	s, err := p.step(n, 0)
+	p.pace = nil
 	p.alone[n] = s
 	return err
 }
@@ -109,6 +112,7 @@ func (p *Program) graph(g *ir.Graph, depth int) (*code, error) {
 	c := &code{graph: g, steps: make([]step, len(g.Nodes)), body: depth > 0}
 	p.codes[g] = c
 	for i, n := range g.Nodes {
+		p.pace.Step(2)
 		s, err := p.step(n, depth)
 		if err != nil {
 			return nil, err
@@ -118,13 +122,14 @@ func (p *Program) graph(g *ir.Graph, depth int) (*code, error) {
 	for _, v := range g.Outputs {
 		p.constant(v)
 	}
-	c.lifetimes()
+	c.lifetimes(p.pace)
 	return c, nil
 }
 
 func (p *Program) step(n *ir.Node, depth int) (*step, error) {
 	s := &step{node: n}
 	for _, v := range n.Inputs {
+		p.pace.Step(1)
 		p.constant(v)
 	}
 	for _, g := range n.Subgraphs() {
@@ -160,13 +165,15 @@ func (p *Program) constant(v *ir.Value) {
 }
 
 // lifetimes finds the last reader of every value that c's graph defines. A node reads the values that its subgraphs read.
-func (c *code) lifetimes() {
+func (c *code) lifetimes(pace *ir.Pacer) {
 	mine := map[*ir.Value]bool{} // not read yet, from the end on
 	for _, v := range c.graph.Inputs {
+		pace.Step(4)
 		mine[v] = true
 	}
 	for _, n := range c.graph.Nodes {
 		for _, v := range n.Outputs {
+			pace.Step(4)
 			mine[v] = true
 		}
 	}
@@ -178,7 +185,7 @@ func (c *code) lifetimes() {
 		s := &c.steps[i]
 		last := func(vals []*ir.Value) {
 			for _, v := range vals {
-				if mine[v] {
+				if pace.Step(2); mine[v] {
 					delete(mine, v)
 					s.free = append(s.free, v)
 				}
@@ -187,10 +194,10 @@ func (c *code) lifetimes() {
 		last(s.node.Outputs) // unused outputs
 		last(s.node.Inputs)
 		for _, g := range s.node.Subgraphs() {
-			last(g.Captures())
+			last(g.CapturesPaced(pace))
 		}
 		if s.body != nil {
-			last(s.body.graph.Captures())
+			last(s.body.graph.CapturesPaced(pace))
 		}
 	}
 }
@@ -237,6 +244,7 @@ type run struct {
 	ctx    context.Context
 	budget *ir.Budget
 	watch  Watch
+	pace   *ir.Pacer
 }
 
 func (r *run) graph(c *code, in []tensor.Datum, outer *Frame) ([]tensor.Datum, error) {
@@ -345,6 +353,7 @@ func (r *run) step(c *code, i int, f *Frame, h *held) (err error) {
 				err = r.failed(s.node, ended.Err, nil)
 				return
 			}
+			ir.PassOn(v)
 			err = r.failed(s.node, nil, v)
 		} else if err != nil {
 			err = r.failed(s.node, err, nil)
@@ -478,7 +487,7 @@ func (r *run) spend(n *ir.Node, in []tensor.Datum) error {
 				continue
 			}
 		}
-		n = actual(n, in)
+		n = r.actual(n, in)
 		break
 	}
 	for _, d := range in { // texts count, besides elements
@@ -498,9 +507,17 @@ func (r *run) spend(n *ir.Node, in []tensor.Datum) error {
 	return r.budget.Spend(w.Bytes)
 }
 
+// pacer returns a Pacer that ends the evaluation with its context.
+func (r *run) pacer() *ir.Pacer {
+	if r.pace == nil {
+		r.pace = ir.NewPacer((&ir.EvalCtx{Ctx: r.ctx}).Pause)
+	}
+	return r.pace
+}
+
 // actual returns a node like n with the types of the data, as far as these can be derived.
-func actual(n *ir.Node, in []tensor.Datum) *ir.Node {
-	c := *n
+func (r *run) actual(n *ir.Node, in []tensor.Datum) *ir.Node {
+	c := *n.Paced(r.pacer())
 	c.Inputs = make([]*ir.Value, len(n.Inputs))
 	for i, v := range n.Inputs {
 		t, ok := in[i].(*tensor.Tensor)
@@ -528,6 +545,7 @@ func actual(n *ir.Node, in []tensor.Datum) *ir.Node {
 func infer(n *ir.Node) (types []ir.Type, err error) {
 	defer func() {
 		if v := recover(); v != nil {
+			ir.PassOn(v)
 			err = fmt.Errorf("internal error: %v", v)
 		}
 	}()
@@ -536,7 +554,7 @@ func infer(n *ir.Node) (types []ir.Type, err error) {
 
 // body evaluates the graph that replaces a node.
 func (r *run) body(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, error) {
-	if err := refuses(s.node, in); err != nil {
+	if err := r.refuses(s.node, in); err != nil {
 		return nil, err
 	}
 	args := make([]tensor.Datum, len(s.args))
@@ -557,11 +575,11 @@ func (r *run) body(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, error)
 }
 
 // refuses returns the error of a node whose operator refuses the shapes of its inputs. The nodes of a body may take them.
-func refuses(n *ir.Node, in []tensor.Datum) error {
+func (r *run) refuses(n *ir.Node, in []tensor.Datum) error {
 	if err := ops.CheckShapes(n.Op, in); err != nil {
 		return err
 	}
-	m, open := *n, false
+	m, open := *n.Paced(r.pacer()), false
 	m.Inputs = slices.Clone(n.Inputs)
 	for i, v := range n.Inputs {
 		if v == nil || v.Const != nil {
@@ -589,6 +607,7 @@ func refuses(n *ir.Node, in []tensor.Datum) error {
 func (r *run) safely(s *step, in []tensor.Datum, f *Frame) (out []tensor.Datum, err error) {
 	defer func() {
 		if v := recover(); v != nil {
+			ir.PassOn(v)
 			out, err = nil, fmt.Errorf("internal error: %v", v)
 		}
 	}()

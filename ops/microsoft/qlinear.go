@@ -153,6 +153,7 @@ func qlinearConcat(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 // inferConcat infers by the body, since a signature cannot describe inputs of different types.
 func inferConcat(n *ir.Node) ([]ir.Type, error) {
 	b := ir.NewBuilder(n.Op.Name, ops.Default, ops.Opsets())
+	b.PaceLike(n)
 	out := qlinearConcat(b, n, n.Inputs)
 	if err := b.Err(); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 		}
 		rows, cols := ir.Unknown, ir.Const(0)
 		for i, v := range n.Inputs {
+			n.Step(2)
 			t, _ := ir.AsTensor(v.Type)
 			r, k := ir.Unknown, ir.Unknown
 			switch {
@@ -96,6 +97,7 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		ranks := make([]int, len(in))
 		for i, f := range in {
+			n.Step(1)
 			if ranks[i] = 2; !f.Constant() && (f.Axis != 0 || len(n.In(i).Shape()) != 2) {
 				return []ir.Fact{ops.Global(n, in)}
 			}

@@ -13,6 +13,7 @@ type along = func(n *ir.Node, in []ir.Fact) []ir.Fact
 func spread(n *ir.Node, f ir.Fact) []ir.Fact {
 	out := make([]ir.Fact, len(n.Outputs))
 	for i := range out {
+		n.Step(1)
 		out[i] = f
 	}
 	return out
@@ -25,7 +26,7 @@ func alongMove(axis func(n *ir.Node, axis int) int) along {
 		f := in[0]
 		f.State = 0
 		for i := 1; i < len(in); i++ {
-			if !in[i].Constant() && !onlySizes(n, i) {
+			if n.Step(1); !in[i].Constant() && !onlySizes(n, i) {
 				return spread(n, ops.Global(n, in))
 			}
 		}

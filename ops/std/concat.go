@@ -56,8 +56,9 @@ var Concat = ops.Register(&ir.Op{
 		return one(typed(elem, out))
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-		var parts []*tensor.Tensor
+		parts := make([]*tensor.Tensor, 0, len(in))
 		for i := range in {
+			c.Step(20)
 			t, err := need(in, i, "inputs")
 			if err != nil {
 				return nil, err
@@ -71,6 +72,7 @@ var Concat = ops.Register(&ir.Op{
 		axis, err := ops.Axis(getInt(n, "axis"), rank)
 		ranks := make([]int, len(in))
 		for i, f := range in {
+			n.Step(1)
 			ranks[i] = rank
 			if !f.Constant() && (err != nil || f.Axis == axis) {
 				return spread(n, ops.Global(n, in))
@@ -79,8 +81,10 @@ var Concat = ops.Register(&ir.Op{
 		return spread(n, ops.Join(n, in, ranks, rank))
 	},
 	Moves: func(n *ir.Node) (pieces []ir.Piece, ok bool) {
+		pieces = make([]ir.Piece, 0, len(n.Inputs))
 		at := 0
 		for i, v := range n.Inputs {
+			n.Step(2)
 			rank := len(v.Shape())
 			axis, err := ops.Axis(getInt(n, "axis"), rank)
 			if err != nil {

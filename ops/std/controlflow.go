@@ -73,6 +73,7 @@ var If = ops.Register(&ir.Op{
 		}
 		out := make([]ir.Type, len(a.Outputs))
 		for i := range out {
+			n.Step(4)
 			var err error
 			if out[i], err = unionType(a.Outputs[i].Type, b.Outputs[i].Type); err != nil {
 				return nil, fmt.Errorf("output %d of the branches: %w", i, err)
@@ -114,6 +115,7 @@ var Loop = ops.Register(&ir.Op{
 		}
 		out := make([]ir.Type, carried+scans)
 		for i := range carried {
+			n.Step(4)
 			v := n.In(i + 2)
 			if v == nil {
 				return nil, fmt.Errorf("input %d (v_initial) is missing", i+2)
@@ -127,6 +129,7 @@ var Loop = ops.Register(&ir.Op{
 			out[i] = t
 		}
 		for i := range scans {
+			n.Step(4)
 			t, ok := ir.AsTensor(body.Outputs[1+carried+i].Type)
 			if !ok {
 				return nil, fmt.Errorf("scan output %d is not a tensor", i)

@@ -38,6 +38,7 @@ var Einsum = ops.Register(&ir.Op{
 		}
 		dims := map[rune]ir.Dim{}
 		for i, letters := range e.in {
+			n.Step(1 + 4*len(letters))
 			for j, l := range letters {
 				d := n.In(i).Shape()[j]
 				if old, ok := dims[l]; ok {
@@ -60,6 +61,7 @@ var Einsum = ops.Register(&ir.Op{
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		ranks := make([]int, len(n.Inputs))
 		for i, v := range n.Inputs {
+			n.Step(1)
 			ranks[i] = len(v.Shape())
 		}
 		w := ir.Work{Bytes: ops.BytesOf(n, bind)}
@@ -69,6 +71,7 @@ var Einsum = ops.Register(&ir.Op{
 		}
 		size := map[rune]int64{}
 		for i, letters := range e.in {
+			n.Step(1 + len(letters))
 			for j, l := range letters {
 				size[l] = max(size[l], ops.DimAt(n.In(i), j, bind))
 			}
@@ -83,12 +86,13 @@ var Einsum = ops.Register(&ir.Op{
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		ranks, same := make([]int, len(in)), make([]int, len(in))
 		for i := range in {
+			n.Step(1)
 			ranks[i], same[i] = len(n.In(i).Shape()), len(n.Outputs[0].Shape())
 		}
 		e, err := parseEinsum(n.Attrs.Str("equation", ""), ranks)
 		facts := append([]ir.Fact{}, in...)
 		for i, f := range in {
-			if f.Constant() || f.Global || f.Axis < 0 {
+			if n.Step(1); f.Constant() || f.Global || f.Axis < 0 {
 				continue
 			}
 			if err != nil || f.Axis >= len(e.in[i]) {
@@ -117,6 +121,7 @@ var Einsum = ops.Register(&ir.Op{
 // one element: of a part of the dimension, broadcasting would be another.
 func meets(n *ir.Node, e einsum, in []ir.Fact, letter rune) bool {
 	for i, letters := range e.in {
+		n.Step(1)
 		for axis, l := range letters {
 			if k, known := n.In(i).Shape()[axis].Known(); l == letter && !(known && k == 1) &&
 				(in[i].Constant() || in[i].Axis != axis) {

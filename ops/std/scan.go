@@ -84,6 +84,7 @@ func inferScan(n *ir.Node) ([]ir.Type, error) {
 	}
 	out := make([]ir.Type, p.states+p.outs)
 	for i := range out {
+		n.Step(4)
 		t, ok := ir.AsTensor(p.body.Outputs[i].Type)
 		if !ok {
 			return nil, fmt.Errorf("output %d of the body is not a tensor", i)
@@ -122,6 +123,7 @@ func alongScan(n *ir.Node, in []ir.Fact) []ir.Fact {
 	var f ir.Fact
 	scanned, other := false, false
 	for i, g := range in {
+		n.Step(1)
 		switch {
 		case g.Constant():
 			continue
@@ -158,7 +160,7 @@ func alongScan(n *ir.Node, in []ir.Fact) []ir.Fact {
 	f.Back, f.Summary, f.Cause = ir.Unbounded, true, n
 	out := spread(n, f)
 	for i := range out {
-		if i < p.states {
+		if n.Step(4); i < p.states {
 			out[i].Axis = -1
 			out[0].State += stateSize(n.In(i).Shape())
 			continue
@@ -177,6 +179,7 @@ func alongScan(n *ir.Node, in []ir.Fact) []ir.Fact {
 func alongScanBody(n *ir.Node, in []ir.Fact, p scanPlan) []ir.Fact {
 	seed := map[*ir.Value]ir.Fact{}
 	for i, f := range in {
+		n.Step(2)
 		f.State = 0
 		if i >= p.states && !f.Constant() {
 			if a, err := ops.Axis(p.inAxes[i-p.states], len(n.In(i).Shape())); err == nil && a < f.Axis {
@@ -190,6 +193,7 @@ func alongScanBody(n *ir.Node, in []ir.Fact, p scanPlan) []ir.Fact {
 		facts := ops.Propagate(p.body, seed)
 		of = func(v *ir.Value) ir.Fact { return facts[v] }
 		for i := range p.states {
+			n.Step(4)
 			if v := p.body.Inputs[i]; seed[v].Constant() {
 				seed[v] = facts[p.body.Outputs[i]]
 			}
@@ -197,6 +201,7 @@ func alongScanBody(n *ir.Node, in []ir.Fact, p scanPlan) []ir.Fact {
 	}
 	out := make([]ir.Fact, len(n.Outputs))
 	for i := range out {
+		n.Step(4)
 		f := of(p.body.Outputs[i])
 		if i < p.states && (f.Axis != seed[p.body.Inputs[i]].Axis ||
 			f.Constant() != seed[p.body.Inputs[i]].Constant()) || f.Global || f.Axis < 0 && !f.Constant() {

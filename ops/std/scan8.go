@@ -39,6 +39,7 @@ var Scan8 = ops.Register(&ir.Op{
 		}
 		out := make([]ir.Type, p.states+p.outs)
 		for i := range out {
+			n.Step(4)
 			t, ok := ir.AsTensor(p.body.Outputs[i].Type)
 			if !ok {
 				return nil, fmt.Errorf("output %d of the body is not a tensor", i)

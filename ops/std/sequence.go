@@ -241,6 +241,7 @@ var SequenceMap = ops.Register(&ir.Op{
 		}
 		var out []ir.Type
 		for _, v := range body.Outputs {
+			n.Step(2)
 			out = append(out, &ir.SequenceType{Elem: v.Type})
 		}
 		return out, nil

@@ -3,6 +3,7 @@ package std
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -34,11 +35,11 @@ var Split = ops.Register(&ir.Op{
 		}
 		sizes, ok := ops.ConstInts(n.In(1))
 		if ok && len(sizes) != len(out) {
-			return nil, fmt.Errorf("split %v has %d sizes, the node %d outputs", sizes, len(sizes), len(out))
+			return nil, fmt.Errorf("split has %d sizes, the node %d outputs", len(sizes), len(out))
 		}
 		count := int64(len(out))
 		for i := range out {
-			if t.NoRank {
+			if n.Step(4); t.NoRank {
 				out[i] = noRank(t.Elem)
 				continue
 			}
@@ -77,7 +78,7 @@ var Split = ops.Register(&ir.Op{
 			sizes = equalParts(c, x.Dim(axis), count)
 		}
 		if len(sizes) != count {
-			return nil, fmt.Errorf("split %v has %d sizes, the node %d outputs", sizes, len(sizes), count)
+			return nil, fmt.Errorf("split has %d sizes, the node %d outputs", len(sizes), count)
 		}
 		parts, err := split(c, x, axis, sizes)
 		if err != nil {
@@ -109,9 +110,10 @@ var Split = ops.Register(&ir.Op{
 				return nil, false
 			}
 		}
+		pieces = make([]ir.Piece, 0, len(sizes))
 		at := int64(0)
 		for i, k := range sizes {
-			if k < 0 || k > size-at {
+			if n.Step(1); k < 0 || k > size-at {
 				return nil, false
 			}
 			from := make([]int, len(shape))
@@ -166,12 +168,12 @@ func split(c *ir.EvalCtx, x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.
 	left := int64(x.Dim(axis))
 	for _, k := range ops.All(c, sizes) {
 		if k < 0 || k > left {
-			return nil, fmt.Errorf("split %v does not fit axis %d of %s", sizes, axis, x)
+			return nil, fmt.Errorf("split %v does not fit axis %d of %s", few(sizes), axis, x)
 		}
 		left -= k
 	}
 	if left != 0 {
-		return nil, fmt.Errorf("split %v leaves %d of axis %d of %s", sizes, left, axis, x)
+		return nil, fmt.Errorf("split %v leaves %d of axis %d of %s", few(sizes), left, axis, x)
 	}
 	outer, n, inner := splitAt(x.Shape(), axis)
 	c.Charge(ops.ItemSize * int64(len(sizes)))
@@ -188,4 +190,12 @@ func split(c *ir.EvalCtx, x *tensor.Tensor, axis int, sizes []int64) ([]*tensor.
 		at += run
 	}
 	return out, nil
+}
+
+// few returns the first sizes, for messages.
+func few(sizes []int64) string {
+	if len(sizes) <= 8 {
+		return fmt.Sprint(sizes)
+	}
+	return strings.TrimSuffix(fmt.Sprint(sizes[:8]), "]") + " …]"
 }

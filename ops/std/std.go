@@ -78,6 +78,7 @@ func defaultOf[T any](n *ir.Node, name string) T {
 
 // tensorIn returns input i of a node as a tensor type. The node's types have been bound before.
 func tensorIn(n *ir.Node, i int) *ir.TensorType {
+	n.Step(2)
 	if v := n.In(i); v != nil {
 		if t, ok := v.TensorType(); ok {
 			return t

@@ -39,6 +39,7 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 			}
 			var out []ir.Type
 			for i := range k * (states + 1) {
+				n.Step(1)
 				at := 2 + i
 				if i >= k {
 					at += k // gradients are not among the outputs
@@ -134,9 +135,10 @@ func along(states int) func(*ir.Node, []ir.Fact) []ir.Fact {
 	return func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		out := make([]ir.Fact, len(n.Outputs))
 		k, err := groups(len(in)-2, states)
+		global := ops.Global(n, in)
 		for i := range out {
-			if err != nil || !in[0].Constant() || !in[1].Constant() {
-				out[i] = ops.Global(n, in)
+			if n.Step(4); err != nil || !in[0].Constant() || !in[1].Constant() {
+				out[i] = global
 				continue
 			}
 			var facts []ir.Fact

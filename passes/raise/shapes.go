@@ -29,6 +29,7 @@ var Shapes = &passes.Pass{
 		for _, n := range slices.Clone(g.Nodes) {
 			c.Check()
 			for i, v := range n.Inputs {
+				n.Step(1)
 				ends := n.Op.FullName() == "Range" && v != nil && v.Elem() == tensor.Float32
 				if v == nil || v.Const != nil || v.Def == nil || !v.Elem().IsInt() && !ends || len(v.Shape()) > 1 ||
 					slices.ContainsFunc(uses[v], func(u ir.Use) bool { return u.Node == nil && u.Graph == g }) {
@@ -105,7 +106,7 @@ func infer(n *ir.Node) (changed bool) {
 		return false
 	}
 	for i, v := range n.Outputs {
-		if v == nil {
+		if n.Step(4); v == nil {
 			continue
 		}
 		was, ok := v.Type.(*ir.TensorType)

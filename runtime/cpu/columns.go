@@ -17,19 +17,22 @@ import (
 
 // columns replaces such Splits of the program.
 func (p *program) columns(c *ir.EvalCtx) {
+	pace := ir.NewPacer(c.Pause)
+	defer pace.Stop()                  // the program keeps nodes
 	read := map[*lowering.Value]bool{} // by steps that can be fused
 	for _, s := range p.Steps {
-		c.Step(64 * (1 + len(s.In)))
+		c.Step(64)
 		if record.Of(s).Fuses() {
 			for _, v := range s.In {
+				c.Step(64)
 				read[v] = true
 			}
 		}
 	}
 	var steps []*lowering.Step
 	for _, s := range p.Steps {
-		c.Step(64 * (1 + len(s.Out)))
-		if parts := p.split(s, read); parts != nil {
+		c.Step(64)
+		if parts := p.split(s, read, pace); parts != nil {
 			steps = append(steps, parts...)
 		} else {
 			steps = append(steps, s)
@@ -40,8 +43,8 @@ func (p *program) columns(c *ir.EvalCtx) {
 
 // split returns steps that compute the outputs of s one by one, if s cuts rows of float32 along features and one of its
 // outputs is in read; otherwise nil.
-func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts []*lowering.Step) {
-	isRead := func(v *lowering.Value) bool { return v != nil && read[v] }
+func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool, pace *ir.Pacer) (parts []*lowering.Step) {
+	isRead := func(v *lowering.Value) bool { pace.Step(1); return v != nil && read[v] }
 	if s.Node.Op.Moves == nil || len(s.Out) < 2 || s.In[0].Const != nil || !slices.ContainsFunc(s.Out, isRead) {
 		return nil
 	}
@@ -51,11 +54,12 @@ func (p *program) split(s *lowering.Step, read map[*lowering.Value]bool) (parts 
 		return nil
 	}
 	last := len(x.Type.(*ir.TensorType).Shape) - 1
-	pieces, ok := ops.Moves(s.Node)
+	pieces, ok := ops.Moves(s.Node.Paced(pace))
 	if !ok || len(pieces) != len(s.Out) || p.Fact(x).Axis == last && !p.Fact(x).Constant() {
 		return nil
 	}
 	for i, piece := range pieces {
+		pace.Step(8)
 		from, ok := piece.Along(last)
 		if !ok || piece.Output != i || piece.Input != 0 {
 			return nil

@@ -112,12 +112,13 @@ func newExecutable(d *binding, units []*unit, root *executable, late *nester) (*
 		}
 	}
 	for i, u := range units {
+		d.Steps().Step(50)
 		if n := u.own(); n > 0 {
 			u.temp = e.arena[plan.temp[i] : plan.temp[i]+n : plan.temp[i]+n]
 		}
 		if u.kernel != nil {
 			for _, v := range u.steps[0].Out {
-				if v != nil && d.Shape(v) != nil && !d.Placed(v) {
+				if d.Steps().Step(20); v != nil && d.Shape(v) != nil && !d.Placed(v) {
 					if err := e.PlaceText(v); err != nil {
 						return nil, err
 					}

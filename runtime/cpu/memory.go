@@ -40,11 +40,14 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 	lives := d.Lives(order) // by units, since the steps of an epilogue run before others that precede them
 	direct := map[*lowering.Value]bool{}
 	for _, v := range d.p.Outputs {
+		d.Steps().Step(50)
 		direct[v] = true
 	}
 	local := map[int]bool{}
 	for _, u := range units {
+		d.Steps().Step(20)
 		if g := u.region; g != nil {
+			d.Steps().Step(100 * len(g.calls))
 			g.locals(local)
 		}
 		if u.epilogue != nil {
@@ -62,8 +65,8 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 	live := intervals{of: map[int]int{}, names: map[int][]int{}, lives: lives, stretches: stretches, plain: d.p.plain}
 	for i, u := range units {
 		for _, s := range u.steps {
-			d.Steps().Step(100)
 			for _, v := range s.Out {
+				d.Steps().Step(200)
 				if v == nil || !d.lies(u, v) || direct[v] || local[v.ID] {
 					continue
 				}
@@ -94,6 +97,7 @@ func planMemory(d *binding, units []*unit, stretches []stretch, extents []extent
 		}
 	}
 	for k, v := range live.all {
+		d.Steps().Step(20 + len(stretches))
 		if h := extents[v.val]; h.rows == 0 || h.halo > 0 { // it lives longer than a chunk
 			live.all[k].First, live.all[k].Last = wholeStretches(stretches, v.First, v.Last)
 		}
@@ -131,10 +135,12 @@ func (p *intervals) place(d *binding, units int, alias map[int]int, moved map[in
 	}
 	ranges := make([]lowering.Interval, len(p.all))
 	for i, v := range p.all {
+		d.Steps().Step(4)
 		ranges[i] = v.Interval
 	}
 	offsets, top := lowering.Place(d.Steps(), ranges, scratchAlign)
 	for i, v := range p.all {
+		d.Steps().Step(4)
 		if v.val < 0 {
 			plan.temp[-1-v.val] = offsets[i]
 		} else {
@@ -142,6 +148,7 @@ func (p *intervals) place(d *binding, units int, alias map[int]int, moved map[in
 		}
 	}
 	for x := range moved {
+		d.Steps().Step(100)
 		at := 0
 		val := x
 		for m, ok := moved[val]; ok; m, ok = moved[val] {
@@ -150,6 +157,7 @@ func (p *intervals) place(d *binding, units int, alias map[int]int, moved map[in
 		plan.off[x] = plan.off[val] + at
 	}
 	for x, v := range alias {
+		d.Steps().Step(100)
 		for w, ok := alias[v]; ok; w, ok = alias[v] {
 			v = w
 		}

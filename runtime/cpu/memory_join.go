@@ -22,10 +22,12 @@ func (p *intervals) join(d *binding, units []*unit, lives []lowering.Life, exten
 	}
 	sharing := make([]int, len(p.all)) // values with the interval
 	for _, at := range p.of {
+		d.Steps().Step(20)
 		sharing[at]++
 	}
 	gone := map[int]bool{} // intervals
 	for i, u := range units {
+		d.Steps().Step(10)
 		if u.kernel == nil || u.kernel.joins == nil || u.epilogue != nil {
 			continue
 		}
@@ -35,10 +37,19 @@ func (p *intervals) join(d *binding, units []*unit, lives []lowering.Life, exten
 		if !ok || p.all[to].val != y.ID || extents[y.ID].rows > 0 {
 			continue
 		}
+		var times map[*lowering.Value]int // how often each is read
+		if len(s.In) > 16 {
+			times = make(map[*lowering.Value]int)
+			for _, x := range s.In {
+				d.Steps().Step(100)
+				times[x]++
+			}
+		}
 		for k, x := range s.In {
+			d.Steps().Step(100)
 			at, ok := p.of[x.ID]
 			if !ok || sharing[at] > 1 || gone[at] || p.all[at].val != x.ID || lives[x.ID].Last != i || extents[x.ID].rows > 0 ||
-				u.kernel.joins[k]%4 > 0 || count(s.In, x) > 1 || !d.IsFloat32(x) && tensor.ByteSize(d.DType(x), d.numbers(x))%4 > 0 {
+				u.kernel.joins[k]%4 > 0 || times[x] > 1 || times == nil && count(s.In, x) > 1 || !d.IsFloat32(x) && tensor.ByteSize(d.DType(x), d.numbers(x))%4 > 0 {
 				continue
 			}
 			moved[x.ID] = inside{y.ID, u.kernel.joins[k] / 4}
@@ -49,6 +60,7 @@ func (p *intervals) join(d *binding, units []*unit, lives []lowering.Life, exten
 	}
 	kept := p.all[:0]
 	for at, v := range p.all {
+		d.Steps().Step(20)
 		if !gone[at] {
 			kept = append(kept, v)
 		}

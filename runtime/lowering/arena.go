@@ -147,9 +147,9 @@ func (d *Binding) Lives(units [][]*Step) []Life {
 	}
 	for i, u := range units {
 		for _, s := range u {
-			d.Steps().Step(20 + 4*(len(s.In)+len(s.Out)))
+			d.Steps().Step(20)
 			for _, v := range s.Out {
-				if v != nil {
+				if d.Steps().Step(4); v != nil {
 					lives[v.ID] = Life{i, i}
 				}
 			}
@@ -157,9 +157,9 @@ func (d *Binding) Lives(units [][]*Step) []Life {
 	}
 	for i, u := range units {
 		for _, s := range u {
-			d.Steps().Step(20 + 4*(len(s.In)+len(s.Out)))
+			d.Steps().Step(20)
 			for _, v := range s.In {
-				if v != nil {
+				if d.Steps().Step(4); v != nil {
 					lives[v.ID].Last = max(lives[v.ID].Last, i)
 				}
 			}

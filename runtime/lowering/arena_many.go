@@ -15,10 +15,11 @@ const manyIntervals = 1 << 11
 func placeMany(c *ir.EvalCtx, all []Interval, align int) (offsets []int, size int) {
 	begins, ends := make([]int, len(all)), make([]int, len(all))
 	for i := range all {
+		c.Step(4)
 		begins[i], ends[i] = i, i
 	}
-	slices.SortStableFunc(begins, func(i, j int) int { c.Step(1); return all[i].First - all[j].First })
-	slices.SortStableFunc(ends, func(i, j int) int { c.Step(1); return all[i].Last - all[j].Last })
+	slices.SortStableFunc(begins, func(i, j int) int { c.Step(8); return all[i].First - all[j].First })
+	slices.SortStableFunc(ends, func(i, j int) int { c.Step(8); return all[i].Last - all[j].Last })
 	offsets = make([]int, len(all))
 	length := func(i int) int { return align * max(1, (all[i].Size+align-1)/align) }
 	a := newFreeLists()

@@ -126,6 +126,7 @@ func (p *Program) Bind(b runtime.Binding, content []*tensor.Tensor) *Binding {
 // bind is Bind for a program whose memory is part of an account. known is the budget for evaluating values that
 // follow from shapes.
 func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, known *ir.Budget, c checks) *Binding {
+	defer m.pacing()()
 	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{},
 		branches: map[*Step]*[2]*Binding{}, memory: m, known: known, checks: c}
 	given := map[*Value]ir.Type{}
@@ -189,9 +190,9 @@ func (d *Binding) readers() {
 		d.values[i].made, d.values[i].last, d.values[i].readers = -1, -1, nil
 	}
 	for i, s := range p.Steps {
-		d.Steps().Step(20 + 20*(len(s.In)+len(s.Out)))
+		d.Steps().Step(20)
 		for _, v := range s.Out {
-			if v != nil {
+			if d.Steps().Step(20); v != nil {
 				d.values[v.ID].made = i
 			}
 		}
@@ -199,6 +200,7 @@ func (d *Binding) readers() {
 			continue
 		}
 		read := func(v *Value) {
+			d.Steps().Step(40)
 			b := &d.values[v.ID]
 			b.last, b.readers = i, append(b.readers, s)
 		}

@@ -24,7 +24,7 @@ func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 		g := n.Attrs.Graph(name)
 		sub := f.within(g)
 		b := &branch{Program: sub.p}
-		for _, v := range g.Captures() {
+		for _, v := range g.CapturesPaced(f.pace) {
 			outer, inner := f.value(v), sub.value(v)
 			inner.take(outer)
 			if outer.Fixed() == nil {
@@ -35,6 +35,7 @@ func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 			return nil
 		}
 		for _, v := range g.Outputs {
+			f.pace.Step(2)
 			b.Program.Outputs = append(b.Program.Outputs, sub.value(v))
 		}
 		out[i] = b
@@ -45,7 +46,7 @@ func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 // within returns a compiler for a subgraph, with an empty program.
 func (f *Compiler) within(g *ir.Graph) *Compiler {
 	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, nodes: f.p.nodes},
-		vals: map[*ir.Value]*Value{}, loops: f.loops, folding: f.folding}
+		vals: map[*ir.Value]*Value{}, loops: f.loops, folding: f.folding, pace: f.pace}
 }
 
 // resolveIf binds the branches that may be taken, and sets the shapes of outputs on which they agree.
@@ -67,6 +68,7 @@ func (d *Binding) resolveIf(s *Step) {
 		b := runtime.Binding{Dims: d.dims, Inputs: make([]ir.Type, len(br.In))}
 		konst := make([]*tensor.Tensor, len(br.In))
 		for i, v := range br.In {
+			d.Steps().Step(50)
 			var ok bool
 			if b.Inputs[i], konst[i], ok = d.inner(v); !ok {
 				return
@@ -76,6 +78,7 @@ func (d *Binding) resolveIf(s *Step) {
 	}
 	d.branches[s] = &bound
 	for i, v := range s.Out {
+		d.Steps().Step(100)
 		if v == nil || d.Shape(v) != nil {
 			continue
 		}

@@ -20,20 +20,20 @@ func (p *Program) Fact(v *Value) ir.Fact {
 // along returns the facts of all values along time, or nil if the graph does not declare its time. It sets
 // Step.Alone.
 func (p *Program) along(c *ir.EvalCtx) []ir.Fact {
-	facts := ops.TimeFacts(p.Graph)
-	if facts == nil {
+	inputs := ops.TimeInputs(p.Graph)
+	if inputs == nil {
 		return nil
 	}
 	all := make([]ir.Fact, len(p.Values))
 	for i, v := range p.Graph.Inputs {
-		all[p.Inputs[i].ID] = facts.Of(v)
+		all[p.Inputs[i].ID] = inputs[v]
 	}
 	for _, s := range p.Steps {
 		args := s.Args()
-		c.Step(64 * (4 + len(args) + len(s.Out)))
+		c.Step(64 * (4 + len(s.Out)))
 		in, varies := make([]ir.Fact, len(args)), false
 		for i, v := range args {
-			if v != nil {
+			if c.Step(64); v != nil {
 				in[i] = all[v.ID]
 			}
 		}
@@ -41,12 +41,14 @@ func (p *Program) along(c *ir.EvalCtx) []ir.Fact {
 			in = append(in, all[c.Outer.ID])
 		}
 		for _, f := range in {
+			c.Step(4)
 			varies = varies || !f.Constant()
 		}
 		if !varies {
 			continue
 		}
 		for i, f := range stepFacts(s, in) {
+			c.Step(16)
 			if i < len(s.Out) && s.Out[i] != nil {
 				all[s.Out[i].ID] = f
 			}
@@ -66,9 +68,10 @@ func stepFacts(s *Step, in []ir.Fact) []ir.Fact {
 	if len(s.Captures) == 0 {
 		return ops.Along(s.Node, in)
 	}
-	out := make([]ir.Fact, len(s.Out))
+	out, f := make([]ir.Fact, len(s.Out)), ops.Global(s.Node, in)
 	for i := range out {
-		out[i] = ops.Global(s.Node, in)
+		s.Node.Step(1)
+		out[i] = f
 	}
 	return out
 }

@@ -32,7 +32,8 @@ type folding struct {
 }
 
 func newFolding(ctx context.Context, g *ir.Graph) *folding {
-	n := constantBytes(g, map[*tensor.Tensor]bool{})
+	c := ir.EvalCtx{Ctx: ctx}
+	n := constantBytes(&c, g, map[*tensor.Tensor]bool{})
 	for _, v := range g.Parameters {
 		n += ops.SizeOf(v.Init)
 	}
@@ -44,16 +45,17 @@ func foldingOf(ctx context.Context, n int64) *folding {
 	return &folding{ir.NewBudget(foldBytes+foldBytesPer*n, foldWork+foldWorkPer*n), n, ir.EvalCtx{Ctx: ctx}}
 }
 
-func constantBytes(g *ir.Graph, seen map[*tensor.Tensor]bool) (n int64) {
+func constantBytes(c *ir.EvalCtx, g *ir.Graph, seen map[*tensor.Tensor]bool) (n int64) {
 	for _, m := range g.Nodes {
+		c.Step(8)
 		for _, v := range m.Inputs {
-			if v != nil && v.Const != nil && !seen[v.Const] {
+			if c.Step(16); v != nil && v.Const != nil && !seen[v.Const] {
 				seen[v.Const] = true
 				n += ops.SizeOf(v.Const)
 			}
 		}
 		for _, s := range m.Subgraphs() {
-			n += constantBytes(s, seen)
+			n += constantBytes(c, s, seen)
 		}
 	}
 	return n

@@ -231,7 +231,7 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 	d := f.Binding
 	in := make([]tensor.Datum, len(s.Args()))
 	for i, v := range s.Args() {
-		if v != nil {
+		if f.memory.steps.Step(20); v != nil {
 			in[i] = f.Datum(v)
 		}
 	}
@@ -244,7 +244,7 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 		return refused(err, "its result")
 	}
 	for i, v := range s.Out {
-		if v == nil {
+		if f.memory.steps.Step(20); v == nil {
 			continue
 		}
 		if err := f.Store(v, res[i]); err != nil {
@@ -252,7 +252,7 @@ func (f *Frame) Evaluate(ctx context.Context, s *Step) error {
 		}
 	}
 	for _, v := range s.In {
-		if v == nil || f.fixed[v.ID] || d.Given(v) {
+		if f.memory.steps.Step(10); v == nil || f.fixed[v.ID] || d.Given(v) {
 			continue
 		}
 		if last := d.Last(v); last < len(d.Program.Steps) && d.Program.Steps[last] == s { // no later step reads it

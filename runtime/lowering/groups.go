@@ -14,7 +14,7 @@ import (
 
 // groups returns the nodes of a graph in the order in which they are lowered, and the number of each node's group,
 // or 0. The nodes of a group are consecutive, at the position of the last of them.
-func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
+func groups(g *ir.Graph, pace *ir.Pacer) ([]*ir.Node, map[*ir.Node]int) {
 	of := map[*ir.Node]int{}
 	var uses map[*ir.Value][]ir.Use
 	for _, n := range g.Nodes {
@@ -24,7 +24,7 @@ func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
 		if uses == nil {
 			uses = g.Uses()
 		}
-		r := &group{g: g, uses: uses, root: n, nodes: map[*ir.Node]bool{n: true}, taken: of}
+		r := &group{g: g, pace: pace, uses: uses, root: n, nodes: map[*ir.Node]bool{n: true}, taken: of}
 		r.growForward()
 		r.growBackward()
 		k := 1 + len(of)
@@ -32,7 +32,7 @@ func groups(g *ir.Graph) ([]*ir.Node, map[*ir.Node]int) {
 			of[m] = k
 		}
 	}
-	return order(g, of), of
+	return order(g, of, pace), of
 }
 
 // group collects the nodes of a group.
@@ -42,6 +42,7 @@ type group struct {
 	root  *ir.Node
 	nodes map[*ir.Node]bool
 	taken map[*ir.Node]int // nodes of earlier groups
+	pace  *ir.Pacer
 }
 
 // stepwise reports whether a node computes one sequence from sequences, with the batch on axis 0 and time on axis 1,
@@ -70,7 +71,7 @@ func (r *group) stepwise(n *ir.Node) bool {
 		if !varies {
 			return false
 		}
-		f := n.Op.Along(n, in)[0]
+		f := n.Op.Along(n.Paced(r.pace), in)[0]
 		if f.Constant() || f.Global || f.Axis != axis || f.Stride != 1 || f.Back != 0 || f.Ahead != 0 {
 			return false
 		}
@@ -101,7 +102,7 @@ func (r *group) growForward() {
 	best, order := 0, []*ir.Node{}
 	for _, n := range r.g.Nodes[slices.Index(r.g.Nodes, r.root)+1:] {
 		fromGroup, fromTainted := false, false
-		for _, v := range append(slices.Clone(n.Inputs), captured(n)...) {
+		for _, v := range append(slices.Clone(n.Inputs), captured(n, r.pace)...) {
 			if v != nil && v.Def != nil {
 				fromGroup = fromGroup || r.nodes[v.Def]
 				fromTainted = fromTainted || tainted[v.Def]
@@ -127,10 +128,10 @@ func (r *group) growForward() {
 	}
 }
 
-func captured(n *ir.Node) []*ir.Value {
+func captured(n *ir.Node, pace *ir.Pacer) []*ir.Value {
 	var out []*ir.Value
 	for _, s := range n.Subgraphs() {
-		out = append(out, s.Captures()...)
+		out = append(out, s.CapturesPaced(pace)...)
 	}
 	return out
 }
@@ -195,9 +196,10 @@ func (r *group) leaving() (count int) {
 
 // order returns the nodes with those of each group together: at the position of the last of them in the graph, or
 // earlier if a node in between reads a result of the group.
-func order(g *ir.Graph, of map[*ir.Node]int) []*ir.Node {
+func order(g *ir.Graph, of map[*ir.Node]int, pace *ir.Pacer) []*ir.Node {
 	members, last := map[int][]*ir.Node{}, map[int]*ir.Node{}
 	for _, n := range g.Nodes {
+		pace.Step(1)
 		if k := of[n]; k != 0 {
 			members[k], last[k] = append(members[k], n), n
 		}
@@ -223,7 +225,7 @@ func order(g *ir.Graph, of map[*ir.Node]int) []*ir.Node {
 		}
 		for _, m := range f.nodes {
 			done[m] = true
-			f.deps = append(append(f.deps, m.Inputs...), captured(m)...)
+			f.deps = append(append(f.deps, m.Inputs...), captured(m, pace)...)
 		}
 		return f
 	}

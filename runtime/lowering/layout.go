@@ -152,13 +152,14 @@ func (t *layouts) moves(s *Step) []ir.Piece {
 	if found {
 		return pieces
 	}
-	pieces, ok := ops.Moves(s.Node) // often the types of the graph suffice
+	pieces, ok := ops.Moves(s.Node.Paced(t.d.memory.pace)) // often the types of the graph suffice
 	if !ok {
 		if n := t.d.Concrete(s); n != nil {
 			pieces, _ = ops.Moves(n)
 		}
 	}
 	pieces = slices.DeleteFunc(pieces, func(p ir.Piece) bool {
+		t.d.Steps().Step(20)
 		k := t.d.Constant(s.In[p.Input])
 		return k != nil && zeros(k)
 	})

@@ -103,9 +103,10 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 		sub.value(g.Inputs[1]).Const = tensor.Scalar(true) // otherwise the body does not run
 		b.Program.Outputs = append(b.Program.Outputs, nil)
 	}
-	origin := origins(g)
+	origin := origins(g, f.pace)
 	var same []int // states that the body returns unchanged
 	for i := range states {
+		f.pace.Step(4)
 		if arg := n.In(firstArg + i); arg == nil {
 			return nil
 		} else if _, optional := arg.Type.(*ir.OptionalType); optional {
@@ -119,6 +120,7 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 			Out: firstOut + i - len(same)})
 	}
 	for i := range scans {
+		f.pace.Step(4)
 		b.Scanned = append(b.Scanned, scanned{Arg: states + i, In: take(g.Inputs[states+i]), Axis: inAxes[i],
 			Backward: inDirections[i] != 0})
 	}
@@ -130,10 +132,11 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 		}
 	}
 	for _, i := range same {
+		f.pace.Step(4)
 		capture(f.value(n.In(firstArg+i)), g.Inputs[firstIn+i])
 		b.Kept = append(b.Kept, kept{Arg: firstArg + i, Res: i})
 	}
-	for _, v := range g.Captures() {
+	for _, v := range g.CapturesPaced(f.pace) {
 		capture(f.value(v), v)
 	}
 	if err := sub.graph(g, nil, 0); err != nil {
@@ -143,9 +146,11 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 		b.Program.Outputs[0] = sub.value(g.Outputs[0])
 	}
 	for _, c := range b.Carried {
+		f.pace.Step(1)
 		b.Program.Outputs = append(b.Program.Outputs, sub.value(g.Outputs[firstOut+c.Res]))
 	}
 	for i := range outs {
+		f.pace.Step(2)
 		v := g.Outputs[firstOut+states+i]
 		b.Outs = append(b.Outs, scanOut{Res: states + i, Out: len(b.Program.Outputs), Axis: outAxes[i],
 			Prepend: outDirections[i] != 0, declared: v.Type})
@@ -155,10 +160,10 @@ func (f *Compiler) body(n *ir.Node) *loopBody {
 }
 
 // origins returns a function that returns the value before all Identity nodes of g that lead to v.
-func origins(g *ir.Graph) func(v *ir.Value) *ir.Value {
+func origins(g *ir.Graph, pace *ir.Pacer) func(v *ir.Value) *ir.Value {
 	from := map[*ir.Value]*ir.Value{}
 	for _, n := range g.Nodes {
-		if n.Op.FullName() == "Identity" && len(n.Inputs) == 1 && len(n.Outputs) == 1 {
+		if pace.Step(1); n.Op.FullName() == "Identity" && len(n.Inputs) == 1 && len(n.Outputs) == 1 {
 			from[n.Outputs[0]] = n.Inputs[0]
 		}
 	}
@@ -209,6 +214,7 @@ func (d *Binding) resolveBody(s *Step) {
 		types[c.In] = TypeOf(d.DType(s.In[c.Arg]), slices.Delete(slices.Clone(shape), axis, axis+1))
 	}
 	for i, v := range b.Captured {
+		d.Steps().Step(50)
 		at := len(types) - len(b.Captured) + i
 		var ok bool
 		if types[at], konst[at], ok = d.inner(v); !ok {
@@ -240,11 +246,13 @@ func (d *Binding) resolveBody(s *Step) {
 		}
 	}
 	for _, c := range b.Kept {
+		d.Steps().Step(20)
 		if q, known := d.items[s.In[c.Arg]]; known && c.Res < len(s.Out) {
 			d.setItems(s.Out[c.Res], q)
 		}
 	}
 	for i, v := range s.Out {
+		d.Steps().Step(50)
 		if v == nil || d.Shape(v) != nil {
 			continue
 		}
@@ -296,7 +304,7 @@ func (d *Binding) bindStages(s *Step, l *LoopBinding, first []ir.Type, konst []*
 	b := s.body
 	bind := func(types []ir.Type) *Binding {
 		for i, v := range b.Program.Inputs {
-			if !agrees(v.Type, types[i]) {
+			if d.Steps().Step(50); !agrees(v.Type, types[i]) {
 				return nil
 			}
 		}

@@ -48,6 +48,7 @@ type Compiler struct {
 	loops  int // the number of loops around the graph
 
 	folding *folding
+	pace    *ir.Pacer // of the nodes
 }
 
 // Lower returns a graph as a program for a backend. It folds constants, replaces Blocks and operators that the backend
@@ -58,6 +59,8 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (_ *Program, err error
 	ctx := config.Ctx
 	config.Ctx = nil
 	f := &Compiler{vals: map[*ir.Value]*Value{}, folding: newFolding(ctx, g)}
+	f.pace = ir.NewPacer(f.folding.steps.Pause)
+	defer f.pace.Stop() // the program keeps nodes
 	g = widen(g, b, &f.folding.steps)
 	p := &Program{Config: config, backend: b, Graph: g, nodes: newNodes(config), trial: &trial{}}
 	f.p = p
@@ -67,7 +70,7 @@ func Lower(g *ir.Graph, config runtime.Config, b Backend) (_ *Program, err error
 	if err := f.parameters(g, config.Parameters); err != nil {
 		return nil, err
 	}
-	nodes, of := groups(g)
+	nodes, of := groups(g, f.pace)
 	f.groups = len(of)
 	for _, n := range nodes {
 		f.group = of[n]
@@ -125,8 +128,10 @@ func (f *Compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 
 func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	f.folding.steps.Pause()
-	s := &Step{Source: src, Group: f.group}
+	n = n.Paced(f.pace)
+	s := &Step{Source: src, Group: f.group, In: make([]*Value, 0, len(n.Inputs))}
 	for _, v := range n.Inputs {
+		n.Step(1)
 		s.In = append(s.In, f.value(v))
 	}
 	if f.fold(n, s.In) {
@@ -160,7 +165,7 @@ func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 		return err
 	}
 	for _, g := range n.Subgraphs() {
-		for _, v := range g.Captures() {
+		for _, v := range g.CapturesPaced(f.pace) {
 			s.Captures = append(s.Captures, Capture{v, f.value(v)})
 		}
 	}
@@ -177,6 +182,7 @@ func (f *Compiler) unsupported(n *ir.Node, format string, args ...any) error {
 
 // Add adds a step, with the outputs of its node.
 func (f *Compiler) Add(s *Step) {
+	s.Out = make([]*Value, 0, len(s.Node.Outputs))
 	for _, v := range s.Node.Outputs {
 		s.Out = append(s.Out, f.value(v))
 	}
@@ -246,7 +252,7 @@ func inTermsOf(in []*Value, body *ir.Graph) *ir.Graph {
 func (f *Compiler) withConstants(n *ir.Node, in []*Value) *ir.Node {
 	c := n
 	for i, v := range in {
-		if v == nil || v.Const == nil || n.Inputs[i].Const != nil {
+		if n.Step(1); v == nil || v.Const == nil || n.Inputs[i].Const != nil {
 			continue
 		}
 		if c == n {
@@ -273,12 +279,12 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 	settled = settled && !n.Op.OfShapes // it reads no element
 	data := make([]tensor.Datum, len(in))
 	for i, v := range in {
-		if v != nil {
+		if n.Step(1); v != nil {
 			data[i] = v.Fixed()
 		}
 	}
 	for _, v := range n.Outputs {
-		if v == nil {
+		if n.Step(1); v == nil {
 			continue
 		}
 		t, ok := v.Type.(*ir.TensorType)
@@ -296,7 +302,7 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 		return false
 	}
 	for i, v := range n.Outputs {
-		if v == nil {
+		if n.Step(1); v == nil {
 			continue
 		}
 		if t, ok := res[i].(*tensor.Tensor); !ok || t == nil {
@@ -305,7 +311,7 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 	}
 	out := make([]*Value, len(n.Outputs))
 	for i, v := range n.Outputs {
-		if v == nil {
+		if n.Step(4); v == nil {
 			continue
 		}
 		t := res[i].(*tensor.Tensor)
@@ -349,9 +355,9 @@ func (f *Compiler) expand(n *ir.Node, src *ir.Node, in []*Value, depth int) (don
 	}
 	if n.Op.Eval != nil {
 		for _, s := range f.p.Steps[steps:] {
-			if s.evaluated {
+			if f.pace.Step(1); s.evaluated {
 				for v, x := range f.vals {
-					if x.ID >= values {
+					if f.pace.Step(1); x.ID >= values {
 						delete(f.vals, v)
 					}
 				}
@@ -376,10 +382,12 @@ func (p *Program) Has(v *Value) bool { return v.ID < len(p.Values) && p.Values[v
 func body(n *ir.Node) (nodes []*ir.Node, out []*ir.Value, err error) {
 	defer func() {
 		if v := recover(); v != nil {
+			ir.PassOn(v)
 			err = runtime.Recovered(nil, v)
 		}
 	}()
 	b := ir.NewBuilder(n.Op.FullName(), ops.Default, ops.Opsets())
+	b.PaceLike(n)
 	out = n.Op.Body(b, n, n.Inputs)
 	if err := b.Err(); err != nil {
 		return nil, nil, err

@@ -29,7 +29,8 @@ type memory struct {
 	freed  int64      // bytes of dropped spares
 	spares []*spare
 	seen   map[*byte]int64
-	count  func() // countAlive
+	count  func()    // countAlive
+	pace   *ir.Pacer // of nodes while they are bound; ends with steps
 }
 
 // spare is memory that a frame keeps only for its next run. drop releases it, and reports whether it is gone.
@@ -46,6 +47,16 @@ func newMemory(b *ir.Budget, c *runtime.Config) *memory {
 	m := &memory{budget: b}
 	m.count = m.countAlive
 	return m
+}
+
+// pacing lets nodes that are bound end their operators' functions with the context, until end is called.
+func (m *memory) pacing() (end func()) {
+	outer := m.pace
+	m.pace = ir.NewPacer(m.steps.Pause)
+	return func() {
+		m.pace.Stop()
+		m.pace = outer
+	}
 }
 
 // MemoryLimit is the number of bytes that an executable may hold, including the data of its runs: the requested
@@ -87,6 +98,7 @@ func (s *Step) Recovered(panicked any) error {
 // budget, its charges are released. If it exceeds the budget, the error is a *runtime.MemoryError.
 func (d *Binding) Build(build func() error) (err error) {
 	m := d.memory
+	defer m.pacing()()
 	before, freed := m.held, m.freed
 	undo := func() { m.hold(before - m.held - (m.freed - freed)) }
 	defer func() {

@@ -33,6 +33,7 @@ func (d *Binding) resolve() {
 		}
 		known, constant := true, s.Node.Op.Eval != nil && !s.Node.Op.Random && len(s.Captures) == 0 &&
 			len(s.Node.Subgraphs()) == 0
+		d.Steps().Step(4 * (len(s.In) + len(s.Out)))
 		for _, v := range s.Out {
 			known = known && (v == nil || d.Shape(v) != nil)
 		}
@@ -145,9 +146,37 @@ func (d *Binding) Concrete(s *Step) *ir.Node {
 type room struct {
 	node   ir.Node
 	inputs []*ir.Value
-	values []ir.Value
-	types  []ir.TensorType
+	values blocks[ir.Value]
+	types  blocks[ir.TensorType]
 	dims   ir.Shape
+}
+
+// blocks has memory for elements, in blocks, since clearing much at once takes milliseconds.
+type blocks[T any] struct {
+	all  [][]T
+	used int
+}
+
+const blockSize = 1 << 9
+
+// reset makes all elements free, and prepares for n of them.
+func (b *blocks[T]) reset(n int) {
+	if b.used = 0; len(b.all) == 0 || len(b.all[0]) < min(n, blockSize) {
+		b.all = [][]T{make([]T, min(n, blockSize))}
+	}
+}
+
+// next returns a zero element.
+func (b *blocks[T]) next() *T {
+	k := b.used / blockSize
+	if k == len(b.all) {
+		b.all = append(b.all, make([]T, blockSize))
+	}
+	x := &b.all[k][b.used%blockSize]
+	b.used++
+	var zero T
+	*x = zero
+	return x
 }
 
 // scratch returns memory for a node that is used until the next call.
@@ -173,6 +202,7 @@ func cleared[T any](s []T, n int) []T {
 func (d *Binding) concrete(node *ir.Node, args []*Value, r *room) (c *ir.Node, whole bool) {
 	axes, known, open := 0, false, false
 	for _, v := range args {
+		d.Steps().Step(10)
 		switch {
 		case v == nil:
 		case d.Shape(v) != nil:
@@ -189,23 +219,41 @@ func (d *Binding) concrete(node *ir.Node, args []*Value, r *room) (c *ir.Node, w
 		return nil, false
 	}
 	r.node = *node
-	r.inputs, r.values, r.types = cleared(r.inputs, len(args)), cleared(r.values, len(args)), cleared(r.types, len(args))
+	r.node.SetPace(d.memory.pace)
+	r.inputs = cleared(r.inputs, len(args))
+	r.values.reset(len(args))
+	r.types.reset(len(args))
+	many := axes > 8*blockSize // then each shape has memory of its own
+	if many {
+		axes = 0
+	}
 	r.dims = cleared(r.dims, axes)[:0]
 	for i, v := range args {
+		d.Steps().Step(50)
 		if v == nil {
 			continue
 		}
-		r.inputs[i] = &r.values[i]
+		x := r.values.next()
+		r.inputs[i] = x
 		if d.Shape(v) == nil {
-			r.values[i] = ir.Value{Name: v.Name, Type: v.Type}
+			*x = ir.Value{Name: v.Name, Type: v.Type}
 			continue
 		}
-		from := len(r.dims)
-		for _, k := range d.Shape(v) {
-			r.dims = append(r.dims, ir.Const(int64(k)))
+		var dims ir.Shape
+		if many {
+			dims = make(ir.Shape, 0, len(d.Shape(v)))
+		} else {
+			dims = r.dims[len(r.dims):len(r.dims)]
 		}
-		r.types[i] = ir.TensorType{Elem: d.DType(v), Shape: r.dims[from:len(r.dims):len(r.dims)]}
-		r.values[i] = ir.Value{Name: v.Name, Type: &r.types[i], Const: d.Constant(v)}
+		for _, k := range d.Shape(v) {
+			dims = append(dims, ir.Const(int64(k)))
+		}
+		if !many {
+			r.dims = r.dims[:len(r.dims)+len(dims)]
+		}
+		t := r.types.next()
+		*t = ir.TensorType{Elem: d.DType(v), Shape: slices.Clip(dims)}
+		*x = ir.Value{Name: v.Name, Type: t, Const: d.Constant(v)}
 	}
 	r.node.Inputs = r.inputs
 	return &r.node, !open
@@ -242,6 +290,7 @@ func (d *Binding) infer(s *Step, n *ir.Node, known bool) bool {
 	}
 	done := true
 	for i, v := range s.Out {
+		d.Steps().Step(50)
 		if v == nil || d.Shape(v) != nil {
 			continue
 		}
@@ -255,6 +304,7 @@ func (d *Binding) infer(s *Step, n *ir.Node, known bool) bool {
 func inferKnown(n *ir.Node) (types []ir.Type, err error) {
 	defer func() {
 		if v := recover(); v != nil {
+			ir.PassOn(v)
 			err = runtime.Recovered(n, v)
 		}
 	}()
@@ -359,6 +409,7 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 		return
 	}
 	for i, v := range s.Out {
+		d.Steps().Step(20)
 		if v == nil {
 			continue
 		}
@@ -368,6 +419,7 @@ func (d *Binding) compute(s *Step, n *ir.Node) {
 		}
 	}
 	for i, v := range s.Out {
+		d.Steps().Step(50)
 		if v != nil {
 			d.setConstant(v, res[i].(*tensor.Tensor))
 		}

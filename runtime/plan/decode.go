@@ -101,7 +101,7 @@ func (d *decoder) readStrings() error {
 	d.strings = make([]string, d.p.StringsLength())
 	for i := range d.strings {
 		d.watch.Step(1)
-		d.strings[i] = string(d.p.Strings(i))
+		d.strings[i] = d.watch.String(d.p.Strings(i))
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/binary"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/essmc/essmc/internal/ends"
 )
@@ -183,7 +182,7 @@ func (v *verifier) text(elem uint64) error {
 	if v.b[at+4+n] != 0 {
 		return fmt.Errorf("does not end with a zero byte")
 	}
-	if !utf8.Valid(v.b[at+4 : at+4+n]) {
+	if !v.watch.ValidUTF8(v.b[at+4 : at+4+n]) {
 		return fmt.Errorf("is not UTF-8")
 	}
 	return nil

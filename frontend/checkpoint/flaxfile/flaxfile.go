@@ -1,7 +1,7 @@
 // Package flaxfile reads the files that flax.serialization and flax.training.checkpoints write: a tree in msgpack, with
 // arrays in extensions of its own.
 //
-// It imports internal/files, internal/lfs and ir/tensor. The result is a finite tree, no deeper than MaxDepth, of no
+// It imports internal/ends, internal/files, internal/lfs and ir/tensor. The result is a finite tree, no deeper than MaxDepth, of no
 // more than MaxValues values. Memory is bounded by a small multiple of the file's size: arrays refer to the file's
 // bytes.
 //
@@ -10,13 +10,14 @@
 package flaxfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
-	"unicode/utf8"
 
+	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/internal/lfs"
 	"github.com/essmc/essmc/ir/tensor"
@@ -42,13 +43,19 @@ var dtypes = map[string]tensor.DType{"float32": tensor.Float32, "float64": tenso
 	"bfloat16": tensor.BFloat16, "int8": tensor.Int8, "int16": tensor.Int16, "int32": tensor.Int32, "int64": tensor.Int64,
 	"uint8": tensor.Uint8, "uint16": tensor.Uint16, "uint32": tensor.Uint32, "uint64": tensor.Uint64}
 
-// Tensor returns a copy as a tensor.
-func (a Array) Tensor() (*tensor.Tensor, error) {
+// Tensor returns a copy as a tensor. It calls pause between parts of it.
+func (a Array) Tensor(pause func()) (*tensor.Tensor, error) {
 	d, ok := dtypes[a.DType]
 	if !ok {
 		return nil, fmt.Errorf("arrays of %s are not supported", strconv.Quote(clip(a.DType)))
 	}
-	return tensor.FromBytes(d, a.Shape, append([]byte{}, a.Data...))
+	b := tensor.AlignedParts(len(a.Data), pause)
+	const part = 1 << 18
+	for from := 0; from < len(b); from += part {
+		pause()
+		copy(b[from:min(from+part, len(b))], a.Data[from:])
+	}
+	return tensor.FromBytesParts(pause, d, a.Shape, b)
 }
 
 func clip(s string) string {
@@ -64,7 +71,15 @@ func Is(head []byte) bool {
 }
 
 // ReadFile reads the file at path.
-func ReadFile(path string) (any, error) {
+func ReadFile(path string) (any, error) { return readFile(nil, path) }
+
+// ReadFileContext is ReadFile, which ends with the cause when ctx is done. ctx may be nil.
+func ReadFileContext(ctx context.Context, path string) (_ any, err error) {
+	defer ends.Catch(path, &err)
+	return readFile(ends.Of(ctx), path)
+}
+
+func readFile(w *ends.Watch, path string) (any, error) {
 	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
@@ -77,14 +92,14 @@ func ReadFile(path string) (any, error) {
 	if size > MaxFile {
 		return nil, fmt.Errorf("%s: file has %d bytes, at most %d are read", path, size, int64(MaxFile))
 	}
-	data := make([]byte, size)
-	if _, err := io.ReadFull(f, data); err != nil {
+	data := tensor.AlignedParts(int(size), w.Check)
+	if _, err := io.ReadFull(w.Reader(f), data); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := lfs.Check(data); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	v, err := Read(data)
+	v, err := read(w, data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -92,11 +107,13 @@ func ReadFile(path string) (any, error) {
 }
 
 // Read reads the content of a file, which must not change afterwards.
-func Read(data []byte) (any, error) {
+func Read(data []byte) (any, error) { return read(nil, data) }
+
+func read(w *ends.Watch, data []byte) (any, error) {
 	if err := tensor.CheckByteOrder(); err != nil {
 		return nil, err
 	}
-	r := &reader{data: data, budget: &budget{copies: len(data)}}
+	r := &reader{data: data, budget: &budget{watch: w, copies: len(data)}}
 	v, err := r.value(0)
 	if err != nil {
 		return nil, fmt.Errorf("byte %d: %w", r.at, err)
@@ -117,6 +134,7 @@ type reader struct {
 
 // budget counts the values of a file that may still be read, and the bytes that may still be copied.
 type budget struct {
+	watch  *ends.Watch
 	values int
 	copies int // bytes that may still be copied
 }
@@ -157,6 +175,7 @@ func (r *reader) value(depth int) (any, error) {
 	if depth > MaxDepth {
 		return nil, fmt.Errorf("values are nested deeper than %d", MaxDepth)
 	}
+	r.watch.Step(2)
 	if r.values++; r.values > MaxValues {
 		return nil, fmt.Errorf("more than %d values", MaxValues)
 	}
@@ -172,7 +191,7 @@ func (r *reader) value(depth int) (any, error) {
 	case c < 0xa0:
 		return r.list(uint64(c&15), depth)
 	case c < 0xc0:
-		return text(r.take(uint64(c & 31)))
+		return r.text(r.take(uint64(c & 31)))
 	case c >= 0xe0:
 		return int64(int8(c)), nil
 	default:
@@ -214,7 +233,7 @@ func (r *reader) tagged(c byte, depth int) (any, error) {
 	case 0xd4, 0xd5, 0xd6, 0xd7, 0xd8:
 		return r.extension(1<<(c-0xd4), depth)
 	case 0xd9, 0xda, 0xdb:
-		return text(r.sized(1 << (c - 0xd9)))
+		return r.text(r.sized(1 << (c - 0xd9)))
 	case 0xdc, 0xdd:
 		n, err := r.number(2 << (c - 0xdc))
 		if err != nil {
@@ -231,11 +250,11 @@ func (r *reader) tagged(c byte, depth int) (any, error) {
 	return nil, fmt.Errorf("no value of msgpack begins with %#x", c)
 }
 
-func text(b []byte, err error) (any, error) {
-	if err == nil && !utf8.Valid(b) {
+func (r *reader) text(b []byte, err error) (any, error) {
+	if err == nil && !r.watch.ValidUTF8(b) {
 		err = errors.New("expected UTF-8 text")
 	}
-	return string(b), err
+	return r.watch.String(b), err
 }
 
 func bytesOf(b []byte, err error) (any, error) { return b, err }
@@ -373,6 +392,14 @@ func (r *reader) joined(m map[string]any) (any, error) {
 	}
 	var data []byte
 	dtype := ""
+	size := 0
+	for _, c := range chunks {
+		a, _ := c.(Array)
+		if size += len(a.Data); size > len(r.data) {
+			return nil, errors.New("array in parts: its parts are in parts, too")
+		}
+	}
+	data = tensor.AlignedParts(size, r.watch.Check)[:0]
 	for i, c := range chunks {
 		a, ok := c.(Array)
 		if !ok || i > 0 && a.DType != dtype {
@@ -381,7 +408,11 @@ func (r *reader) joined(m map[string]any) (any, error) {
 		if r.copies -= len(a.Data); r.copies < 0 {
 			return nil, errors.New("array in parts: its parts are in parts, too")
 		}
-		data, dtype = append(data, a.Data...), a.DType
+		_ = r.watch.Parts(len(a.Data), func(from, to int) error {
+			data = append(data, a.Data[from:to]...)
+			return nil
+		})
+		dtype = a.DType
 	}
 	return array([]any{sizes, dtype, data})
 }

@@ -1,8 +1,11 @@
 package flaxfile
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -68,7 +71,7 @@ func TestChunked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := v.(Array).Tensor()
+	x, err := v.(Array).Tensor(func() {})
 	if err != nil || fmt.Sprint(x.Shape()) != "[2 2]" {
 		t.Errorf("found %s, %v", x, err)
 	}
@@ -97,7 +100,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	a := Array{[]int{1}, "complex64", make([]byte, 8)}
-	if _, err := a.Tensor(); err == nil || err.Error() != `arrays of "complex64" are not supported` {
+	if _, err := a.Tensor(func() {}); err == nil || err.Error() != `arrays of "complex64" are not supported` {
 		t.Errorf("found %v", err)
 	}
 }
@@ -150,7 +153,7 @@ func walk(t *testing.T, v any) {
 			walk(t, x)
 		}
 	case Array:
-		x, err := v.Tensor()
+		x, err := v.Tensor(func() {})
 		if _, known := dtypes[v.DType]; known != (err == nil) {
 			t.Errorf("%s: %v", v.DType, err)
 		}
@@ -164,6 +167,58 @@ func TestIs(t *testing.T) {
 	for head, want := range map[string]bool{"\x84": true, "\xde": true, "\x80\x02": false, "PK": false, "": false} {
 		if Is([]byte(head)) != want {
 			t.Errorf("%q: expected %v", head, want)
+		}
+	}
+}
+
+// counted is a context that is done after some checks.
+type counted struct {
+	context.Context
+	checks, most int
+}
+
+func (c *counted) Err() error {
+	if c.checks++; c.checks > c.most {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestContext checks that a context ends the reading of a large array, of a long text and of many values.
+func TestContext(t *testing.T) {
+	const size = 4 << 20
+	length := fmt.Sprintf("%08x", size)
+	for what, data := range map[string][]byte{
+		"array": append(bytesFrom(t, "81 a1 'k' c9 0040000f 01 93 91 ce 00100000 a7 'float32' c6 "+length), make([]byte, size)...),
+		"text":  append(bytesFrom(t, "81 a1 'k' db "+length), make([]byte, size)...),
+		"list":  append(bytesFrom(t, "81 a1 'k' dd 000f0000"), make([]byte, 0xf0000)...),
+	} {
+		if what == "array" { // the extension's size counts its head, too
+			copy(data[4:], bytesFrom(t, fmt.Sprintf("%08x", len(data)-9)))
+		}
+		path := filepath.Join(t.TempDir(), "checkpoint")
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		all := &counted{Context: context.Background(), most: 1 << 30}
+		v, err := ReadFileContext(all, path)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		reading := len(data) / (1 << 18)
+		if a, ok := v.(map[string]any)["k"].(Array); ok {
+			before := all.checks
+			if _, err := a.Tensor(func() { _ = all.Err() }); err != nil || all.checks-before < size/(1<<18) {
+				t.Errorf("%s: %d checks while it is copied, %v", what, all.checks-before, err)
+			}
+		} else if all.checks < reading+8 {
+			t.Errorf("%s: %d checks", what, all.checks)
+		}
+		for _, most := range []int{0, reading, all.checks / 3} {
+			if _, err := ReadFileContext(&counted{Context: context.Background(), most: most}, path); !errors.Is(err, context.Canceled) ||
+				!strings.HasPrefix(err.Error(), path) {
+				t.Errorf("%s, ended after %d checks: %v", what, most, err)
+			}
 		}
 	}
 }

@@ -41,6 +41,8 @@ type Options struct {
 	Image *Image
 	// Given holds inputs that do not come from files, by name.
 	Given map[string]tensor.Datum
+	// MaxBytes bounds the size of each file and of all inputs together; 0: any.
+	MaxBytes int64
 	// Note takes one line about each input whose values are not those of its file; nil: nobody is told.
 	Note func(line string)
 }
@@ -110,6 +112,9 @@ func ReadSome(ctx context.Context, specs []string, ports []runtime.Port, o Optio
 		if err != nil {
 			return nil, err
 		}
+		if err := o.fits(file, in); err != nil {
+			return nil, err
+		}
 		t, notes, err := tensorOf(ctx, file, port, o)
 		if err != nil {
 			return nil, err
@@ -120,8 +125,34 @@ func ReadSome(ctx context.Context, specs []string, ports []runtime.Port, o Optio
 			}
 		}
 		in.Data[name], in.files[name] = t, file
+		if err := o.fits("", in); err != nil {
+			return nil, fmt.Errorf("%s: input %q: %w", file, name, err)
+		}
 	}
 	return in, nil
+}
+
+// fits returns an error if a file is larger than MaxBytes allows, or the inputs so far are.
+func (o Options) fits(file string, in *Inputs) error {
+	if o.MaxBytes == 0 {
+		return nil
+	}
+	if name, _, found := strings.Cut(file, ".npz:"); found {
+		file = name + ".npz"
+	}
+	if st, err := files.Stat(file); err == nil && st.Size() > o.MaxBytes {
+		return fmt.Errorf("%s: %w", file, &files.LimitError{Size: st.Size(), Limit: o.MaxBytes})
+	}
+	var sum int64
+	for _, d := range in.Data {
+		if t, ok := d.(*tensor.Tensor); ok && t.DType() != tensor.String {
+			sum += int64(tensor.ByteSize(t.DType(), t.Len()))
+		}
+	}
+	if sum > o.MaxBytes {
+		return &files.LimitError{Size: sum, Limit: o.MaxBytes}
+	}
+	return nil
 }
 
 // tensorOf reads the file of a port, and adapts what is in it. The notes say what has changed.

@@ -34,6 +34,7 @@ func Make(s *lowering.Step) *record.Elementwise {
 		return nil
 	}
 	for i := range s.Node.Inputs {
+		s.Node.Step(1)
 		if moreAxes(s.Node.In(i), s.Node.Out(0)) {
 			return refused
 		}
@@ -94,6 +95,9 @@ func (p *program) elementwise() *record.Elementwise {
 // expressionOf returns the expression of a step, with constants of one number as constants; the zero Expr if it has
 // none.
 func expressionOf(s *lowering.Step) scalar.Expr {
+	if len(s.Node.Inputs) > ops.MostFolded {
+		return scalar.Expr{}
+	}
 	x := make([]scalar.Expr, max(len(s.Node.Inputs), len(s.Node.Op.In)))
 	for i := range s.Node.Inputs {
 		if s.Absent(i) {

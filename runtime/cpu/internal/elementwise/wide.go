@@ -15,7 +15,7 @@ import (
 // Wide makes the tensor kernel of a step that computes float64 by an expression: the primitives of package scalar, block
 // by block, as its evaluation does. It returns nil for other steps.
 func Wide(s *lowering.Step) record.TensorMaker {
-	if !Of(s.Node.Op) || s.Node.Out(0) == nil || s.Node.Out(0).Elem() != tensor.Float64 {
+	if !Of(s.Node.Op) || len(s.Node.Inputs) > ops.MostFolded || s.Node.Out(0) == nil || s.Node.Out(0).Elem() != tensor.Float64 {
 		return nil
 	}
 	x := make([]scalar.Expr, max(len(s.Node.Inputs), len(s.Node.Op.In)))

@@ -41,6 +41,7 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 		inner = tensor.ByteSize(dtype, inner)
 		whole, parts, sizes := lowering.BytesOf(d, s.In[0]), []lowering.Bytes{}, []int{}
 		for i, v := range s.Out {
+			d.Steps().Step(100)
 			if d.Shape(v) == nil || !d.Gives(s, i, dtype) {
 				return nil
 			}
@@ -50,6 +51,7 @@ func splitKernel(s *lowering.Step) record.TensorMaker {
 			f := e.Frame()
 			x, row, from := whole.In(f), shape[axis]*inner, 0
 			for i, n := range sizes {
+				e.Steps().Step(20)
 				y := parts[i].In(f)
 				for r := range outer {
 					ops.Put(e.Steps(), y[r*n:(r+1)*n], x[r*row+from:r*row+from+n])
