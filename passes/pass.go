@@ -181,7 +181,6 @@ func Run(g *ir.Graph, list []*Pass, o Options) (err error) {
 	at := "before the first pass"
 	if o.Context != nil {
 		c := &Context{ctx: o.Context}
-		g.Interrupt(c.Check)
 		defer func() {
 			g.Interrupt(nil)
 			if v := recover(); v != nil {
@@ -192,6 +191,7 @@ func Run(g *ir.Graph, list []*Pass, o Options) (err error) {
 				err = fmt.Errorf("%s: %w", at, e.err)
 			}
 		}()
+		g.Interrupt(c.Check) // may already end
 	}
 	verifier := new(ir.Verifier)
 	if err := verifier.Verify(g); err != nil {

@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
