@@ -27,7 +27,7 @@ type bounds struct {
 
 // registerBounds adds the flags. The command's RunE is set: it runs with a deadline, and its errors name the flags.
 func (b *bounds) registerBounds(cmd *cobra.Command) {
-	cmd.Flags().Var(&b.memory, "max-memory", "refuse models, inputs and runs that need more memory than `SIZE`, as in 512MiB or 2GB "+
+	cmd.Flags().Var(&b.memory, "max-memory", "refuse models and runs that need more memory than `SIZE`, as in 512MiB or 2GB "+
 		"(default: the machine's)")
 	cmd.Flags().Var(&b.timeout, "timeout", "end with an error after `DURATION`, as in 30s or 5m")
 	complete(cmd, "max-memory", cobra.NoFileCompletions)
