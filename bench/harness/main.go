@@ -82,6 +82,9 @@ func init() {
 			"Answers of whole presets, batch 1, against torch in float64, relative to the largest absolute value; " +
 				"and a single layer with slow modes against its recurrence in float64.",
 			[]string{"torch"}, runPrecision},
+		{"parameters", "Weights that may change",
+			"Models whose weights are all parameters, after these have been replaced, against the same with constants.",
+			nil, runParameters},
 		{"growth", "Long sequences", "The preset sc35 made causal, one sample of growing length, one thread.",
 			nil, runGrowth},
 		{"sweep", "Time against length, width, batch and threads",
