@@ -152,6 +152,15 @@ func (d Dim) Add(e Dim) Dim {
 	return fromTerms(n, slices.Concat(d.terms, e.terms))
 }
 
+// Sum is d + e for sums of any number of dimensions: unknown if it has very many terms, which would take quadratic time.
+func (d Dim) Sum(e Dim) Dim {
+	const most = 256
+	if len(d.terms)+len(e.terms) > most {
+		return Unknown
+	}
+	return d.Add(e)
+}
+
 // Sub is d - e.
 func (d Dim) Sub(e Dim) Dim { return d.Add(e.Mul(Const(-1))) }
 

@@ -181,3 +181,18 @@ func FuzzParseDim(f *testing.F) {
 		d.Subst(map[string]Dim{"L": Const(0), "B": Sym("L")})
 	})
 }
+
+func TestSumOfMany(t *testing.T) {
+	sum := Const(0)
+	for _, c := range "abcdefghijklmnop" {
+		for _, d := range "abcdefghijklmnop" {
+			sum = sum.Sum(Sym(string(c) + string(d)))
+		}
+	}
+	if len(sum.Symbols()) != 256 {
+		t.Errorf("256 symbols: %v", sum)
+	}
+	if sum = sum.Sum(Sym("M")); !sum.IsUnknown() {
+		t.Errorf("one more: %d symbols", len(sum.Symbols()))
+	}
+}

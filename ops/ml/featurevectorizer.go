@@ -49,7 +49,7 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 			if rows.IsUnknown() || okY {
 				rows = r
 			}
-			cols = cols.Add(k)
+			cols = cols.Sum(k)
 		}
 		return []ir.Type{ir.Tensor(tensor.Float32, rows, cols)}, nil
 	},

@@ -44,7 +44,7 @@ var Concat = ops.Register(&ir.Op{
 				b, okB := d.Known()
 				switch {
 				case j == axis:
-					out[j] = out[j].Add(d)
+					out[j] = out[j].Sum(d)
 				case okA && okB && a != b:
 					return nil, fmt.Errorf("input %d has shape %v, which differs from %v off axis %d",
 						i, t.Shape, out, axis)
