@@ -369,7 +369,7 @@ var forms = []form{
 			if err != nil {
 				return "", err
 			}
-			x, err := v.(map[string]any)["x"].(flaxfile.Array).Tensor()
+			x, err := v.(map[string]any)["x"].(flaxfile.Array).Tensor(func() {})
 			return fmt.Sprintf("%s %x", x, x.Bytes()), err
 		}},
 	{name: "npy", file: "x.npy", write: writeArray, read: array},
