@@ -123,7 +123,7 @@ func written(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// wideFiles are the graphs of shared/hostile/wide.py, and others as wide. Some are tried always, all in the long mode.
+// wideFiles are the graphs that hostile files had, and others as wide. Some are tried always, all in the long mode.
 var wideFiles = map[string]struct {
 	of     string // in wide
 	n      int

@@ -19,7 +19,7 @@ import (
 )
 
 // TestWideFiles opens and runs wide models as ONNX files, under open.Untrusted and with limits above these files, with a
-// deadline of 50 ms. They are the models of shared/hostile/wide.py, and others as wide. If ESSMC_PYTHON is a Python with
+// deadline of 50 ms. They are wide in every way that hostile files were. If ESSMC_PYTHON is a Python with
 // onnx, the files that the script makes are tried, too.
 func TestWideFiles(t *testing.T) {
 	if race.Enabled {

@@ -84,7 +84,7 @@ var packages = []struct {
 	{"frontend/checkpoint/safetensors", []string{"internal/ends", "internal/files", "ir/tensor", "internal/atomicfile", "internal/lfs"}},
 	{"frontend/checkpoint/torchfile", []string{"internal/ends", "internal/files", "ir/tensor", "internal/lfs"}},
 	{"frontend/checkpoint/torchfile/torchtest", []string{"ir/tensor"}},
-	{"frontend/checkpoint/flaxfile", []string{"internal/files", "ir/tensor", "internal/lfs"}},
+	{"frontend/checkpoint/flaxfile", []string{"internal/ends", "internal/files", "ir/tensor", "internal/lfs"}},
 	{"frontend/checkpoint", []string{"internal/ends", "internal/files", "ir", "ir/tensor", "ops", "ops/essm", "models",
 		"models/config", "models/essm", "models/families", "internal/atomicfile", "internal/lfs", "internal/spell", "frontend/checkpoint/safetensors",
 		"frontend/checkpoint/torchfile", "frontend/checkpoint/flaxfile", "github.com/goccy/go-yaml"}},
