@@ -134,7 +134,7 @@ var uncharged = map[string]string{
 	"runtime/cpu/internal/tensors/panelconv.go weightOffsets":       weights,
 	"runtime/cpu/internal/tensors/quantize.go":                      weights,
 	"runtime/cpu/internal/tensors/recurrent.go recurrentWeights":    weights,
-	"runtime/cpu/internal/tensors/winograd.go asFactors":            declared,
+	"runtime/cpu/internal/tensors/winograd.go fillFactors":          declared,
 	"runtime/cpu/control.go equip":                                  charges,
 	"runtime/cpu/exec.go newExecutable":                             declared,
 	"runtime/cpu/exec.go floats":                                    "its callers have held them",
