@@ -15,10 +15,10 @@ import (
 // the operations after them round like the operators' bodies, so the answers are bitwise equal.
 func init() {
 	record.Register(
-		record.Record{Op: "MatMulInteger", Tensor: record.TensorKind{Make: matMulIntegerKernel}},
+		record.Record{Op: "MatMulInteger", Numbers: byDifferences, Tensor: record.TensorKind{Make: matMulIntegerKernel}},
 		record.Record{Op: "QLinearMatMul", Numbers: byScales, Tensor: record.TensorKind{Make: qlinearMatMulKernel}},
-		record.Record{Op: "com.microsoft.QGemm", Tensor: record.TensorKind{Make: qgemmKernel}},
-		record.Record{Op: "com.microsoft.MatMulIntegerToFloat", Tensor: record.TensorKind{Make: matMulIntegerToFloatKernel}},
+		record.Record{Op: "com.microsoft.QGemm", Numbers: byScales, Tensor: record.TensorKind{Make: qgemmKernel}},
+		record.Record{Op: "com.microsoft.MatMulIntegerToFloat", Numbers: byScales, Tensor: record.TensorKind{Make: matMulIntegerToFloatKernel}},
 	)
 }
 

@@ -13,12 +13,16 @@ import (
 
 // Convolutions of bytes over one or two axes: ConvInteger and QLinearConv. Sums are exact, and later operations
 // round like the operators' bodies, so the answers are bitwise equal.
-// byScales is why products of bytes need constants.
-const byScales = "constant scales and zero points choose the kernel for bytes"
+// Why kernels for bytes need constants (record.Record.Numbers).
+const (
+	byScales      = "constant scales and zero points choose the kernel for bytes"
+	byDifferences = "the differences of weights and zero points are packed as constants"
+	byTable       = "the results for all bytes are a constant table"
+)
 
 func init() {
 	record.Register(
-		record.Record{Op: "ConvInteger", Numbers: "the differences of weights and zero points are packed as constants", Tensor: record.TensorKind{Make: convIntegerKernel}},
+		record.Record{Op: "ConvInteger", Numbers: byDifferences, Tensor: record.TensorKind{Make: convIntegerKernel}},
 		record.Record{Op: "QLinearConv", Numbers: byScales, Tensor: record.TensorKind{Make: qlinearConvKernel}},
 	)
 }

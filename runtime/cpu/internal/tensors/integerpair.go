@@ -14,8 +14,8 @@ import (
 // rounds like the operators' bodies, so the answers are bitwise equal.
 func init() {
 	record.Register(
-		record.Record{Op: "com.microsoft.QLinearAdd", Tensor: record.TensorKind{Make: integerPair(false)}},
-		record.Record{Op: "com.microsoft.QLinearMul", Tensor: record.TensorKind{Make: integerPair(true)}},
+		record.Record{Op: "com.microsoft.QLinearAdd", Numbers: byScales, Tensor: record.TensorKind{Make: integerPair(false)}},
+		record.Record{Op: "com.microsoft.QLinearMul", Numbers: byScales, Tensor: record.TensorKind{Make: integerPair(true)}},
 	)
 }
 

@@ -12,9 +12,9 @@ import (
 // bitwise the operators' own.
 func init() {
 	record.Register(
-		record.Record{Op: "com.microsoft.QLinearSigmoid", Tensor: record.TensorKind{Make: byteTableKernel}},
-		record.Record{Op: "com.microsoft.QLinearLeakyRelu", Tensor: record.TensorKind{Make: byteTableKernel}},
-		record.Record{Op: "essm.ByteTable", Tensor: record.TensorKind{Make: givenTableKernel}},
+		record.Record{Op: "com.microsoft.QLinearSigmoid", Numbers: byTable, Tensor: record.TensorKind{Make: byteTableKernel}},
+		record.Record{Op: "com.microsoft.QLinearLeakyRelu", Numbers: byTable, Tensor: record.TensorKind{Make: byteTableKernel}},
+		record.Record{Op: "essm.ByteTable", Numbers: byTable, Tensor: record.TensorKind{Make: givenTableKernel}},
 	)
 }
 
