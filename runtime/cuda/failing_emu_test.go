@@ -73,7 +73,7 @@ type situation struct {
 func TestFailingEmulated(t *testing.T) {
 	hurry(t)
 	long := os.Getenv("ESSMC_LONG") != ""
-	for _, s := range []situation{values(t), loops(t), streams(t), closing(t)} {
+	for _, s := range []situation{values(t), loops(t), streams(t), closing(t), replacing(t)} {
 		for _, all := range []bool{false, true} {
 			for _, code := range []driver.Code{driver.NotSupported, driver.OutOfMemory, driver.LaunchFailed} {
 				if !long && (code == driver.OutOfMemory) != all {
@@ -341,6 +341,45 @@ func closing(t *testing.T) situation {
 				})
 			}
 			wg.Wait()
+			return errs
+		})
+	}
+	return s
+}
+
+// replacing replaces parameters between runs. After an error they have the content before it.
+func replacing(t *testing.T) situation {
+	b := ir.NewBuilder("replacing", ops.Default, ops.Opsets())
+	x := b.Input("x", ir.Tensor(tensor.Float32, "N", 2))
+	w, shift := b.Parameter("w", tensor.FromSlice([]float32{1, 1}, 2)), b.Parameter("shift", tensor.FromSlice([]float64{0, 0}, 2)) // in place, and rounded
+	b.Output("y", b.Op("essm", "Affine", []*ir.Value{b.Op("", "Mul", []*ir.Value{x, w}), shift, shift}))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := situation{name: "replacing", silent: givesBack} // the memory of a version that nothing uses any more
+	s.run = func(t *testing.T, d driver.Driver) []error {
+		return s.model(d, g, runtime.Options{}, func(m *runtime.Model) (errs []error) {
+			ctx, session := context.Background(), m.NewSession()
+			has := float32(0)
+			for round := range 5 {
+				k := float32(round + 1)
+				err := m.Set().Replace(ctx, data{"w": floats(k, k), "shift": tensor.FromSlice([]float64{float64(k), float64(k)}, 2)})
+				if err != nil {
+					errs = append(errs, err)
+				} else {
+					has = k
+				}
+				got, err := session.Run(ctx, data{"x": tensor.FromSlice([]float32{2, 3}, 1, 2)})
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				want := []float32{2*max(has, 1)*has + has, 3*max(has, 1)*has + has}
+				if y := tensor.Data[float32](got["y"].(*tensor.Tensor)); !slices.Equal(y, want) {
+					t.Errorf("round %d: found %v, expected %v", round, y, want)
+				}
+			}
 			return errs
 		})
 	}

@@ -3,6 +3,7 @@ package cuda_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/backendtest"
 	"github.com/essmc/essmc/runtime/cuda"
+	"github.com/essmc/essmc/runtime/cuda/emu"
 	"github.com/essmc/essmc/runtime/ref"
 )
 
@@ -308,3 +310,44 @@ var settledOps = []string{"essm.Linear", "essm.HeadLinear", "essm.HeadScale", "e
 	"essm.DenseScan", "essm.LongConv", "essm.SoftmaxConv", "essm.MatrixConv",
 	"essm.ContinuousConv", "essm.SelectiveScan", "essm.Embedding", "Conv", "MatMul", "Gemm", "LSTM", "GRU", "RNN",
 	"LayerNormalization", "RMSNormalization", "QLinearMatMul"}
+
+// The memory of a version on the device is that of its constants, and is given back when the last set leaves it.
+func TestSettledFreed(t *testing.T) {
+	ctx, g := context.Background(), systems(t)["layer"]
+	d := emu.New(emu.Options{})
+	m, err := runtime.New(g, runtime.Options{Backend: cuda.Kept(backend(t, d, cuda.Options{}), 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	in := map[string]tensor.Datum{"u": opstest.Normal(1, 20, 8)}
+	run := func(s *runtime.Session) {
+		t.Helper()
+		if _, err := s.Run(ctx, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(m.NewSession())
+	start := d.Held(0)
+	set, session := m.NewSet(), m.NewSession()
+	if err := session.Use(set); err != nil {
+		t.Fatal(err)
+	}
+	var held []uint64
+	for round := range 6 {
+		if err := set.Replace(ctx, scaled(t, g, uint64(round))); err != nil {
+			t.Fatal(err)
+		}
+		run(session)
+		held = append(held, d.Held(0))
+	}
+	if held[0] <= start || held[len(held)-1] != held[1] {
+		t.Errorf("%d bytes before, and after each replacement: %d; expected those of two versions from the second one on", start, held)
+	}
+	if err := errors.Join(session.Close(), set.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if now := d.Held(0); now != start {
+		t.Errorf("%d bytes are held after the set is closed, and %d before it", now, start)
+	}
+}
