@@ -206,7 +206,7 @@ func variadic(name string, since int, doc string, types []tensor.DType, f scalar
 		last = func(x scalar.Expr, _ int) scalar.Expr { return x }
 	}
 	fold := folded(f)
-	return ops.Register(&ir.Op{
+	op := &ir.Op{
 		Name: name, Since: since, Doc: doc,
 		In:    []ir.Param{{Name: "data_0", Elem: "T", Variadic: true}},
 		Out:   ops.Sig(strings.ToLower(name) + ":T"),
@@ -227,7 +227,11 @@ func variadic(name string, since int, doc string, types []tensor.DType, f scalar
 			return ops.EvalElement(c, in)
 		},
 		Tol: ir.Rounding,
-	})
+	}
+	if name == "Sum" || name == "Mean" { // also of more operands than an expression has
+		op.Linear = ops.LinearAll
+	}
+	return ops.Register(op)
 }
 
 // folded applies f to the operands from the first to the last.

@@ -22,23 +22,13 @@ type region struct {
 // maxRegion is the maximum number of nodes of a region.
 const maxRegion = 1000
 
-// The inputs in which an operator is affine.
-const (
-	inFirst = iota + 1 // the first input
-	inAll              // all inputs together
-	inOne              // any one input while the others are fixed
-)
-
-// affine lists the operators that a region may contain, by full name.
-var affine = map[string]int{
-	"Identity": inFirst, "Transpose": inFirst, "Reshape": inFirst, "Squeeze": inFirst, "Unsqueeze": inFirst,
-	"Flatten": inFirst, "Slice": inFirst, "Gather": inFirst, "GatherElements": inFirst, "Expand": inFirst,
-	"Tile": inFirst, "Split": inFirst, "ReverseSequence": inFirst, "Pad": inFirst, "Cast": inFirst,
-	"Neg": inFirst, "Div": inFirst, "Add": inAll, "Sub": inAll, "Sum": inAll, "Concat": inAll, "Mul": inOne,
-	"Conv": inFirst, "MatMul": inOne, "Einsum": inOne, "CumSum": inFirst, "ReduceSum": inFirst, "DFT": inFirst, "com.microsoft.Rfft": inFirst,
-	"com.microsoft.Irfft": inFirst, "com.microsoft.ComplexMul": inOne,
-	"com.microsoft.ComplexMulConj": inFirst, "essm.LongConv": inFirst,
-}
+// ends lists linear operators that end the search for a region, by full name, because they mix features, change the number
+// of steps, or are layers already.
+var ends = map[string]bool{"Gemm": true, "ReduceMean": true, "ConvTranspose": true, "AveragePool": true,
+	"GlobalAveragePool": true, "Resize": true, "GridSample": true, "STFT": true, "essm.Linear": true,
+	"essm.HeadLinear": true, "essm.HeadScale": true, "essm.Affine": true, "essm.SSM": true, "essm.DenseSSM": true,
+	"essm.StateSpace": true, "essm.Scan": true, "essm.DenseScan": true, "essm.DPLR": true, "essm.DPLRScan": true,
+	"essm.SelectiveScan": true, "essm.GatedScan": true, "essm.SoftmaxConv": true, "essm.Pick": true}
 
 // surroundings is an index of a graph for the search for regions.
 type surroundings struct {
@@ -50,6 +40,11 @@ type surroundings struct {
 	// settled are the values that follow from parameters, whose numbers are not read.
 	settled passes.Settled
 	along   map[*ir.Node]bool // whether a MatMul or an Einsum may act along time
+	// linear has the answers of affine.
+	linear map[*ir.Node]struct {
+		in []*ir.Value
+		ok bool
+	}
 	// unread is the reason why the matrix of such a product was not read.
 	unread map[*ir.Node]string
 	// memory is the budget for the probe of one region.
@@ -58,11 +53,15 @@ type surroundings struct {
 
 func surroundingsOf(run *passes.Context, g *ir.Graph) *surroundings {
 	s := &surroundings{run: run, g: g, index: map[*ir.Node]int{}, uses: g.Uses(), fixed: map[*ir.Value]bool{},
-		along: map[*ir.Node]bool{}, unread: map[*ir.Node]string{}, settled: passes.SettledOf(run, g)}
+		along: map[*ir.Node]bool{}, unread: map[*ir.Node]string{}, settled: passes.SettledOf(run, g),
+		linear: map[*ir.Node]struct {
+			in []*ir.Value
+			ok bool
+		}{}}
 	for i, n := range g.Nodes { // in order: inputs precede outputs
 		s.index[n] = i
 		fixed := !n.Op.Random && len(n.Subgraphs()) == 0
-		if !(n.Op.Domain == "" && (n.Op.Name == "Shape" || n.Op.Name == "Size")) {
+		if !n.Op.OfShapes {
 			for _, v := range n.Inputs {
 				fixed = fixed && (v == nil || s.isFixed(v))
 			}
@@ -79,23 +78,25 @@ func surroundingsOf(run *passes.Context, g *ir.Graph) *surroundings {
 // isFixed reports whether v depends only on constants and shapes. An omitted output depends on nothing.
 func (s *surroundings) isFixed(v *ir.Value) bool { return v == nil || v.Const != nil || s.fixed[v] }
 
+// affine returns the inputs of n that are not fixed, if n is affine in them. Nodes do not change while their surroundings
+// are in use, so the answer is kept.
+func (s *surroundings) affine(n *ir.Node) (in []*ir.Value, ok bool) {
+	a, known := s.linear[n]
+	if !known {
+		a.in, a.ok = affineIn(n, func(v *ir.Value) bool { return !s.isFixed(v) })
+		s.linear[n] = a
+	}
+	return a.in, a.ok
+}
+
 // data returns the inputs in which node n is affine. It returns false if n is not affine, or may not be part of a
 // region.
 func (s *surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
-	how := affine[n.Op.FullName()]
-	if how == 0 {
+	if ends[n.Op.FullName()] {
 		return nil, false
 	}
-	for i, v := range n.Inputs {
-		if v == nil || s.isFixed(v) {
-			continue
-		}
-		if how == inFirst && i > 0 || how == inOne && len(in) > 0 {
-			return nil, false
-		}
-		in = append(in, v)
-	}
-	if len(in) == 0 {
+	in, ok = s.affine(n)
+	if !ok {
 		return nil, false
 	}
 	switch n.Op.FullName() {
@@ -350,7 +351,7 @@ func (s *surroundings) largest(r *region) int64 {
 				visit(&ir.Value{Const: t})
 			}
 		}
-		if n := v.Def; n.Op.Domain != "" || n.Op.Name != "Shape" && n.Op.Name != "Size" {
+		if n := v.Def; !n.Op.OfShapes {
 			for _, w := range n.Inputs {
 				visit(w)
 			}

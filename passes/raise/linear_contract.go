@@ -394,8 +394,8 @@ func (l *linearizer) move(n *ir.Node, forms []*form, in []tensor.Datum) error {
 // applyLayer computes the linear layers of the essm domain.
 func (l *linearizer) applyLayer(n *ir.Node, forms []*form, in []tensor.Datum) error {
 	x := forms[0]
-	if x == nil || len(x.shape) == 0 {
-		return errNonlinear(n)
+	if x == nil || len(x.shape) == 0 || n.Op.Name != "Linear" && n.Op.Name != "Affine" && n.Op.Name != "HeadLinear" {
+		return l.columns(n, forms, in)
 	}
 	rank := len(x.shape)
 	lx := make([]int, rank)
@@ -448,8 +448,6 @@ func (l *linearizer) applyLayer(n *ir.Node, forms []*form, in []tensor.Datum) er
 			append(slices.Clone(rows), c, s, p), true); err == nil {
 			out.shape = append(slices.Clone(x.shape[:rank-1]), w[1]*w[2])
 		}
-	default:
-		return errNonlinear(n)
 	}
 	if err != nil {
 		return err

@@ -126,7 +126,7 @@ func (l *linearizer) value(v *ir.Value, depth int) (*form, tensor.Datum, error) 
 	if n.Op.Random || len(n.Subgraphs()) > 0 {
 		return nil, nil, fmt.Errorf("it reads the result of %v", n)
 	}
-	if n.Op.Domain == "" && (n.Op.Name == "Shape" || n.Op.Name == "Size") {
+	if n.Op.OfShapes && n.In(0) != nil {
 		if t, ok := l.shapeOf(n, depth); ok {
 			return nil, t, nil
 		}
@@ -207,9 +207,9 @@ func (l *linearizer) apply(n *ir.Node, forms []*form, in []tensor.Datum) error {
 		return l.applyLayer(n, forms, in)
 	}
 	if n.Op.Domain != "" {
-		return errNonlinear(n)
+		return l.columns(n, forms, in)
 	}
-	switch n.Op.Name {
+	switch n.Op.Name { // whose forms follow from those of their inputs, without an evaluation for each element of the basis
 	case "Identity", "Dropout":
 		l.forms[n.Outputs[0]] = forms[0]
 		return nil
@@ -234,7 +234,7 @@ func (l *linearizer) apply(n *ir.Node, forms []*form, in []tensor.Datum) error {
 		"Split", "Expand", "Tile", "Pad", "Where":
 		return l.move(n, forms, in)
 	}
-	return errNonlinear(n)
+	return l.columns(n, forms, in)
 }
 
 // enter makes f the value of v. It keeps a form without terms as a plain tensor.

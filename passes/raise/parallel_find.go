@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
@@ -36,43 +35,34 @@ const (
 	minParallel = 4 // steps
 )
 
-// blend lists the operators of a part by full name, and whether they compute new numbers.
-var blend = map[string]bool{
-	"Identity": false, "Transpose": false, "Reshape": false, "Squeeze": false, "Unsqueeze": false, "Flatten": false,
-	"Slice": false, "Gather": false, "Expand": false, "Tile": false, "Split": false, "Pad": false, "Concat": false,
-	"Cast": false, "ScatterND": false, "ScatterElements": false,
-	"Where": false,
-	"Add":   true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Sum": true, "Exp": true, "Log": true, "CumSum": true,
-	"ReduceSum": true, "ReduceMax": true, "ReduceLogSumExp": true, "Reciprocal": true,
-}
+// blend lists, by full name, the operators of a part that are not linear in what varies: products of varying numbers, and
+// what sums in log space need.
+var blend = map[string]bool{"Mul": true, "Div": true, "Exp": true, "Log": true, "ReduceMax": true, "ReduceLogSumExp": true,
+	"Reciprocal": true}
 
-// dataOf returns the inputs of a blending operator that vary. It returns false for other operators, and if a choice
-// or an index varies.
+// mixes lists the operators whose results are new numbers. Their count is evidence of a recurrence.
+var mixes = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Sum": true, "Exp": true,
+	"Log": true, "CumSum": true, "ReduceSum": true, "ReduceMax": true, "ReduceLogSumExp": true, "Reciprocal": true}
+
+// dataOf returns the inputs of an operator of a part that vary. It returns false for other operators, and if a choice
+// or an index varies. Linear operators belong to a part unless they have weights, which mix features.
 func (s *surroundings) dataOf(n *ir.Node) (in []*ir.Value, ok bool) {
 	name := n.Op.FullName()
-	if _, ok := blend[name]; !ok {
+	if blend[name] {
+		for i, v := range n.Inputs {
+			if v == nil || s.isFixed(v) {
+				continue
+			}
+			if i > 0 && name != "Mul" && name != "Div" {
+				return nil, false
+			}
+			in = append(in, v)
+		}
+	} else if in, ok = s.affine(n); !ok || ends[name] || name == "DFT" || n.Op.Domain != "" || len(ops.Linear(n)) != 1 {
 		return nil, false
 	}
-	for i, v := range n.Inputs {
-		if v == nil || s.isFixed(v) {
-			continue
-		}
-		data := i == 0
-		switch name {
-		case "Concat", "Add", "Sub", "Mul", "Div", "Sum":
-			data = true
-		case "Where":
-			data = i > 0
-		case "ScatterND", "ScatterElements":
-			data = i != 1
-		}
-		if !data || !isReal(v.Elem()) {
-			return nil, false
-		}
-		in = append(in, v)
-	}
-	if name == "Pad" && n.Attrs.Str("mode", "constant") != "constant" || strings.HasPrefix(name, "Scatter") &&
-		n.Attrs.Str("reduction", "none") != "none" {
+	if slices.ContainsFunc(in, func(v *ir.Value) bool { return !isReal(v.Elem()) }) ||
+		name == "Pad" && n.Attrs.Str("mode", "constant") != "constant" {
 		return nil, false
 	}
 	return in, len(in) > 0
@@ -249,7 +239,7 @@ func (s *surroundings) parallels(k key) []*parallel {
 			p.sums++
 		case meets(n, k.axis, k.steps):
 			p.moves++
-		case blend[n.Op.FullName()]:
+		case mixes[n.Op.FullName()]:
 			p.mixes++
 		}
 	}
@@ -288,7 +278,7 @@ func (p *parallel) enter(s *surroundings, late map[*ir.Value]*ir.Value) {
 			return
 		}
 		inside[v.Def] = true
-		if n := v.Def; n.Op.Domain != "" || n.Op.Name != "Shape" && n.Op.Name != "Size" {
+		if n := v.Def; !n.Op.OfShapes {
 			for _, w := range n.Inputs {
 				need(w)
 			}

@@ -14,15 +14,6 @@ import (
 // everything becomes one system. They are read at a length of 1. This is sound if, according to its facts, each step
 // of a result depends only on the same step of the arguments, and if only shapes depend on the length (see admits).
 
-// projected are the operators whose matrices may join those of a recurrence.
-var projected = map[string]bool{
-	"Add": true, "Sub": true, "Neg": true, "Mul": true, "Div": true, "MatMul": true, "Einsum": true, "Reshape": true,
-	"Transpose": true,
-	"Unsqueeze": true, "Squeeze": true, "Slice": true, "Gather": true, "Concat": true, "Split": true, "Expand": true,
-	"Identity":  true,
-	"ReduceSum": true, "ReduceMean": true, "essm.Linear": true, "essm.Affine": true, "essm.HeadLinear": true,
-}
-
 // Maximum number of operators considered on either side, and of multiplications for one choice of them.
 const (
 	maxProjected = 64
@@ -153,9 +144,9 @@ func fixed(run *passes.Context, v *ir.Value) bool {
 	return err == nil
 }
 
-// admits reports whether a node may become part of a projection, and returns its inputs that vary.
+// admits reports whether a node may become part of a projection, because it is linear, and returns its inputs that vary.
 func admits(run *passes.Context, n *ir.Node) (varying []*ir.Value, ok bool) {
-	if n == nil || !projected[n.Op.FullName()] || n.Op.Along == nil || len(n.Inputs) == 0 {
+	if n == nil || n.Op.Linear == nil || n.Op.Along == nil || n.Op.Random || len(n.Inputs) == 0 || ops.IsSystem(n.Op) {
 		return nil, false
 	}
 	for _, o := range n.Outputs {
@@ -163,6 +154,7 @@ func admits(run *passes.Context, n *ir.Node) (varying []*ir.Value, ok bool) {
 			return nil, false
 		}
 	}
+	var at []int
 	for i, v := range n.Inputs {
 		switch {
 		case v == nil || fixed(run, v):
@@ -170,10 +162,10 @@ func admits(run *passes.Context, n *ir.Node) (varying []*ir.Value, ok bool) {
 		case !v.Elem().IsFloat() || v.Elem() != n.Outputs[0].Elem():
 			return nil, false
 		default:
-			varying = append(varying, v)
+			varying, at = append(varying, v), append(at, i)
 		}
 	}
-	return varying, len(varying) > 0
+	return varying, len(varying) > 0 && linearIn(n, at)
 }
 
 // follow returns the facts of a node's outputs along time and batch, if it treats each step and each sample separately.
@@ -241,7 +233,7 @@ func (p *projector) read(v *ir.Value, gone map[*ir.Node]bool, depth int) bool {
 		switch {
 		case u.Node == nil || depth > 4:
 			return true
-		case gone[u.Node] || u.Node.Op.FullName() == "Shape" || u.Node.Op.FullName() == "Size":
+		case gone[u.Node] || u.Node.Op.OfShapes:
 			return false
 		}
 		return len(u.Node.Subgraphs()) > 0 || slices.ContainsFunc(u.Node.Outputs,

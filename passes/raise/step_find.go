@@ -27,7 +27,7 @@ func newStepFinder(c *passes.Context, g *ir.Graph) *stepFinder {
 	return f
 }
 
-func isShape(n *ir.Node) bool { return n.Op.FullName() == "Shape" || n.Op.FullName() == "Size" }
+func isShape(n *ir.Node) bool { return n.Op.OfShapes }
 
 // ahead returns the given values and all that are computed from them. It does not continue past values in end.
 func (f *stepFinder) ahead(from []*ir.Value, end map[*ir.Value]bool) map[*ir.Value]bool {
@@ -56,7 +56,7 @@ func (f *stepFinder) ahead(from []*ir.Value, end map[*ir.Value]bool) map[*ir.Val
 var moves = []string{"Identity", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Flatten"}
 
 // stepwise are linear operators that work at one position, or that move numbers. mixing are linear operators that
-// sum over positions.
+// sum over positions. They guide the search for the sources of a step; whether a node is linear, its operator states.
 var (
 	stepwise = append(slices.Clone(moves), "Add", "Sub", "Sum", "Neg", "Mul", "Div", "Slice", "Gather", "GatherElements",
 		"GatherND", "Split", "Expand", "Tile", "Pad")
@@ -67,35 +67,13 @@ var (
 	activations = []string{"Tanh", "Sigmoid", "Relu", "Exp", "Softplus", "Clip"}
 )
 
-// linear reports whether a node is linear in its inputs that vary.
+// linear reports whether a node is affine in its inputs that vary. Nodes without such inputs are, too.
 func (f *stepFinder) linear(n *ir.Node) bool {
-	name := n.Op.FullName()
-	if !slices.Contains(stepwise, name) && !slices.Contains(mixing, name) {
+	if n.Op.Random || len(n.Subgraphs()) > 0 {
 		return false
 	}
-	vary := 0
-	for i, v := range n.Inputs {
-		if v == nil || !f.varies[v] {
-			continue
-		}
-		vary++
-		switch name {
-		case "Add", "Sub", "Sum", "Concat", "Neg", "Identity":
-		case "Mul", "MatMul", "Einsum":
-			if vary > 1 {
-				return false
-			}
-		case "Gemm":
-			if i == 1 && vary > 1 {
-				return false
-			}
-		default:
-			if i > 0 {
-				return false
-			}
-		}
-	}
-	return true
+	in, ok := affineIn(n, func(v *ir.Value) bool { return f.varies[v] })
+	return ok || len(in) == 0
 }
 
 // mayFollow reports whether output o may be the next state of input v, by its type.
