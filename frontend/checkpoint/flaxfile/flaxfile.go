@@ -89,8 +89,8 @@ func readFile(w *ends.Watch, path string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > MaxFile {
-		return nil, fmt.Errorf("%s: file has %d bytes, at most %d are read", path, size, int64(MaxFile))
+	if size > min(MaxFile, math.MaxInt) {
+		return nil, fmt.Errorf("%s: file has %d bytes, at most %d are read", path, size, int64(min(MaxFile, math.MaxInt)))
 	}
 	data := tensor.AlignedParts(int(size), w.Check)
 	if _, err := io.ReadFull(w.Reader(f), data); err != nil {
