@@ -41,8 +41,8 @@ func init() {
 		return withDomain("ai.onnx.ml", 5, graph("float[N, K] y", "y = ai.onnx.ml.FeatureVectorizer("+again(n, "x")+")"))
 	}
 	wide["QLinearConcat"] = func(n int) string {
-		return withDomain("com.microsoft", 1, graph("uint8[K, 4] y", "s = Constant <value = float {0.1}> ()", "z = Constant <value = uint8 {3}> ()",
-			"b = QuantizeLinear(x, s, z)", "y = com.microsoft.QLinearConcat <axis = 0> (s, z, "+again(n/3, "b, s, z")+")"))
+		return withDomain("com.microsoft", 1, graph("y", "s = Constant <value = float {0.1}> ()", "z = Constant <value = uint8 {3}> ()",
+			"b = QuantizeLinear(x, s, z)", "q = com.microsoft.QLinearConcat <axis = 0> (s, z, "+again(n/3, "b, s, z")+")", "y = DequantizeLinear(q, s, z)"))
 	}
 	wide["Momentum"] = func(n int) string {
 		return withDomain("ai.onnx.preview.training", 1, graph("float[N, 4] y", "r = Constant <value = float {0.1}> ()", "t = Constant <value = int64 {1}> ()",
