@@ -80,8 +80,8 @@ func size() int {
 	return 2500
 }
 
-// ports is the number of inputs or outputs of wide nodes.
-func ports() int { return size() }
+// ports is the number of inputs or outputs of wide nodes. TestWideFiles has more.
+func ports() int { return min(size(), open.Untrusted().Limits.Ports) }
 
 // loose are options of open.Untrusted with limits above the files of these tests, and a context.
 func loose(ctx context.Context) open.Options {
