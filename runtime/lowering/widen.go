@@ -63,8 +63,14 @@ type widener struct {
 	// For values of the graph in narrow types: the float32 values with their numbers, and, if these differ, values
 	// in the narrow types. Each value has at least one of the two. Those of inner graphs are removed at their end.
 	wide, own map[*ir.Value]*ir.Value
-	made      []*ir.Value // keys of wide and own, in the order in which they were entered
+	made      []entry // of wide and own, in order
 	consts    map[*tensor.Tensor]*ir.Value
+}
+
+// entry is an entry of a map of forms.
+type entry struct {
+	of map[*ir.Value]*ir.Value
+	v  *ir.Value
 }
 
 // widen returns g, or a copy of it in which b computes in float32.
@@ -122,9 +128,8 @@ func (w *widener) graph(g *ir.Graph) {
 	for i, v := range g.Outputs {
 		g.Outputs[i] = w.ownOf(g, v)
 	}
-	for _, v := range w.made[mark:] {
-		delete(w.wide, v)
-		delete(w.own, v)
+	for _, e := range w.made[mark:] { // the other form of the value may belong to a graph around this one
+		delete(e.of, e.v)
 	}
 	w.made = w.made[:mark]
 }
@@ -258,7 +263,7 @@ func wideType(v *ir.Value) ir.Type {
 
 func (w *widener) enter(m map[*ir.Value]*ir.Value, v, x *ir.Value) {
 	m[v] = x
-	w.made = append(w.made, v)
+	w.made = append(w.made, entry{m, v})
 }
 
 // wideOf returns the float32 value for v, or v if it is not narrow.
