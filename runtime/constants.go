@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/essmc/essmc/ir/tensor"
@@ -28,7 +29,6 @@ type settled struct {
 }
 
 // again computes data again after the content of one of the tensors from has changed, and with it that of the tensors to.
-// Without from, it follows from anything.
 type again struct {
 	from, to []*tensor.Tensor
 	run      func(ctx context.Context) error
@@ -62,13 +62,10 @@ func (c *Constants) Get(key any, make func() any) any {
 // Settled is Get for data that follows from parameters. make also returns the function that computes the data again,
 // in the same memory, after the content of the parameters has been replaced. It may be nil. It runs after the functions
 // of the data that make itself asked for. A nil key stands for data that nothing else asks for.
-func (c *Constants) Settled(key any, make func() (v any, again func(ctx context.Context) error)) any {
-	return c.SettledFrom(nil, nil, key, make)
-}
-
-// SettledFrom is Settled for data that follows from the content of the tensors from only, and consists of the tensors to.
-// It is not computed again where only other content has changed.
-func (c *Constants) SettledFrom(from, to []*tensor.Tensor, key any,
+//
+// The data follows from the content of the tensors from, and is not computed again if only other content has changed. If
+// other data follows from it, it consists of the tensors to.
+func (c *Constants) Settled(from, to []*tensor.Tensor, key any,
 	make func() (v any, again func(ctx context.Context) error)) any {
 	if c == nil {
 		v, _ := make()
@@ -125,11 +122,7 @@ func (c *Constants) following(changed []*tensor.Tensor) (all []func(ctx context.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range c.again {
-		follows := len(a.from) == 0
-		for _, t := range a.from {
-			follows = follows || is[t]
-		}
-		if !follows {
+		if !slices.ContainsFunc(a.from, func(t *tensor.Tensor) bool { return is[t] }) {
 			continue
 		}
 		for _, t := range a.to {

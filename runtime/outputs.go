@@ -32,12 +32,20 @@ func withOutputs(g *ir.Graph, names []string) (*ir.Graph, error) {
 	return g, ir.Verify(g)
 }
 
-// lacking is the message for an input or output that the model does not have; names are those that it has.
+// mostListed is the maximum number of names that a message lists.
+const mostListed = 64
+
+// lacking is the message for an input, output or parameter that the model does not have; names are those that it has. It
+// counts them if they are many.
 func lacking(what, name string, names []string) string {
 	if len(names) == 0 {
 		return fmt.Sprintf("the model has no %ss", what)
 	}
-	msg := fmt.Sprintf("the model has no such %s; it has %s", what, strings.Join(names, ", "))
+	have := strings.Join(names, ", ")
+	if len(names) > mostListed {
+		have = fmt.Sprintf("%d", len(names))
+	}
+	msg := fmt.Sprintf("the model has no such %s; it has %s", what, have)
 	if near := spell.Close(name, names); near != "" {
 		msg += fmt.Sprintf("; did you mean %q?", near)
 	}

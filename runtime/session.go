@@ -309,7 +309,8 @@ func (s *Session) sweep(v *version) {
 	s.bounds = kept
 }
 
-// others returns the number of executables of versions other than v, which is as many as their shapes for each of two.
+// others returns the number of executables of versions other than v that are kept beside those of v: at most as many as
+// one version has, since a set uses two versions in turn.
 func (s *Session) others(v *version) (n int) {
 	for _, p := range s.bounds {
 		if p.of != v {

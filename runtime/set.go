@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/essmc/essmc/internal/spell"
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 )
@@ -21,10 +20,10 @@ import (
 // stream keeps its version until Stream.Use. Memory of a version is reused for the next but one, or released when its last
 // run and stream end. A set is safe for concurrent use.
 //
-// A set that NewSet has made runs the updates of the graph, if there are any (ir.Graph.Updates; with Options.Outputs, those
-// by its outputs): after each run, the
-// outputs that update parameters are written into these, in place, and are not returned. Such a set belongs to one
-// session and has no streams. The writes are not interrupted, and a run that fails leaves the set as it was.
+// A set that NewSet has made runs the updates of the graph, if there are any (ir.Graph.Updates). After each run, the
+// outputs that update parameters are written into these, in place, and are not returned. With Options.Outputs, only the
+// updates by these outputs run. Such a set belongs to one session and has no streams. The writes are not interrupted. A
+// run that fails leaves the set as it was.
 type Set struct {
 	m         *Model
 	updates   bool
@@ -131,14 +130,15 @@ func (m *Model) contents(content map[string]tensor.Datum) ([]*tensor.Tensor, err
 		found++
 		t, isTensor := unwrap(d).(*tensor.Tensor)
 		if !isTensor || t == nil || !ir.EqualTypes(ir.Of(t), p.Type) {
-			return nil, &ParameterError{Name: p.Name, Msg: fmt.Sprintf("expected %s, found %s", typeText(p.Type), tensor.Describe(unwrap(d)))}
+			return nil, &ParameterError{Name: p.Name,
+				Msg: fmt.Sprintf("expected %s, found %s", typeText(p.Type), tensor.Describe(unwrap(d)))}
 		}
 		given[i] = t
 	}
 	if found < len(content) {
 		for _, name := range slices.Sorted(maps.Keys(content)) {
 			if !slices.ContainsFunc(m.params, func(p Port) bool { return p.Name == name }) {
-				return nil, &ParameterError{Name: name, Msg: m.noParameter(name)}
+				return nil, m.noParameter(name)
 			}
 		}
 	}
@@ -152,20 +152,13 @@ func typeText(t ir.Type) string {
 	return tt.Elem.String() + tensor.ShapeString(shape)
 }
 
-// noParameter is the message for a name that no parameter has.
-func (m *Model) noParameter(name string) string {
-	if len(m.params) == 0 {
-		return "the model has no parameters"
-	}
+// noParameter is the error for a name that no parameter has.
+func (m *Model) noParameter(name string) error {
 	names := make([]string, len(m.params))
 	for i, p := range m.params {
 		names[i] = p.Name
 	}
-	msg := fmt.Sprintf("the model has no such parameter; it has %d", len(names))
-	if near := spell.Close(name, names); near != "" {
-		msg += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return msg
+	return &ParameterError{Name: name, Msg: lacking("parameter", name, names)}
 }
 
 // replace is Replace for tensors in the graph's order; nil keeps the content.
@@ -199,9 +192,9 @@ func (s *Set) replace(ctx context.Context, given []*tensor.Tensor) (err error) {
 	if err != nil {
 		return err
 	}
-	if now.steps.ready() {
+	if !s.updates && now.steps.ready() { // a set that updates has no streams
 		if _, err := next.stepper(ctx); err != nil {
-			next.unshare()
+			s.release(next)
 			return err
 		}
 	}
@@ -301,7 +294,7 @@ func (s *Set) Read(names ...string) (map[string]tensor.Datum, error) {
 	defer s.m.gate.leave()
 	for _, name := range names {
 		if !slices.ContainsFunc(s.m.params, func(p Port) bool { return p.Name == name }) {
-			return nil, &ParameterError{Name: name, Msg: s.m.noParameter(name)}
+			return nil, s.m.noParameter(name)
 		}
 	}
 	v, err := s.enter()

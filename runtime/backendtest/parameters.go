@@ -224,12 +224,23 @@ func (s *suite) replaced(t *testing.T) {
 
 // replacedWhileRunning checks that each of many runs sees one version.
 func (s *suite) replacedWhileRunning(t *testing.T) {
-	ctx, g := context.Background(), affine(t)
+	for name, c := range map[string]struct {
+		g *ir.Graph
+		x Data
+	}{
+		"affine":  {affine(t), Data{"x": ramp(3, 2, 3)}},
+		"network": {Parameterized(network(t, essm.Bidirectional, 0)), inputs(4, 2, 33, false)},
+	} {
+		s.sub(t, name, func(t *testing.T) { s.replacedInRuns(t, c.g, c.x) })
+	}
+}
+
+func (s *suite) replacedInRuns(t *testing.T, g *ir.Graph, x Data) {
+	ctx := context.Background()
 	m := s.model(t, g, runtime.Options{})
-	x := Data{"x": ramp(3, 2, 3)}
 	var contents, wants []Data
 	for k := range 3 {
-		contents = append(contents, Data{"w": ramp(float64(k)+0.5, 3, 5), "c": ramp(float64(-k), 5)})
+		contents = append(contents, otherContent(g, uint64(k)))
 		wants = append(wants, s.mustRun(t, s.model(t, WithContent(g, contents[k]), runtime.Options{}).NewSession(), x))
 	}
 	if err := m.Set().Replace(ctx, contents[0]); err != nil {
@@ -282,7 +293,7 @@ func (s *suite) refusedContent(t *testing.T) {
 		{t.Context(), Data{"c": ramp(0, 5), "w": tensor.New(tensor.Float16, 3, 5)},
 			`parameter "w": expected float32[3,5], found float16[3,5]`},
 		{t.Context(), Data{"c": ramp(0, 5), "W": ramp(0, 3, 5)},
-			`parameter "W": the model has no such parameter; it has 2; did you mean "w"?`},
+			`parameter "W": the model has no such parameter; it has w, c; did you mean "w"?`},
 		{t.Context(), Data{"c": nil}, `parameter "c": expected float32[5], found nothing`},
 		{ended, Data{"c": ramp(0, 5)}, "context canceled"},
 	} {

@@ -82,7 +82,7 @@ func (c *constants) share(k *record.Constant) *constant {
 	if len(k.From) == 0 {
 		return c.shared.Get(key, func() any { return new(constant) }).(*constant)
 	}
-	return c.shared.SettledFrom(k.From, nil, key, func() (any, func(context.Context) error) {
+	return c.shared.Settled(k.From, nil, key, func() (any, func(context.Context) error) {
 		x := new(constant)
 		return x, func(context.Context) error { return x.renew(v) }
 	}).(*constant)

@@ -69,7 +69,7 @@ func (f *Compiler) again(n *ir.Node, in []*Value, out []*Value) {
 			to = append(to, v.Settled)
 		}
 	}
-	f.p.Config.Constants.SettledFrom(SettledOf(in), to, nil, func() (any, func(context.Context) error) {
+	f.p.Config.Constants.Settled(SettledOf(in), to, nil, func() (any, func(context.Context) error) {
 		return nil, func(ctx context.Context) error {
 			// Each time the node may use what it was granted when the graph was compiled.
 			a := foldingOf(ctx, source)
@@ -111,7 +111,7 @@ func Keep[T any](c *runtime.Constants, s *Step, inputs []int, key any, make func
 		}
 	}
 	if from := SettledOf(in); from != nil {
-		return c.SettledFrom(from, nil, key, func() (any, func(context.Context) error) {
+		return c.Settled(from, nil, key, func() (any, func(context.Context) error) {
 			data := make()
 			fill(data)
 			return data, func(context.Context) error { fill(data); return nil }
@@ -128,7 +128,7 @@ func Keep[T any](c *runtime.Constants, s *Step, inputs []int, key any, make func
 	return c.Get(key, made).(T)
 }
 
-// SettledOf returns the tensors of the settled values among in, as runtime.Constants.SettledFrom expects them; nil if there
+// SettledOf returns the tensors of the settled values among in, as runtime.Constants.Settled expects them; nil if there
 // are none.
 func SettledOf(in []*Value) (all []*tensor.Tensor) {
 	for _, v := range in {

@@ -52,7 +52,7 @@ func (b *Builder) Decided(s *lowering.Step, name string, f func() bool) bool {
 		return f()
 	}
 	c := b.Binding.Program.Config.Constants
-	return *c.SettledFrom(from, nil, decision{s.Node, name}, func() (any, func(context.Context) error) {
+	return *c.Settled(from, nil, decision{s.Node, name}, func() (any, func(context.Context) error) {
 		found := f()
 		return &found, func(context.Context) error {
 			if now := f(); now != found {
