@@ -12,6 +12,10 @@ import (
 // data cannot demand absurd amounts of memory. On 32-bit machines it is the largest int.
 const MaxElems = min(1<<31, math.MaxInt)
 
+// MaxFolded is the maximum number of elements of a value that a backend computes before the run, because it follows from
+// constants and parameters.
+const MaxFolded = 1 << 25
+
 // Elems returns the number of elements of a shape, or an error if a dimension is negative or the number above MaxElems.
 func Elems(shape []int) (int, error) {
 	n, err := tensor.Size(shape)

@@ -143,20 +143,11 @@ func (r *rewritten) affine(m *Match) bool {
 	if m.Node("affine").Op.Name == "Div" && !divides(k) {
 		return false
 	}
-	shape := k.Shape()
-	if r.rank == 0 || len(shape) > r.rank || !Settles(k) || !k.Elem().IsFloat() {
-		return false
-	}
 	axis := r.axis
 	if axis < 0 {
 		axis += r.rank
 	}
-	for i, d := range shape {
-		if at := i + r.rank - len(shape); !d.Equal(ir.Const(1)) && (at != axis || !d.Equal(ir.Const(r.channels))) {
-			return false
-		}
-	}
-	return true
+	return r.rank > 0 && VariesAlong(k, r.rank, axis, r.channels)
 }
 
 // divides reports whether v is a constant without zeros. A quotient by 0 has a sign, which factors of weights would lose.

@@ -3,12 +3,13 @@ package passes
 import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 )
 
-// Settled are the values of a graph that follow from parameters and constants alone: parameters, and results of
-// deterministic operators on settled values and constants, or on constants only. The lowering computes them once for each content of the
-// parameters. A pass may use them where it accepts constants, if it does not read their elements: it writes what it would
-// compute from these as nodes. Parameters that runs update are not among them. A graph without parameters has nil.
+// Settled are the values of a graph that follow only from parameters and constants: the parameters, and the results of
+// deterministic operators on settled values and constants. The lowering computes them once for each content of the
+// parameters. A pass may use them where it accepts constants, if it does not read their elements: it writes as nodes what
+// it would compute. Parameters that runs update are not among them. A graph without parameters has nil.
 type Settled map[*ir.Value]bool
 
 // SettledOf returns the settled values of g, whose nodes are sorted.
@@ -52,9 +53,6 @@ func (s Settled) add(n *ir.Node) {
 	}
 }
 
-// settledLimit is the maximum number of elements of a result that the lowering computes in advance.
-const settledLimit = 1 << 25
-
 // Settles reports whether the type of v lets the lowering compute it in advance, and also what has as many elements.
 func Settles(v *ir.Value) bool {
 	t, ok := v.TensorType()
@@ -63,7 +61,22 @@ func Settles(v *ir.Value) bool {
 	}
 	shape, known := t.Shape.Known()
 	size, err := tensor.Size(shape)
-	return known && err == nil && size <= settledLimit
+	return known && err == nil && size <= ops.MaxFolded
+}
+
+// VariesAlong reports whether the type of v, a tensor of floats, lets it be broadcast to a rank with n elements along one
+// axis, or one, and the same ones along the others.
+func VariesAlong(v *ir.Value, rank, axis int, n int64) bool {
+	shape := v.Shape()
+	if !v.Elem().IsFloat() || len(shape) > rank || !Settles(v) {
+		return false
+	}
+	for i, d := range shape {
+		if at := i + rank - len(shape); !d.Equal(ir.Const(1)) && (at != axis || !d.Equal(ir.Const(n))) {
+			return false
+		}
+	}
+	return true
 }
 
 // Fixed reports whether v is a constant or settled.

@@ -184,16 +184,7 @@ func variesAlong(m *Match, v *ir.Value, rank, axis, n int) bool {
 		_, ok := alongAxis(v, rank, axis, n)
 		return ok
 	}
-	shape := v.Shape()
-	if !m.IsFixed(v) || !v.Elem().IsFloat() || len(shape) > rank || !passes.Settles(v) {
-		return false
-	}
-	for i, d := range shape {
-		if at := i + rank - len(shape); !d.Equal(ir.Const(1)) && (at != axis || !d.Equal(ir.Const(int64(n)))) {
-			return false
-		}
-	}
-	return true
+	return m.IsFixed(v) && passes.VariesAlong(v, rank, axis, int64(n))
 }
 
 // vectorOf returns the n elements of a value that variesAlong accepts, in its type: of a constant as a constant.

@@ -32,12 +32,8 @@ type Backend interface {
 	Implement(c *Compiler, s *Step) Support
 }
 
-// maxExpansion is the maximum depth of nested bodies. maxFold is the maximum number of elements of a folded
-// constant.
-const (
-	maxExpansion = 32
-	maxFold      = 1 << 25
-)
+// maxExpansion is the maximum depth of nested bodies.
+const maxExpansion = 32
 
 // Compiler builds a Program.
 type Compiler struct {
@@ -292,7 +288,7 @@ func (f *Compiler) fold(n *ir.Node, in []*Value) (done bool) {
 			return false
 		}
 		shape, ok := t.Shape.Known()
-		if size, err := tensor.Size(shape); !ok || err != nil || size > maxFold {
+		if size, err := tensor.Size(shape); !ok || err != nil || size > ops.MaxFolded {
 			return false
 		}
 	}
