@@ -19,10 +19,12 @@ type place struct {
 }
 
 // bindData derives the values of the symbols from the inputs' shapes, and checks that all dimensions agree.
-func (sg *signature) bindData(in []tensor.Datum) (*Binding, error) {
+func (sg *signature) bindData(steps *ir.EvalCtx, in []tensor.Datum) (_ *Binding, err error) {
+	defer Ended(&err)
 	b := &Binding{Dims: map[string]int64{}, Inputs: make([]ir.Type, len(in))}
 	var places []place
 	for i, d := range in {
+		steps.Step(500)
 		switch d := d.(type) {
 		case *tensor.Tensor:
 			t := sg.inputs[i].Type.(*ir.TensorType)
@@ -40,7 +42,7 @@ func (sg *signature) bindData(in []tensor.Datum) (*Binding, error) {
 			b.Inputs[i] = sg.inputs[i].Type
 		}
 	}
-	by, err := solve(places, b.Dims)
+	by, err := solve(steps, places, b.Dims)
 	if err != nil {
 		return nil, err
 	}
@@ -53,27 +55,50 @@ func (p place) fail(format string, args ...any) error {
 
 // solve derives symbols from places: first plain symbols, then those that a linear expression determines, as long as there
 // are any. Then it checks every place whose symbols are known. It returns the place that determined each symbol.
-func solve(places []place, dims map[string]int64) (by map[string]place, err error) {
+func solve(steps *ir.EvalCtx, places []place, dims map[string]int64) (by map[string]place, err error) {
 	by = map[string]place{}
-	for pass := 0; ; pass++ {
-		progress := false
-		for _, p := range places {
-			name, a, c, ok := linear(p.dim, dims)
-			if _, plain := p.dim.Symbol(); !ok || pass == 0 && !plain {
-				continue
+	var composed []place
+	for _, p := range places {
+		steps.Step(500)
+		switch name, plain := p.dim.Symbol(); {
+		case !plain:
+			composed = append(composed, p)
+		default:
+			if _, known := dims[name]; !known {
+				if p.found < 0 {
+					return nil, p.fail("%s, found %d", must(p.dim, name, 1, 0), p.found)
+				}
+				dims[name], by[name] = p.found, p
 			}
-			n := p.found - c
-			if n%a != 0 || n/a < 0 {
-				return nil, p.fail("%s, found %d", must(p.dim, name, a, c), p.found)
-			}
-			dims[name], by[name] = n/a, p
-			progress = true
-		}
-		if !progress && pass > 0 {
-			break
 		}
 	}
+	waiting := map[string][]place{} // by the symbols that are not known
+	for _, p := range composed {
+		for _, name := range p.dim.Symbols() {
+			steps.Step(500)
+			if _, known := dims[name]; !known {
+				waiting[name] = append(waiting[name], p)
+			}
+		}
+	}
+	for len(composed) > 0 { // each place again for each of its symbols
+		p := composed[0]
+		composed = composed[1:]
+		steps.Step(2000)
+		name, a, c, ok := linear(p.dim, dims)
+		if !ok {
+			continue
+		}
+		n := p.found - c
+		if n%a != 0 || n/a < 0 {
+			return nil, p.fail("%s, found %d", must(p.dim, name, a, c), p.found)
+		}
+		dims[name], by[name] = n/a, p
+		composed = append(composed, waiting[name]...)
+		delete(waiting, name)
+	}
 	for _, p := range places {
+		steps.Step(500)
 		want, err := p.dim.Eval(dims)
 		if err != nil || want == p.found { // err is for a symbol that no input determines
 			continue
@@ -215,14 +240,19 @@ func (sg *signature) bindShape(dims map[string]int64, optional []string) (*Bindi
 	return b, nil
 }
 
-// String writes the dimensions, sorted by name: "B=4, L=1000".
+// String writes the dimensions, sorted by name: "B=4, L=1000". Those beyond the first 32 are only counted.
 func (b Binding) String() string {
+	const most = 32
+	if len(b.Dims) == 0 {
+		return "fixed shapes"
+	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(b.Dims)) {
+		if len(parts) == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(b.Dims)-most))
+			break
+		}
 		parts = append(parts, fmt.Sprintf("%s=%d", name, b.Dims[name]))
-	}
-	if len(parts) == 0 {
-		return "fixed shapes"
 	}
 	return strings.Join(parts, ", ")
 }

@@ -14,7 +14,8 @@ type charges struct {
 	budget *ir.Budget // nil: none
 	limit  int64      // 0: none
 	taken  int64
-	moves  ir.EvalCtx // ends the conversion at the call's context
+	moves  ir.EvalCtx // ends the work at the call's context
+	starts []start    // scratch of apart
 }
 
 // take charges bytes. The error is a *MemoryError.

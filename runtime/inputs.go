@@ -78,6 +78,7 @@ func (sg *signature) inputData(ctx context.Context, in map[string]tensor.Datum, 
 	defer Ended(&err)
 	found := 0
 	for i := range sg.inputs {
+		c.moves.Step(100)
 		p := &sg.inputs[i]
 		d, ok := in[p.Name]
 		if ok {
@@ -341,9 +342,10 @@ func zeros(t ir.Type, sg *signature, c *charges) (tensor.Datum, error) {
 }
 
 // outputShapes returns the outputs' shapes, as far as the symbols determine them.
-func (sg *signature) outputShapes(dims map[string]int64) [][]int {
+func (sg *signature) outputShapes(steps *ir.EvalCtx, dims map[string]int64) [][]int {
 	out := make([][]int, len(sg.outputs))
 	for i, p := range sg.outputs {
+		steps.Step(200)
 		t, ok := p.Type.(*ir.TensorType)
 		if !ok || t.NoRank {
 			continue
@@ -363,9 +365,12 @@ func (sg *signature) outputShapes(dims map[string]int64) [][]int {
 }
 
 // outputData puts the caller's tensors for results into the graph's order, and checks them.
-func (sg *signature) outputData(given map[string]tensor.Datum, shapes [][]int, in, data []tensor.Datum) error {
+func (sg *signature) outputData(given map[string]tensor.Datum, shapes [][]int, in, data []tensor.Datum,
+	c *charges) (err error) {
+	defer Ended(&err)
 	found := 0
 	for i := range sg.outputs {
+		c.moves.Step(100)
 		name := sg.outputs[i].Name
 		d, ok := given[name]
 		if ok {
@@ -389,26 +394,67 @@ func (sg *signature) outputData(given map[string]tensor.Datum, shapes [][]int, i
 		if shapes[i] != nil && !slices.Equal(shapes[i], t.Shape()) {
 			return fail("expected shape %s to write to, found %s", tensor.ShapeString(shapes[i]), t)
 		}
-		for j, x := range in {
-			if x, ok := x.(*tensor.Tensor); ok && shareStorage(x, t) {
-				return fail("is also input %q; the memory to write to must be its own", sg.inputs[j].Name)
-			}
-		}
-		for j, x := range data[:i] {
-			if x, ok := x.(*tensor.Tensor); ok && shareStorage(x, t) {
-				return fail("is also output %q; each needs memory of its own", sg.outputs[j].Name)
-			}
-		}
 		data[i] = t
 	}
 	if found < len(given) {
 		return unknownName(given, sg.outputIndex, true)
 	}
-	return nil
+	return sg.apart(in, data, c)
 }
 
-// shareStorage reports whether two tensors start at the same byte. Callers must avoid other overlaps.
-func shareStorage(a, b *tensor.Tensor) bool {
-	x, y := a.Bytes(), b.Bytes()
-	return len(x) > 0 && len(y) > 0 && &x[0] == &y[0]
+// start is where the data of an input or an output begins.
+type start struct {
+	at      uintptr
+	written bool
+	index   int // of the input or output
+}
+
+// apart returns an error if a tensor to write to starts at the same byte as an input or another output. Callers must avoid
+// other overlaps.
+func (sg *signature) apart(in, out []tensor.Datum, c *charges) error {
+	c.starts = c.starts[:0]
+	add := func(d tensor.Datum, written bool, index int) {
+		c.moves.Step(20)
+		if t, ok := d.(*tensor.Tensor); ok && len(t.Bytes()) > 0 {
+			c.starts = append(c.starts, start{uintptr(unsafe.Pointer(&t.Bytes()[0])), written, index})
+		}
+	}
+	for i, d := range out {
+		add(d, true, i)
+	}
+	if len(c.starts) == 0 {
+		return nil
+	}
+	for i, d := range in {
+		add(d, false, i)
+	}
+	slices.SortFunc(c.starts, func(a, b start) int { // inputs first
+		c.moves.Step(10)
+		if a.written != b.written && a.at == b.at {
+			if b.written {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index))
+	})
+	var first, with start // the first tensor at a place, and that of bad
+	bad := start{index: len(out)}
+	for i, s := range c.starts {
+		switch {
+		case i == 0 || s.at != first.at:
+			first = s
+		case s.written && s.index < bad.index:
+			bad, with = s, first
+		}
+	}
+	switch {
+	case bad.index == len(out):
+		return nil
+	case with.written:
+		return &InputError{Name: sg.outputs[bad.index].Name, output: true,
+			Msg: fmt.Sprintf("is also output %q; each needs memory of its own", sg.outputs[with.index].Name)}
+	}
+	return &InputError{Name: sg.outputs[bad.index].Name, output: true,
+		Msg: fmt.Sprintf("is also input %q; the memory to write to must be its own", sg.inputs[with.index].Name)}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -100,7 +101,7 @@ func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := s.m.outputData(out, p.outShape, s.in, s.out); err != nil {
+		if err := s.m.outputData(out, p.outShape, s.in, s.out, &s.calls); err != nil {
 			return err
 		}
 		for i, t := range p.next {
@@ -226,7 +227,7 @@ func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ..
 
 // bind finds the executable for the shapes of s.in, or binds one.
 func (s *Session) bind(ctx context.Context, v *version) (*bound, error) {
-	return s.find(ctx, v, appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(s.in) })
+	return s.find(ctx, v, appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(&s.calls.moves, s.in) })
 }
 
 // find returns the executable of a version for key, or binds one for the binding that make returns.
@@ -252,6 +253,8 @@ func (s *Session) find(ctx context.Context, v *version, key []byte, make func() 
 		s.evict(0) // the limit is for the whole session
 	}
 	b.Budget, b.Ctx = s.calls.budget, ctx
+	steps := ir.EvalCtx{Ctx: ctx}
+	shapes := s.m.outputShapes(&steps, b.Dims)
 	exe, err := v.program.Bind(*b)
 	if err != nil {
 		return nil, err
@@ -261,8 +264,10 @@ func (s *Session) find(ctx context.Context, v *version, key []byte, make func() 
 		_ = exe.Close() // the error to return is the limit
 		return nil, &MemoryError{Need: need, Limit: limit, What: "the plan for " + b.String()}
 	}
-	s.m.config.Logger.Debug("shapes bound", "graph", s.m.graph.Name, "binding", b.String(), "bytes", exe.ArenaBytes())
-	p := &bound{key: string(s.key), of: v, epoch: epoch, exe: exe, outShape: s.m.outputShapes(b.Dims)}
+	if s.m.config.Logger.Enabled(ctx, slog.LevelDebug) {
+		s.m.config.Logger.Debug("shapes bound", "graph", s.m.graph.Name, "binding", b.String(), "bytes", exe.ArenaBytes())
+	}
+	p := &bound{key: string(s.key), of: v, epoch: epoch, exe: exe, outShape: shapes}
 	if s.set.updates {
 		if p.next, err = s.m.nextContents(s.calls.budget); err != nil {
 			_ = exe.Close() // err is the first error

@@ -1,12 +1,44 @@
 package runtime
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/essmc/essmc/ir"
 )
+
+// counted counts its checks.
+type counted struct {
+	context.Context
+	n int
+}
+
+func (c *counted) Err() error { c.n++; return nil }
+
+// TestSolveLong solves sums of which each needs the one behind it, in a number of steps that is linear in theirs.
+func TestSolveLong(t *testing.T) {
+	for _, n := range []int{100, 20_000} {
+		var places []place
+		for i := range n {
+			p := place{input: "x", axis: i, dim: ir.Sym(fmt.Sprint("N", i)), found: 1}
+			if i < n-1 {
+				p.dim, p.found = p.dim.Add(ir.Sym(fmt.Sprint("N", i+1))), 2
+			}
+			places = append(places, p)
+		}
+		ctx, dims := &counted{Context: context.Background()}, map[string]int64{}
+		_, err := solve(&ir.EvalCtx{Ctx: ctx}, places, dims)
+		if err != nil || len(dims) != n || dims["N0"] != 1 {
+			t.Fatalf("%d places: %v, %d symbols", n, err, len(dims))
+		}
+		if most := 2 + n*8000/ir.Pace; ctx.n > most {
+			t.Errorf("%d places: %d checks, more than %d", n, ctx.n, most)
+		}
+	}
+}
 
 // Whatever the dimensions are, solve ends, and what it finds agrees with every place that it determines.
 func FuzzSolve(f *testing.F) {
@@ -25,7 +57,7 @@ func FuzzSolve(f *testing.F) {
 			places = append(places, place{input: "x", axis: i, dim: d, found: []int64{a, b, a + b}[i%3]})
 		}
 		dims := map[string]int64{}
-		by, err := solve(places, dims)
+		by, err := solve(nil, places, dims)
 		if err != nil {
 			if !errors.Is(err, ErrInput) {
 				t.Errorf("%q %d %d: %v is no ErrInput", text, a, b, err)

@@ -109,7 +109,7 @@ func (g *gathered) prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	g.charges = charges{limit: g.Stream.m.config.MaxMemory}
+	g.charges = charges{limit: g.Stream.m.config.MaxMemory, starts: g.charges.starts}
 	if err := g.Stream.p.inputData(ctx, g.In, g.in, &g.charges); err != nil {
 		return err
 	}
@@ -168,6 +168,7 @@ func stepJoined(ctx context.Context, all []gathered) error {
 	p := all[0].Stream.p
 	c := p.borrow()
 	defer p.giveBack(c)
+	c.charges.moves.Ctx = ctx
 	l, err := p.leaseJoint(c, all)
 	if err != nil {
 		return err
@@ -250,7 +251,7 @@ func (p *stepper) leaseJoint(c *call, all []gathered) (*lease, error) {
 // join runs all steps as one batch in j, which belongs to l.
 func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []gathered) error {
 	for k := range all {
-		if err := p.outputData(all[k].Out, j.shapes, all[k].in, all[k].out); err != nil {
+		if err := p.outputData(all[k].Out, j.shapes, all[k].in, all[k].out, &all[k].charges); err != nil {
 			return err
 		}
 		for i, d := range j.in {

@@ -262,7 +262,7 @@ func (p *stepping) stateBytes(batch int) (int64, error) {
 // borrow returns a call with arguments to fill in.
 func (p *stepper) borrow() *call {
 	c := p.calls.Get().(*call)
-	c.charges = charges{limit: p.m.config.MaxMemory}
+	c.charges = charges{limit: p.m.config.MaxMemory, starts: c.charges.starts}
 	return c
 }
 
@@ -307,14 +307,14 @@ func (p *stepper) bind(c *call, key []byte, batch int, budget *ir.Budget) (_ *le
 			err = Recovered(nil, v)
 		}
 	}()
-	b, err := p.bindData(c.in[:len(p.inputs)])
+	b, err := p.bindData(&c.charges.moves, c.in[:len(p.inputs)])
 	if err != nil {
 		return nil, err
 	}
 	if err := p.checkBatch(b, c.in, batch); err != nil {
 		return nil, err
 	}
-	l := &lease{key: string(key), budget: budget, outShape: p.outputShapes(b.Dims), steps: 1}
+	l := &lease{key: string(key), budget: budget, outShape: p.outputShapes(&c.charges.moves, b.Dims), steps: 1}
 	size, err := p.stateBytes(batch)
 	if err == nil {
 		err = budget.Take(3 * size)
@@ -322,7 +322,7 @@ func (p *stepper) bind(c *call, key []byte, batch int, budget *ir.Budget) (_ *le
 	if err != nil {
 		return nil, refused(err, fmt.Sprintf("the state of %d samples, before and after a step,", batch))
 	}
-	b.Budget = budget
+	b.Budget, b.Ctx = budget, c.charges.moves.Ctx
 	if p.time != "" {
 		l.steps = b.Dims[p.time] * p.timing.Multiple
 	}

@@ -163,7 +163,7 @@ func (s *Stream) step(ctx context.Context, in, out map[string]tensor.Datum) erro
 		p.release(l)
 		return err
 	}
-	if err := p.outputData(out, l.outShape, c.in[:len(p.inputs)], c.out[:len(p.outputs)]); err != nil {
+	if err := p.outputData(out, l.outShape, c.in[:len(p.inputs)], c.out[:len(p.outputs)], &c.charges); err != nil {
 		l.budget.Release(c.charges.taken)
 		p.release(l)
 		return err

@@ -167,7 +167,20 @@ func (f field) bytes() ([]byte, error) {
 
 // raw reads a field of arbitrary bytes.
 func (f field) raw(to *string) error {
-	b, err := f.bytes()
+	if err := f.want(protowire.BytesType); err != nil {
+		return err
+	}
+	s, n := f.body.src, int(f.body.len())
+	if n > windowSize {
+		text, err := s.watch.ReadString(s.r, f.body.pos, n)
+		if err != nil {
+			return fmt.Errorf("at byte %d: %w", f.body.pos+int64(len(text)), err)
+		}
+		*to = text
+		return nil
+	}
+	b := make([]byte, n)
+	err := s.read(b, f.body.pos)
 	*to = string(b)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Watch watches a context for one goroutine. A nil Watch has no context, and its methods do nothing.
@@ -149,6 +150,43 @@ func (w *Watch) ReadAt(r io.ReaderAt, b []byte, at int64) (n int, err error) {
 		return err
 	})
 	return n, err
+}
+
+// ReadString reads n bytes at a place into a string, in parts. The error of a short read is that of r.
+func (w *Watch) ReadString(r io.ReaderAt, at int64, n int) (string, error) {
+	var s strings.Builder // its memory is not cleared
+	s.Grow(n)
+	b := make([]byte, min(n, part))
+	err := w.Parts(n, func(from, to int) error {
+		k, err := r.ReadAt(b[:to-from], at+int64(from))
+		s.Write(b[:k])
+		switch {
+		case k == to-from:
+			return nil // io.EOF may come with the last bytes
+		case err == nil:
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	})
+	return s.String(), err
+}
+
+// ReadAll is io.ReadAll in parts, for about size bytes. The result must not be written to.
+func (w *Watch) ReadAll(r io.Reader, size int) ([]byte, error) {
+	var s strings.Builder // its memory is not cleared
+	s.Grow(size)
+	b := make([]byte, part)
+	for {
+		w.Check()
+		n, err := r.Read(b)
+		s.Write(b[:n])
+		if err == io.EOF {
+			err = nil
+		} else if err == nil {
+			continue
+		}
+		return unsafe.Slice(unsafe.StringData(s.String()), s.Len()), err
+	}
 }
 
 // ReaderAt returns r, reading in parts with a check before each.

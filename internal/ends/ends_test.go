@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"unicode/utf8"
 )
 
@@ -82,6 +83,29 @@ func TestRead(t *testing.T) {
 	}
 	if err := catch(func() { _, _ = watch(2).ReadAt(bytes.NewReader(data), make([]byte, len(data)), 0) }); err != errEnough {
 		t.Errorf("ReadAt: %v", err)
+	}
+	for _, n := range []int{0, 1, part, part + 1, len(data)} {
+		s, err := watch(100).ReadString(bytes.NewReader(data), int64(len(data)-n), n)
+		if err != nil || s != string(data[len(data)-n:]) {
+			t.Errorf("a string of %d bytes: read %d, %v", n, len(s), err)
+		}
+		for _, size := range []int{0, n, len(data)} {
+			if b, err := (*Watch)(nil).ReadAll(bytes.NewReader(data[:n]), size); err != nil || !bytes.Equal(b, data[:n]) {
+				t.Errorf("all of %d bytes, %d expected: read %d, %v", n, size, len(b), err)
+			}
+		}
+	}
+	if s, err := watch(100).ReadString(bytes.NewReader(data), 1, len(data)); s != string(data[1:]) || err != io.EOF {
+		t.Errorf("beyond the end: %d, %v", len(s), err)
+	}
+	if err := catch(func() { _, _ = watch(2).ReadString(bytes.NewReader(data), 0, len(data)) }); err != errEnough {
+		t.Errorf("ReadString: %v", err)
+	}
+	if err := catch(func() { _, _ = watch(2).ReadAll(bytes.NewReader(data), len(data)) }); err != errEnough {
+		t.Errorf("ReadAll: %v", err)
+	}
+	if b, err := watch(9).ReadAll(io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(errEnough)), 1); string(b) != "ab" || err != errEnough {
+		t.Errorf("ReadAll of a reader that fails: %q, %v", b, err)
 	}
 	if b, err := io.ReadAll(watch(100000).Reader(bytes.NewReader(data))); err != nil || !bytes.Equal(b, data) {
 		t.Errorf("Reader: %v", err)

@@ -178,7 +178,7 @@ func checkGap(t *testing.T, what string, f func(g *gaps) error) {
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
 	var best *gaps
-	for range 3 {
+	for try := range 8 {
 		goruntime.GC()
 		g := &gaps{Context: context.Background(), last: worktime.Thread()}
 		if err := f(g); err != nil {
@@ -188,7 +188,7 @@ func checkGap(t *testing.T, what string, f func(g *gaps) error) {
 		if best == nil || g.most < best.most {
 			best = g
 		}
-		if best.most <= mostGap/4 {
+		if best.most <= mostGap/4 || try >= 2 && best.most <= mostGap {
 			break
 		}
 	}

@@ -102,13 +102,15 @@ func ReadFile(path string, resolver ir.Resolver, o Options) (_ *ir.Graph, err er
 	}
 	defer f.Close()
 	limit := o.Budget.withDefaults().Bytes
-	if st, err := f.Stat(); err != nil {
+	st, err := f.Stat()
+	if err != nil {
 		return nil, err
-	} else if st.Size() > int64(limit) {
+	}
+	if st.Size() > int64(limit) {
 		return nil, fmt.Errorf("%s: expected a text of at most %d bytes, found %d", path, limit, st.Size())
 	}
 	w := ends.Of(o.Context)
-	src, err := io.ReadAll(w.Reader(io.LimitReader(f, int64(limit)+1)))
+	src, err := w.ReadAll(io.LimitReader(f, int64(limit)+1), int(st.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

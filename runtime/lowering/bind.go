@@ -129,17 +129,18 @@ func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, k
 	defer m.pacing()()
 	d := &Binding{Program: p, dims: b.Dims, values: make([]bound, len(p.Values)), dead: map[*Step]bool{},
 		branches: map[*Step]*[2]*Binding{}, memory: m, known: known, checks: c}
-	given := map[*Value]ir.Type{}
+	given := make([]ir.Type, len(p.Values))
 	for i, v := range p.Inputs {
-		given[v] = b.Inputs[i]
+		m.steps.Step(50)
+		given[v.ID] = b.Inputs[i]
 		d.values[v.ID].given = true
 		d.takeItems(v, b.Inputs[i])
 	}
 	for _, v := range p.Values {
 		m.steps.Step(100)
 		t := v.Type
-		if g, ok := given[v]; ok {
-			t = g
+		if d.values[v.ID].given {
+			t = given[v.ID]
 		}
 		if k := v.Fixed(); k != nil {
 			d.set(v, k.DType(), shapeOf(k))
@@ -168,6 +169,7 @@ func (p *Program) bind(b runtime.Binding, content []*tensor.Tensor, m *memory, k
 		d.set(v, tt.Elem, shape)
 	}
 	for i, t := range content {
+		m.steps.Step(10)
 		d.values[p.Inputs[i].ID].content = t
 	}
 	d.resolve()

@@ -78,14 +78,23 @@ func (d *Binding) resolve() {
 // nodes that take them. If the context ends, the rest of the nodes are asked in each binding.
 func (p *Program) tryDistinct(ctx context.Context) {
 	b := runtime.Binding{Dims: map[string]int64{}}
-	for i, s := range p.Graph.Symbols() {
-		b.Dims[s] = distinctSizes[i%len(distinctSizes)]
-	}
-	for _, v := range p.Inputs {
-		b.Inputs = append(b.Inputs, v.Type)
-	}
 	m := newMemory(nil, &p.Config)
 	m.steps.Ctx = ctx
+	for _, v := range p.Graph.Inputs {
+		for _, d := range v.Shape() {
+			for _, s := range d.Symbols() {
+				m.steps.Step(200)
+				if _, ok := b.Dims[s]; !ok {
+					b.Dims[s] = distinctSizes[len(b.Dims)%len(distinctSizes)]
+				}
+			}
+		}
+	}
+	b.Inputs = make([]ir.Type, len(p.Inputs))
+	for i, v := range p.Inputs {
+		m.steps.Step(10)
+		b.Inputs[i] = v.Type
+	}
 	p.bind(b, nil, m, ir.NewBudget(1<<20, 1<<22), noteDistinct)
 }
 
