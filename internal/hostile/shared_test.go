@@ -45,17 +45,17 @@ func TestWideFiles(t *testing.T) {
 		for _, with := range []string{"open.Untrusted", "limits above the file"} {
 			best, err := 24*time.Hour, error(nil)
 			var held uint64
-			for range 3 {
+			for range 8 {
 				var after time.Duration
 				if after, held, err = underDeadline(t, path, with != "open.Untrusted"); after < best {
 					best = after
 				}
-				if best < 5*time.Millisecond {
+				if best <= mostGap {
 					break
 				}
 			}
 			t.Logf("%s, %s: back %v of processor time after the deadline, %d MiB: %v", filepath.Base(path), with, best, held>>20, first(err))
-			if best > 5*time.Millisecond {
+			if best > mostGap {
 				t.Errorf("%s, %s: back %v after its deadline", filepath.Base(path), with, best)
 			}
 			if held > 256<<20 {
