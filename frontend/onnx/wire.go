@@ -156,15 +156,6 @@ func (f field) want(typ protowire.Type) error {
 	return nil
 }
 
-// bytes reads a field of bytes.
-func (f field) bytes() ([]byte, error) {
-	if err := f.want(protowire.BytesType); err != nil {
-		return nil, err
-	}
-	b := make([]byte, f.body.len())
-	return b, f.body.src.read(b, f.body.pos)
-}
-
 // raw reads a field of arbitrary bytes.
 func (f field) raw(to *string) error {
 	if err := f.want(protowire.BytesType); err != nil {
