@@ -143,6 +143,7 @@ func (e *emitter) start() {
 			}
 			parts = append(parts, v)
 			for k := range n {
+				e.plan.pace.Step(2)
 				from[at+k] = width + int64(k)
 			}
 			width += int64(n)
@@ -162,6 +163,7 @@ func (e *emitter) start() {
 		columns[i] = width // a column of zeros
 	}
 	for k, p := range e.pos {
+		e.plan.pace.Step(2)
 		if c, ok := from[k]; ok {
 			i := p.head*e.plan.width + p.col
 			if p.imag {
@@ -207,7 +209,7 @@ func (e *emitter) scan() {
 	project := func(name string, imag bool) *ir.Value {
 		w, _ := e.blocks(name, p.width, h, func(set func(int, int, int, float64)) {
 			for k, at := range e.pos {
-				if at.imag == imag {
+				if p.pace.Step(1 + len(s.b[k])/16); at.imag == imag {
 					for _, t := range s.b[k] {
 						set(at.head, at.col, int(t.at)%h, t.coef)
 					}
@@ -217,7 +219,7 @@ func (e *emitter) scan() {
 		v := e.op("essm", "HeadLinear", []*ir.Value{e.u, w})
 		bias, some := make([]float64, e.features), false
 		for k, at := range e.pos {
-			if at.imag == imag && s.bias[k] != 0 {
+			if p.pace.Step(1); at.imag == imag && s.bias[k] != 0 {
 				bias[at.head*p.width+at.col], some = s.bias[k], true
 			}
 		}
@@ -229,6 +231,7 @@ func (e *emitter) scan() {
 	if p.dense {
 		abar, _ := e.blocks("abar", p.width, p.width, func(set func(int, int, int, float64)) {
 			for k, at := range e.pos {
+				p.pace.Step(1 + len(s.a[k])/4)
 				for _, t := range s.a[k] {
 					set(at.head, at.col, e.pos[int(t.at)].col, t.coef)
 				}

@@ -5,6 +5,7 @@ import (
 	"math/cmplx"
 	"slices"
 
+	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/passes"
 )
 
@@ -26,14 +27,17 @@ type plan struct {
 	width     int    // states per head: units of a diagonal system, numbers of a dense system
 	units     []unit // heads × units, padded with empty ones
 	per       int    // units per head
+
+	pace *ir.Pacer // ends the search for a structure with the pass
 }
 
 // newPlan finds the structure of a system. keep selects the states whose initial or final values are used. newPlan
 // omits a unit without such states if no input reaches it or no output reads it.
 func newPlan(run *passes.Context, s *system, keep []bool) (*plan, error) {
-	p := &plan{sys: s}
+	p := &plan{sys: s, pace: ir.NewPacer(run.Check)}
 	var units []unit
-	for _, at := range components(s.a) {
+	for _, at := range components(s.a, p.pace) {
+		p.pace.Step(4)
 		if !s.matters(at, keep) {
 			continue
 		}
@@ -74,7 +78,7 @@ func (p *plan) String() string {
 
 // components lists the sets of states that depend on each other. Each set is sorted, and sets are in the order of their
 // first states.
-func components(a [][]term) [][]int {
+func components(a [][]term, pace *ir.Pacer) [][]int {
 	parent := make([]int, len(a))
 	for i := range parent {
 		parent[i] = i
@@ -87,6 +91,7 @@ func components(a [][]term) [][]int {
 		return i
 	}
 	for i, row := range a {
+		pace.Step(1 + len(row)/4)
 		for _, t := range row {
 			x, y := find(i), find(int(t.at))
 			parent[max(x, y)] = min(x, y)
@@ -95,6 +100,7 @@ func components(a [][]term) [][]int {
 	var out [][]int
 	index := map[int]int{}
 	for i := range a {
+		pace.Step(2)
 		r := find(i)
 		if _, ok := index[r]; !ok {
 			index[r] = len(out)
@@ -210,6 +216,7 @@ func (p *plan) group(run *passes.Context, units []unit) error {
 		byHead := make([][]unit, heads)
 		widths := make([]int, heads)
 		for i, u := range units {
+			p.pace.Step(1)
 			byHead[of[i]] = append(byHead[of[i]], u)
 			widths[of[i]] += p.states(u)
 		}
@@ -223,6 +230,7 @@ func (p *plan) group(run *passes.Context, units []unit) error {
 		}
 		for _, us := range byHead {
 			for len(us) < p.per {
+				p.pace.Step(1)
 				us = append(us, unit{})
 			}
 			p.units = append(p.units, us...)
@@ -247,6 +255,7 @@ func (p *plan) assign(units []unit, owner []int, heads int) ([]int, bool) {
 		return true
 	}
 	for i, u := range units {
+		p.pace.Step(1)
 		for _, k := range u.at {
 			for _, t := range s.b[k] {
 				if !set(i, int(t.at)*heads/s.h) {
@@ -258,6 +267,7 @@ func (p *plan) assign(units []unit, owner []int, heads int) ([]int, bool) {
 	for _, o := range s.outputs {
 		for _, rows := range [][][]term{o.next, o.prev} {
 			for r, row := range rows {
+				p.pace.Step(1 + len(row)/16)
 				for _, t := range row {
 					if u := owner[t.at]; u >= 0 && !set(u, r*heads/len(rows)) {
 						return nil, false
@@ -292,7 +302,7 @@ func (p *plan) positions() map[int]position {
 		col := 0
 		for _, u := range p.units[h*p.per : (h+1)*p.per] {
 			for j, k := range u.at {
-				if p.dense {
+				if p.pace.Step(2); p.dense {
 					out[k] = position{h, col + j, false}
 				} else {
 					out[k] = position{h, col, j == 1}

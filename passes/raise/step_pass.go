@@ -117,10 +117,11 @@ func (s *oneStep) raise(g *ir.Graph) (*raised, error) {
 	if sys == nil {
 		return nil, err
 	}
-	if err := sys.decays(); err != nil {
+	pace := ir.NewPacer(d.run.Check)
+	if err := sys.decays(pace); err != nil {
 		return nil, err
 	}
-	if err := sys.fromNext(); err != nil {
+	if err := sys.fromNext(pace); err != nil {
 		return nil, err
 	}
 	b := passes.Edit(g)
@@ -151,8 +152,8 @@ func (s *oneStep) raise(g *ir.Graph) (*raised, error) {
 }
 
 // decays returns nil if the system is diagonal, its coefficients decay, and an input reaches every state.
-func (s *system) decays() error {
-	for _, at := range components(s.a) {
+func (s *system) decays(pace *ir.Pacer) error {
+	for _, at := range components(s.a, pace) {
 		a, ok := eigenOf(s.a, at)
 		switch r := cmplx.Abs(a); {
 		case !ok:
@@ -171,9 +172,9 @@ func (s *system) decays() error {
 
 // fromNext rewrites the outputs, which are functions of the state before the step, as functions of the state after
 // it.
-func (s *system) fromNext() error {
+func (s *system) fromNext(pace *ir.Pacer) error {
 	inverse := make([][]term, s.n)
-	for _, at := range components(s.a) {
+	for _, at := range components(s.a, pace) {
 		a, _ := eigenOf(s.a, at)
 		q := 1 / a
 		if len(at) == 1 {
