@@ -39,7 +39,8 @@ type Op struct {
 	// operator's meaning. It may be nil if Element or Body is set. An absent input is nil; an absent trailing one
 	// may be missing.
 	Eval func(c *EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
-	// Body builds the operator from smaller ones. If Element and Eval are nil, Body defines the meaning.
+	// Body builds the operator from smaller ones. If Element and Eval are nil, Body defines the meaning. It accepts no inputs
+	// that Eval refuses, once their shapes are known, so that backends may replace the operator by it.
 	Body func(b *Builder, n *Node, in []*Value) []*Value
 	// Along derives the facts of the outputs from the facts of the inputs, along one declared dimension (time,
 	// batch). If it is nil, every output element may depend on all steps.
@@ -63,7 +64,11 @@ type Op struct {
 	// Shape, Size, Constant. They read no element. Lowering knows the results once shapes are bound; raising and backends
 	// do not count such operators as readers of a value.
 	OfShapes bool
-	// Tol bounds the distance of an implementation from Eval.
+	// SizedBy are the inputs of floats, by index, whose numbers determine shapes of outputs, such as the scales of Resize.
+	// Integers may do so for any operator.
+	SizedBy []int
+	// Tol bounds the distance of an implementation from Eval. If it is Exact, the results need no rounding: they are the
+	// same numbers if float16 inputs are given as float32.
 	Tol Tolerance
 	// Random marks operators whose evaluations may differ. They are never folded or shared.
 	Random bool

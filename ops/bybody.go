@@ -2,8 +2,10 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 // ByBody completes the record of an operator that is defined by its body. Its types, facts and costs follow from the
@@ -55,6 +57,41 @@ func bodyOf(n *ir.Node) (nodes []*ir.Node, outs []*ir.Value, err error) {
 		return nil, nil, fmt.Errorf("body: %w", err)
 	}
 	return b.Graph().Nodes, outs, nil
+}
+
+// WideBody reports whether the body of a node computes in float64 throughout: none of its values is a narrower float. If a
+// body cannot be built, it is not.
+func WideBody(n *ir.Node) bool {
+	if n.Op.Body == nil {
+		return false
+	}
+	nodes, outs, err := builtBody(n)
+	if err != nil {
+		return false
+	}
+	wide := func(v *ir.Value) bool {
+		t, ok := v.TensorType()
+		return !ok || !t.Elem.IsFloat() || t.Elem == tensor.Float64
+	}
+	for _, m := range nodes {
+		for _, v := range slices.Concat(m.Inputs, m.Outputs) {
+			if v != nil && !wide(v) {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(outs, func(v *ir.Value) bool { return v != nil && !wide(v) })
+}
+
+// builtBody is bodyOf with an error for bodies that panic, since attributes and types of files may not fit.
+func builtBody(n *ir.Node) (nodes []*ir.Node, outs []*ir.Value, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			ir.PassOn(v)
+			err = fmt.Errorf("body of %s: %v", n.Op.FullName(), v)
+		}
+	}()
+	return bodyOf(n)
 }
 
 // alongBody propagates facts through the body. The states of its nodes add up to the node's.

@@ -236,23 +236,7 @@ func (u Suite) BadInputs(t *testing.T) {
 			if !ok || x.DType() == tensor.String {
 				continue
 			}
-			var bad []tensor.Datum
-			for _, shape := range [][]int{{}, {0}, {1}, {2, 0}, {3, 1, 1}, {1, 1, 1, 1, 1}} {
-				bad = append(bad, Whole(x.DType(), 0, 2, shape...))
-			}
-			if x.DType().IsInt() || x.DType().IsFloat() {
-				for _, k := range []float64{-1 << 62, -99, -1, 0, 99, 1 << 40, 1<<63 - 1024} {
-					v := make([]float64, x.Len())
-					for j := range v {
-						v[j] = k
-					}
-					y, err := tensor.FromFloat64s(x.DType(), v, x.Shape()...)
-					if err != nil {
-						t.Fatal(err)
-					}
-					bad = append(bad, y)
-				}
-			}
+			bad := badInputs(t, x)
 			for _, y := range bad {
 				in := slices.Clone(s.In)
 				in[i] = y
@@ -267,6 +251,27 @@ func (u Suite) BadInputs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// badInputs returns tensors of the type of x with other shapes, or with numbers of which many are out of range.
+func badInputs(t *testing.T, x *tensor.Tensor) (bad []tensor.Datum) {
+	for _, shape := range [][]int{{}, {0}, {1}, {2, 0}, {3, 1, 1}, {1, 1, 1, 1, 1}} {
+		bad = append(bad, Whole(x.DType(), 0, 2, shape...))
+	}
+	if x.DType().IsInt() || x.DType().IsFloat() {
+		for _, k := range []float64{-1 << 62, -99, -1, 0, 99, 1 << 40, 1<<63 - 1024} {
+			v := make([]float64, x.Len())
+			for j := range v {
+				v[j] = k
+			}
+			y, err := tensor.FromFloat64s(x.DType(), v, x.Shape()...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bad = append(bad, y)
+		}
+	}
+	return bad
 }
 
 // BadAttributes changes attributes of samples so that they contradict the inputs or each other: an error is right, a

@@ -18,6 +18,8 @@ func activation(name string, since int, doc string, f element, body activationBo
 		ioNames(o)
 	case "Gelu":
 		o.Tol = ir.Cancelling
+	case "ThresholdedRelu":
+		o.Tol = ir.Exact
 	}
 	if body != nil {
 		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value { return []*ir.Value{body(b, n, in[0])} }

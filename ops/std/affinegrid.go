@@ -116,6 +116,9 @@ var AffineGrid = ops.Register(&ir.Op{
 		}
 		columns[k] = op(b, "Expand", constLike(b, theta, 1), column)
 		places := op(b, "Reshape", attr(b, "Concat", columns, ir.A("axis", -1)), b.Ints(-1, k+1))
+		// Nothing but a check that there is a map for each image.
+		theta = attr(b, "Reshape", []*ir.Value{theta, attr(b, "Concat", []*ir.Value{part(0, 1), b.Ints(k, k+1)},
+			ir.A("axis", 0))}, ir.A("allowzero", 1))
 		grid := op(b, "MatMul", places, attr(b, "Transpose", []*ir.Value{theta}, i64Attr("perm", 0, 2, 1)))
 		return []*ir.Value{op(b, "Reshape", grid, attr(b, "Concat", []*ir.Value{part(0, 1), spatial, b.Ints(k)},
 			ir.A("axis", 0)))}

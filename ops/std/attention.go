@@ -85,6 +85,15 @@ func inferAttention(n *ir.Node) ([]ir.Type, error) {
 			}
 		}
 	}
+	if m := tensorIn(n, 3); m != nil && !m.NoRank && (len(m.Shape) < 1 || len(m.Shape) > 4) {
+		return nil, fmt.Errorf("attn_mask is %v: expected one to four axes", m)
+	}
+	if l := tensorIn(n, 6); l != nil && !l.NoRank {
+		batch, ok := q[0].Known()
+		if have, known := l.Shape[0].Known(); ok && known && have != batch {
+			return nil, fmt.Errorf("nonpad_kv_seqlen: expected %d numbers, found %d", batch, have)
+		}
+	}
 	total := k[2]
 	if p := tensorIn(n, 4); p != nil {
 		if p.NoRank || len(p.Shape) != 4 {

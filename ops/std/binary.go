@@ -201,7 +201,7 @@ func intPow(x, y int64) int64 {
 // variadic registers an operator that combines one or more inputs by f, from the first to the last, with broadcasting.
 // last, which may be nil, is applied to the result for n inputs. eval evaluates integers; it may be nil.
 func variadic(name string, since int, doc string, types []tensor.DType, f scalarBinary,
-	last func(x scalar.Expr, n int) scalar.Expr, eval evaluation) *ir.Op {
+	last func(x scalar.Expr, n int) scalar.Expr, eval evaluation, tol ir.Tolerance) *ir.Op {
 	if last == nil {
 		last = func(x scalar.Expr, _ int) scalar.Expr { return x }
 	}
@@ -226,7 +226,7 @@ func variadic(name string, since int, doc string, types []tensor.DType, f scalar
 			}
 			return ops.EvalElement(c, in)
 		},
-		Tol: ir.Rounding,
+		Tol: tol,
 	}
 	if name == "Sum" || name == "Mean" { // also of more operands than an expression has
 		op.Linear = ops.LinearAll
@@ -273,12 +273,12 @@ func evalFold(o arith) evaluation {
 var (
 	Min = variadic("Min", 13, "Elementwise minimum of all inputs with broadcasting.", ops.Numbers,
 		scalar.Min, nil, evalFold(arith{
-			i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}))
+			i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}), ir.Exact)
 	Max = variadic("Max", 13, "Elementwise maximum of all inputs with broadcasting.", ops.Numbers,
 		scalar.Max, nil, evalFold(arith{
-			i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}))
+			i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}), ir.Exact)
 	Sum = variadic("Sum", 13, "Elementwise sum of all inputs with broadcasting.", ops.Floats,
-		scalar.Add, nil, nil)
+		scalar.Add, nil, nil, ir.Rounding)
 	Mean = variadic("Mean", 13, "Elementwise mean of all inputs with broadcasting.", ops.Floats,
-		scalar.Add, func(x scalar.Expr, n int) scalar.Expr { return scalar.Div(x, scalar.Const(float64(n))) }, nil)
+		scalar.Add, func(x scalar.Expr, n int) scalar.Expr { return scalar.Div(x, scalar.Const(float64(n))) }, nil, ir.Rounding)
 )

@@ -13,7 +13,7 @@ var CausalConvWithState = ops.Register(&ir.Op{
 	Name: "CausalConvWithState", Since: 27,
 	Doc: "Correlation of each channel of input (N,C,L), after past_state (N,C,k-1) or zeros, with its filter in " +
 		"weight (C,1,k), plus bias (C), then activation; present_state is the last k-1 steps of past_state and input.",
-	In:    ops.Sig("input:T[N,C,L]", "weight:T[C,1,K]", "bias:T[C]?", "past_state:T[N,C,_]?"),
+	In:    ops.Sig("input:T[N,C,L]", "weight:T[C,1,K]", "bias:T[C]?", "past_state:T[N,C,K-1]?"),
 	Out:   ops.Sig("output:T[N,C,L]", "present_state:T[N,C,K-1]"),
 	Attrs: []ir.AttrSpec{oneOf("activation", "none", "activation of the output", "silu", "swish")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

@@ -22,6 +22,11 @@ var CenterCropPad = ops.Register(&ir.Op{
 		if err != nil {
 			return nil, err
 		}
+		if s := n.In(1).Shape(); len(s) == 1 {
+			if k, ok := s[0].Known(); ok && k != int64(len(axes)) {
+				return nil, fmt.Errorf("shape has %d sizes for %d axes", k, len(axes))
+			}
+		}
 		out := slices.Clone(in)
 		want, ok := ops.DimsOf(n.In(1))
 		for i, a := range axes {

@@ -156,8 +156,8 @@ var Split1 = earlier(&ir.Op{
 	Name: "Split", Since: 1,
 	Doc: "Parts of input along axis: of the sizes in split, an attribute or an input, or equal ones.",
 	In:  ops.Sig("input:T", "split:T?"), Out: []ir.Param{{Name: "outputs", Elem: "T", Variadic: true}}, Tol: ir.Exact,
-	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), intsAttr("split", "sizes of the parts")},
-	Body:  splitByAttr,
+	Attrs:   []ir.AttrSpec{intAttr("axis", 0, "the axis"), intsAttr("split", "sizes of the parts")},
+	SizedBy: []int{1}, Body: splitByAttr,
 })
 
 // TopK1 has K as an attribute.
@@ -174,7 +174,7 @@ var TopK1 = earlier(&ir.Op{
 // Tile1 repeats along one axis, which is an input.
 var Tile1 = earlier(&ir.Op{
 	Name: "Tile", Since: 1, Doc: "input repeated tiles times along axis; both are scalars of the input's element type.",
-	In: ops.Sig("input:T", "tiles:T", "axis:T"), Out: ops.Sig("output:T"), Tol: ir.Exact,
+	In: ops.Sig("input:T", "tiles:T", "axis:T"), Out: ops.Sig("output:T"), SizedBy: []int{1, 2}, Tol: ir.Exact,
 	Body: func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		whole := func(v *ir.Value) *ir.Value {
 			return op(b, "Reshape", attr(b, "Cast", []*ir.Value{v}, ir.A("to", int64(tensor.Int64))), b.Ints(1))

@@ -98,6 +98,9 @@ func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (fun
 		},
 		Tol: ir.Summing,
 	}
+	if body == "ReduceMax" {
+		o.Tol = ir.Exact
+	}
 	if body != "" {
 		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 			if len(in[0].Shape()) < 3 {

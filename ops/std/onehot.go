@@ -14,7 +14,7 @@ var OneHot = ops.Register(&ir.Op{
 	Name: "OneHot", Since: 11,
 	Doc: "A new axis of size depth, with values[1] at the index in indices and values[0] elsewhere. An index outside " +
 		"of -depth … depth-1 has values[0] only.",
-	In: ops.Sig("indices:T1", "depth:T2", "values:T3[2]"), Out: ops.Sig("output:T3"),
+	In: ops.Sig("indices:T1", "depth:T2", "values:T3[2]"), Out: ops.Sig("output:T3"), SizedBy: []int{1},
 	Elems: map[string][]tensor.DType{"T1": ops.Numbers, "T2": ops.Numbers, "T3": ops.Any},
 	Attrs: []ir.AttrSpec{intAttr("axis", -1, "index of the new axis")},
 	Infer: inferAs(elemOf(2), func(n *ir.Node, in ir.Shape) (ir.Shape, error) {

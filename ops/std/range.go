@@ -35,7 +35,8 @@ var Range = ops.Register(&ir.Op{
 	Name: "Range", Since: 11,
 	Doc: "start, start+delta, … up to but not including limit. The inputs have one element each.",
 	In:  ops.Sig("start:T", "limit:T", "delta:T"), Out: ops.Sig("output:T[_]"),
-	Elems: elems("T", append([]tensor.DType{tensor.Int16, tensor.Int32, tensor.Int64}, ops.Floats...)),
+	Elems:   elems("T", append([]tensor.DType{tensor.Int16, tensor.Int32, tensor.Int64}, ops.Floats...)),
+	SizedBy: []int{0, 1, 2},
 	Attrs: []ir.AttrSpec{intAttr("stash_type", 1,
 		"element type for the computation of 16-bit floats; here it is always float64")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -120,7 +121,9 @@ var Range = ops.Register(&ir.Op{
 			f[i] = as(in[i], tensor.Float64)
 		}
 		size := op(b, "Ceil", op(b, "Div", op(b, "Sub", f[1], f[0]), f[2]))
-		size = as(op(b, "Max", size, constLike(b, size, 0)), tensor.Int64)
+		size = op(b, "Max", size, constLike(b, size, 0))
+		size = op(b, "Where", op(b, "Equal", f[2], constLike(b, f[2], 0)), constLike(b, size, -1), size) // refused as a size
+		size = as(size, tensor.Int64)
 		ones := attr(b, "ConstantOfShape", []*ir.Value{op(b, "Reshape", size, b.Ints(1))},
 			ir.A("value", tensor.FromSlice([]int64{1}, 1)))
 		at := op(b, "Sub", op(b, "CumSum", ones, b.Const("c", tensor.Scalar(int64(0)))), b.Ints(1))

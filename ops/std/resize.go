@@ -45,8 +45,14 @@ var (
 func untilVersion(o *ir.Op, version int) *ir.Op { o.Until = version; return o }
 
 func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
+	var sized []int
+	for i, p := range in {
+		if p.Name == "scales" {
+			sized = append(sized, i)
+		}
+	}
 	return ops.Register(&ir.Op{
-		Name: name, Since: since, Attrs: attrs,
+		Name: name, Since: since, Attrs: attrs, SizedBy: sized,
 		Doc: "X resampled along its axes, by scales or to sizes, with the nearest element or a linear or cubic filter.",
 		In:  in, Out: ops.Sig("Y:T1"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Floats},
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {

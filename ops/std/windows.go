@@ -78,7 +78,10 @@ func cosineWindow(name, formula string, a0, a1, a2 float64) *ir.Op {
 			if getInt(n, "periodic") == 0 {
 				period = op(b, "Sub", size, float(1))
 			}
-			turn := op(b, "Div", op(b, "Mul", op(b, "Range", float(0), size, float(1)), float(2*math.Pi)), period)
+			// Range is empty for a negative size, which Expand refuses.
+			at := op(b, "Expand", op(b, "Range", float(0), size, float(1)),
+				op(b, "Reshape", attr(b, "Cast", in[:1], ir.A("to", int(tensor.Int64))), b.Ints(1)))
+			turn := op(b, "Div", op(b, "Mul", at, float(2*math.Pi)), period)
 			y := op(b, "Sub", float(a0), op(b, "Mul", op(b, "Cos", turn), float(a1)))
 			if a2 != 0 {
 				y = op(b, "Add", y, op(b, "Mul", op(b, "Cos", op(b, "Mul", turn, float(2))), float(a2)))

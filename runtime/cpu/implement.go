@@ -101,7 +101,7 @@ func (b *implementer) Implement(c *lowering.Compiler, s *lowering.Step) lowering
 	switch {
 	case k.Found():
 		return lowering.Implemented
-	case k.GivesFloat32(s) && !k.Record.Strict:
+	case k.GivesFloat32(s) && !k.Record.Whole:
 		return lowering.Expand
 	}
 	return lowering.Evaluate
@@ -114,11 +114,11 @@ func (*implementer) Widens(n *ir.Node) bool {
 	switch {
 	case r.Program != record.NoProgram:
 		return false
-	case r.Strict && r.Tensor.Make == nil && r.Row.Make == nil && !elementwise.Of(n.Op):
+	case r.Whole && r.Tensor.Make == nil && r.Row.Make == nil && !elementwise.Of(n.Op):
 		return false
 	}
 	return elementwise.Of(n.Op) || r.Tensor.Make != nil || r.Row.Make != nil || r.Windowed.Make != nil ||
-		r.Streaming.Make != nil || r.Recurrence.Make != nil || r.Shapes || n.Op.Moves != nil || n.Op.Body != nil
+		r.Streaming.Make != nil || r.Recurrence.Make != nil || n.Op.OfShapes || n.Op.Moves != nil || n.Op.Body != nil
 }
 
 // roundedKey names the rounded form of a value, within a group of steps.

@@ -46,7 +46,7 @@ func TestRecords(t *testing.T) {
 		if i := r.Windowed.Input; r.Windowed.Make != nil && (i >= len(op.In) || slices.Contains(r.Windowed.Constant, i)) {
 			t.Errorf("%s: input %d is no sequence", name, i)
 		}
-		if r.Strict && (op.Body == nil || op.Eval == nil) {
+		if r.Whole && (op.Body == nil || op.Eval == nil) {
 			t.Errorf("%s is strict, and has no choice", name)
 		}
 		if r.Keeps && len(op.Out) < 2 {

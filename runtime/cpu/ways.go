@@ -23,7 +23,7 @@ const (
 func Way(op *ir.Op) string {
 	r := record.For(op)
 	switch {
-	case record.Named(op).Shapes:
+	case op.OfShapes:
 		return AtBind
 	case !ops.Newest(op):
 		if op.Body != nil {
@@ -32,7 +32,7 @@ func Way(op *ir.Op) string {
 		return ByEval
 	case slices.ContainsFunc(Kinds(op), func(kind string) bool { return kind != WayProgram }):
 		return ByKernel
-	case op.Body != nil && !r.Strict, r.Program != record.NoProgram:
+	case op.Body != nil && !r.Whole, r.Program != record.NoProgram:
 		return ByBody
 	}
 	return ByEval

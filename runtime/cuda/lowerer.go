@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -33,23 +34,17 @@ type onHost struct{}
 
 func (onHost) String() string { return "on the host" }
 
-// strict operators are not replaced by their bodies, because the bodies accept inputs that the operators refuse.
-var strict = []string{"CenterCropPad", "Clip"}
-
-// wide operators have bodies that compute in the type of their inputs, including float64.
-var wide = []string{"LogSoftmax", "Softmax"}
-
-// expands reports whether the body of an operator can replace it. A body may round float64 to float32 in between.
+// expands reports whether the body of an operator can replace it, without rounding float64 in between.
 func expands(n *ir.Node) bool {
 	for _, v := range n.Outputs {
-		if v == nil || slices.Contains(wide, n.Op.FullName()) {
+		if v == nil {
 			continue
 		}
 		if t, ok := v.TensorType(); ok && t.Elem == tensor.Float64 {
-			return false
+			return ops.WideBody(n)
 		}
 	}
-	return !slices.Contains(strict, n.Op.FullName())
+	return true
 }
 
 // counting is Step.Impl of a step without a kernel that the host computes if it is small.
@@ -165,7 +160,7 @@ func (l *lowerer) follows(p *lowering.Program, s *lowering.Step) bool {
 	if s.Node.Op.Random {
 		return false
 	}
-	if ofShapes(s.Node.Op) {
+	if s.Node.Op.OfShapes {
 		return true
 	}
 	if l.sized == nil {
@@ -175,7 +170,7 @@ func (l *lowerer) follows(p *lowering.Program, s *lowering.Step) bool {
 		l.seen[p] = 0
 	}
 	for _, r := range p.Steps[l.seen[p]:] {
-		if ofShapes(r.Node.Op) || l.ofSized(r) {
+		if r.Node.Op.OfShapes || l.ofSized(r) {
 			for _, v := range r.Out {
 				l.sized[v] = true
 			}
@@ -196,6 +191,3 @@ func (l *lowerer) ofSized(s *lowering.Step) bool {
 	}
 	return true
 }
-
-// ofShapes reports whether an operator reads only the shape of its input.
-func ofShapes(op *ir.Op) bool { return op.Domain == "" && (op.Name == "Shape" || op.Name == "Size") }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
+	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -49,8 +50,8 @@ func deciding(d *lowering.Binding, steps []*lowering.Step) []int {
 	for open := slices.Clone(steps); len(open) > 0; {
 		s := open[0]
 		open = open[1:]
-		for _, v := range s.In {
-			if v == nil || seen[v] || d.Constant(v) != nil || !decides(d, s, v) {
+		for i, v := range s.In {
+			if v == nil || seen[v] || d.Constant(v) != nil || !decides(d, s, i) {
 				continue
 			}
 			seen[v] = true
@@ -65,11 +66,9 @@ func deciding(d *lowering.Binding, steps []*lowering.Step) []int {
 	return which
 }
 
-// fromNumbers are operators whose shapes or whose complete results depend on small inputs of floats.
-var fromNumbers = []string{"MelWeightMatrix", "OneHot", "Pad", "Range", "Resize", "Upsample"}
-
 // decides reports whether the values of an input of a step can determine how it runs.
-func decides(d *lowering.Binding, s *lowering.Step, v *lowering.Value) bool {
+func decides(d *lowering.Binding, s *lowering.Step, i int) bool {
+	v := s.In[i]
 	shape := d.Shape(v)
 	if n, err := tensor.Size(shape); shape == nil || len(shape) > 1 || err != nil || n > maxDeciding {
 		return false
@@ -77,8 +76,8 @@ func decides(d *lowering.Binding, s *lowering.Step, v *lowering.Value) bool {
 	switch d.DType(v) {
 	case tensor.Int32, tensor.Int64:
 		return true
-	case tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16: // scales, bounds, and the padding value
-		return s.Node.Op.Domain == "" && slices.Contains(fromNumbers, s.Node.Op.Name)
+	case tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16:
+		return slices.Contains(s.Node.Op.SizedBy, i) || record.Binds(s.Node.Op.FullName(), i)
 	}
 	return false
 }

@@ -40,22 +40,6 @@ func Rounds(op *ir.Op) bool {
 	return op == roundings[tensor.Float16] || op == roundings[tensor.BFloat16]
 }
 
-// exact are operators whose results are elements of their first inputs, or exact in any type that these have.
-var exact = map[string]bool{"Abs": true, "Ceil": true, "Compress": true, "DepthToSpace": true, "Floor": true,
-	"Gather": true, "GatherElements": true, "GatherND": true, "Identity": true, "Max": true, "MaxPool": true,
-	"GlobalMaxPool": true, "Min": true, "Neg": true, "ReduceMax": true, "ReduceMin": true, "Relu": true,
-	"Reshape": true, "Round": true, "Sign": true, "TopK": true, "Transpose": true, "Trilu": true, "Where": true}
-
-// typed are operators whose result types are given by attributes or other operands, or that work on values other
-// than tensors.
-var typed = map[string]bool{"BitCast": true, "Bernoulli": true, "CastLike": true, "Constant": true,
-	"ConstantOfShape": true, "EyeLike": true, "If": true, "Loop": true, "Optional": true, "RandomNormal": true, "RandomNormalLike": true,
-	"RandomUniform": true, "RandomUniformLike": true, "Scan": true, "SequenceMap": true, "SequenceConstruct": true,
-	"SequenceInsert": true, "SplitToSequence": true, "essm.Block": true}
-
-// typeAttrs are attributes that name types.
-var typeAttrs = []string{"dtype", "output_datatype", "output_dtype", "precision", "to"}
-
 // widener rewrites a copy of a graph.
 type widener struct {
 	b     Widening
@@ -136,6 +120,9 @@ func (w *widener) graph(g *ir.Graph) {
 
 func (w *widener) node(g *ir.Graph, n *ir.Node) {
 	touches := slices.ContainsFunc(n.Inputs, isNarrow) || slices.ContainsFunc(n.Outputs, isNarrow)
+	if touches && n.Op.Domain == "" && n.Op.Name == "CastLike" && ops.Newest(n.Op) {
+		asCast(n)
+	}
 	switch {
 	case touches && n.Op.Domain == "" && n.Op.Name == "Cast" && ops.Newest(n.Op):
 		w.cast(g, n)
@@ -154,18 +141,20 @@ func (w *widener) node(g *ir.Graph, n *ir.Node) {
 	g.Nodes = append(g.Nodes, n)
 }
 
+// asCast makes a Cast of a CastLike, whose second input is read for its type only.
+func asCast(n *ir.Node) {
+	t, ok := n.Outputs[0].TensorType()
+	if !ok {
+		return
+	}
+	n.Op, n.Inputs = ops.Default.Resolve("", "Cast", ops.Opsets()[""]), n.Inputs[:1]
+	n.Attrs = append(slices.Clone(n.Attrs), ir.A("to", int(t.Elem)))
+}
+
 // widens reports whether a node is computed in float32.
 func (w *widener) widens(n *ir.Node) bool {
-	if typed[n.Op.FullName()] || len(n.Subgraphs()) > 0 || !ops.Newest(n.Op) {
+	if n.Op.Random || len(n.Subgraphs()) > 0 || !ops.Newest(n.Op) || !slices.ContainsFunc(n.Inputs, isNarrow) {
 		return false
-	}
-	if !slices.ContainsFunc(n.Inputs, isNarrow) { // an attribute gives the type of the result
-		return false
-	}
-	for _, name := range typeAttrs {
-		if n.Attrs.Has(name) {
-			return false
-		}
 	}
 	for _, v := range slices.Concat(n.Inputs, n.Outputs) {
 		if v == nil {
@@ -180,7 +169,33 @@ func (w *widener) widens(n *ir.Node) bool {
 	if n.Op.Body != nil && slices.ContainsFunc(n.Outputs, isWide) {
 		return false
 	}
-	return w.b.Widens(n)
+	return followsInputs(n) && w.b.Widens(n)
+}
+
+// followsInputs reports whether the narrow results of n would be float32 if its inputs were, and not of a type that an
+// attribute states.
+func followsInputs(n *ir.Node) bool {
+	m := *n
+	m.Inputs, m.Outputs = slices.Clone(n.Inputs), make([]*ir.Value, len(n.Outputs))
+	for i, v := range n.Inputs {
+		if isNarrow(v) {
+			m.Inputs[i] = &ir.Value{Name: v.Name, Type: wideType(v)}
+		}
+	}
+	for i, v := range n.Outputs {
+		if v != nil {
+			m.Outputs[i] = &ir.Value{Name: v.Name, Def: &m}
+		}
+	}
+	if ir.InferNode(&m) != nil {
+		return false
+	}
+	for i, v := range n.Outputs {
+		if isNarrow(v) && !IsFloat32(m.Outputs[i].Type) {
+			return false
+		}
+	}
+	return true
 }
 
 // compute makes n compute in float32.
@@ -195,7 +210,7 @@ func (w *widener) compute(g *ir.Graph, n *ir.Node) {
 			continue
 		}
 		n.Outputs[i] = &ir.Value{Name: v.Name, Type: wideType(v), Def: n}
-		if n.Op.Moves != nil || n.Op.Domain == "" && exact[n.Op.Name] {
+		if n.Op.Tol == ir.Exact {
 			w.enter(w.wide, v, n.Outputs[i])
 		} else {
 			w.enter(w.wide, v, w.round(g, n, n.Outputs[i], v, d))

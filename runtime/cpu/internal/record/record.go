@@ -23,8 +23,6 @@ type Record struct {
 	Streaming  StreamingKind
 	Tensor     TensorKind
 	Program    programKind
-	// Shapes: the result follows from shapes, and is known before the run.
-	Shapes bool
 
 	// Fused returns the operator's step in a fused elementwise kernel, for row operators that are elementwise with some
 	// constants; nil for others.
@@ -32,9 +30,9 @@ type Record struct {
 	// Flops estimates the work of one row, in floating-point operations; nil for a few per number of the result.
 	Flops func(s *lowering.Step) float64
 
-	// Strict operators are never replaced by their bodies, which accept inputs that the operators refuse, or gain
-	// nothing. Nodes that no kernel fits are evaluated as package ops defines them.
-	Strict bool
+	// Whole operators are never replaced by their bodies, by which this backend gains nothing. Nodes that no kernel fits are
+	// evaluated as package ops defines them.
+	Whole bool
 	// Numbers is why a kernel takes inputs only as constants, by whose numbers it is recognised; "" if there is none.
 	// Over settled inputs the operator is computed otherwise, and Explain says so.
 	Numbers string

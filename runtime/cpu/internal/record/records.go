@@ -3,15 +3,11 @@ package record
 // Operators without kernels.
 func init() {
 	Register(
-		Record{Op: "Constant", Shapes: true},
-		Record{Op: "Shape", Shapes: true},
-		Record{Op: "Size", Shapes: true},
-
 		Record{Op: "If", Program: Branches},
 		Record{Op: "Loop", Program: Iterations},
 		Record{Op: "Scan", Program: Iterations},
 		Record{Op: "essm.Block", Program: PartOfGraph},
 
-		Record{Op: "CausalConvWithState", Strict: true},
+		Record{Op: "CausalConvWithState", Whole: true},
 	)
 }

@@ -11,7 +11,7 @@ import (
 
 func init() {
 	record.Register(record.Record{Op: "RMSNormalization", Row: record.RowKind{Make: rowRMSNorm, Constant: []int{1}},
-		Strict: true})
+		Whole: true})
 }
 
 // rowRMSNorm computes the norm by the root mean square over the last axis.

@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "AffineGrid", Strict: true, Tensor: record.TensorKind{Make: affineGridKernel}})
+	record.Register(record.Record{Op: "AffineGrid", Whole: true, Tensor: record.TensorKind{Make: affineGridKernel}})
 }
 
 // affineGrid maps the positions of an image by matrices, one row of the last axis per work item.

@@ -11,7 +11,7 @@ import (
 )
 
 func init() {
-	record.Register(record.Record{Op: "Gemm", Tensor: record.TensorKind{Make: gemmKernel}, Strict: true})
+	record.Register(record.Record{Op: "Gemm", Tensor: record.TensorKind{Make: gemmKernel}, Whole: true})
 }
 
 // gemmPass computes alpha A B + beta C, where A and B may be transposed. It packs panels of columns of B.

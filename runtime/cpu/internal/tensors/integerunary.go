@@ -18,7 +18,7 @@ func init() {
 		record.Record{Op: "Sign", Tensor: record.TensorKind{Make: integerKernel(sign)}},
 		record.Record{Op: "Relu", Tensor: record.TensorKind{Make: integerKernel(rectified)}},
 		record.Record{Op: "BitwiseNot", Tensor: record.TensorKind{Make: integerKernel(inverted)}},
-		record.Record{Op: "Clip", Tensor: record.TensorKind{Make: clipKernel}, Strict: true},
+		record.Record{Op: "Clip", Tensor: record.TensorKind{Make: clipKernel}, Whole: true},
 	)
 }
 

@@ -17,7 +17,7 @@ func init() {
 		record.Record{Op: "GridSample", Build: gridSample, Takes: floats(0, 1)},
 		record.Record{Op: "RoiAlign", Build: roiAlign, Takes: floats(0, 1)})
 	for _, op := range []string{"Resize", "Upsample"} { // all versions
-		record.Register(record.Record{Op: op, Rank: record.Plain, Takes: resamples, Build: resize})
+		record.Register(record.Record{Op: op, Rank: record.Plain, Takes: resamples, Build: resize, Numbers: []int{1}}) // roi
 	}
 }
 

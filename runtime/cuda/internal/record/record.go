@@ -20,10 +20,18 @@ type Record struct {
 	// operator's version. The outputs of the step have their declared types, and are not yet those of the program.
 	// If Takes is nil, the record accepts every step of the operator's newest version.
 	Takes func(s *lowering.Step) bool
+	// Numbers are the inputs of floats, by index, whose numbers are bound like shapes if there are few, besides those that
+	// determine shapes (ir.Op.SizedBy).
+	Numbers []int
 	// Build adds the work of a step whose shapes are bound. It returns false if it does not support these shapes or
 	// types; the work that it has added is then dropped. Inputs and outputs are nil, or tensors of known shape
 	// without strings, and their types follow the operator's rules. Absent optional inputs are nil.
 	Build func(b *Builder, s *lowering.Step) bool
+}
+
+// Binds reports whether a record of an operator binds the numbers of an input.
+func Binds(op string, input int) bool {
+	return slices.ContainsFunc(records[op], func(r *Record) bool { return slices.Contains(r.Numbers, input) })
 }
 
 // Fusion computes several steps as one unit: a chain of elementwise operators, a product and what follows it, a layer.
