@@ -68,6 +68,9 @@ type Options struct {
 	// Graphs is the number of random graphs in each part of the suite that makes some. 0 means 20 or 40, or a fourth
 	// of that with -short.
 	Graphs int
+	// Small says that the backend is slow, so that sequences of parts with many runs are short, and those runs fewer: as
+	// with -short. Reference cases run in one form each.
+	Small bool
 	// Networks is the largest error of networks, as a multiple of that which the suite allows to products in float32; 0: 1.
 	Networks float64
 }
@@ -130,6 +133,9 @@ func (s *suite) graphs(n int) int {
 	}
 	return n
 }
+
+// small reports whether parts with many runs have small inputs.
+func (s *suite) small() bool { return s.o.Small || testing.Short() }
 
 // sub runs a subtest, unless Options.Skip has it.
 func (s *suite) sub(t *testing.T, name string, f func(*testing.T)) {

@@ -329,11 +329,7 @@ func (s *suite) loops(t *testing.T) {
 	for _, c := range LoopCases() {
 		s.sub(t, c.Name, func(t *testing.T) { s.loop(t, c.Text, ir.Tolerance{Ulps: 32}, c.In) })
 	}
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
+	for seed := range uint64(s.graphs(60)) {
 		s.sub(t, fmt.Sprintf("random-%d", seed), func(t *testing.T) {
 			w := newNumbers(seed)
 			var in []Data

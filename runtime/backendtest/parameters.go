@@ -317,7 +317,7 @@ func (s *suite) updates(t *testing.T) {
 	}
 	x, out := Data{"x": ramp(3, 2, 3)}, Data{}
 	runs := 1000
-	if testing.Short() {
+	if s.small() {
 		runs = 50
 	}
 	for range runs {

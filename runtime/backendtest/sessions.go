@@ -217,7 +217,7 @@ func (s *suite) sessions(t *testing.T) {
 func (s *suite) closing(t *testing.T) {
 	g := network(t, essm.Forward, 0)
 	in := inputs(6, 2, 300, true)
-	if testing.Short() {
+	if s.small() {
 		in = inputs(6, 1, 60, true)
 	}
 	for range 5 {

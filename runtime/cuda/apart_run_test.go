@@ -37,13 +37,13 @@ func TestApart(t *testing.T) {
 		"memory_bounds": "values that share no memory take more than their account",
 	}
 	if os.Getenv("ESSMC_LONG") == "" {
-		for _, name := range []string{"ops", "samples", "forms", "networks", "sequences", "outputs", "sessions", "shapes", "threads",
+		for _, name := range []string{"ops", "samples", "forms", "networks", "parameters/networks", "sequences", "outputs", "sessions", "shapes", "threads",
 			"options", "cancel", "close", "unsupported"} {
 			skip[name] = "takes long: ESSMC_LONG=1 runs it"
 		}
 	}
 	backendtest.Run(t, apart(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 1,
-		Skip: hurried(skip), Networks: productError})
+		Graphs: someGraphs(), Small: !longMode(), Skip: hurried(skip), Networks: productError})
 }
 
 // The reference cases with all values apart.

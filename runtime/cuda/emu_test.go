@@ -2,7 +2,6 @@ package cuda_test
 
 import (
 	"flag"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -48,13 +47,16 @@ func TestEmulated(t *testing.T) {
 	skip := map[string]string{
 		"memory_bounds": "TestHost holds the account, and these sizes take long on the emulator",
 	}
-	if os.Getenv("ESSMC_LONG") == "" {
+	if !longMode() {
 		for _, name := range []string{"forms", "networks", "sequences", "outputs", "sessions", "loops", "threads", "memory"} {
 			skip[name] = "takes long: ESSMC_LONG=1 runs it"
 		}
+		for _, name := range []string{"ops", "samples", "elements"} {
+			skip[name] = "TestRefusals has the kernels, TestHost the processor: ESSMC_LONG=1 runs both together"
+		}
 	}
-	backendtest.Run(t, emulated(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 1, Graphs: 6,
-		Skip: hurried(skip), Networks: productError})
+	backendtest.Run(t, emulated(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 1,
+		Graphs: someGraphs(), Small: !longMode(), Skip: hurried(skip), Networks: productError})
 }
 
 const refusedHead = `# Operators that the backend refuses without the processor in the suite of backends: all of them, or some
@@ -65,11 +67,11 @@ const refusedHead = `# Operators that the backend refuses without the processor 
 func TestRefusals(t *testing.T) {
 	skip := map[string]string{}
 	for _, name := range []string{"forms", "sequences", "shapes", "threads", "outputs", "sessions", "close", "cancel", "memory",
-		"options"} {
+		"options", "parameters"} {
 		skip[name] = "TestEmulated has its graphs, which have kernels for all"
 	}
 	skip["memory_bounds"] = "its limits are those of graphs of which the processor computes a part: TestEmulated has it"
-	if os.Getenv("ESSMC_LONG") == "" {
+	if !longMode() {
 		skip["networks"] = "ESSMC_LONG=1 runs it; TestEmulated has them with the processor"
 	}
 	hurry(t)
@@ -85,10 +87,10 @@ func TestRefusals(t *testing.T) {
 func TestReference(t *testing.T) {
 	hurry(t)
 	skip := map[string]string{}
-	if os.Getenv("ESSMC_LONG") == "" {
+	if !longMode() {
 		for _, name := range []string{"speech", "listops", "retrieval", "image"} {
 			skip[name] = "takes long: ESSMC_LONG=1 runs it"
 		}
 	}
-	backendtest.Reference(t, emulated(t, cuda.Options{}), backendtest.Options{Skip: skip})
+	backendtest.Reference(t, emulated(t, cuda.Options{}), backendtest.Options{Skip: skip, Small: !longMode()})
 }

@@ -33,9 +33,12 @@ func failing(t *testing.T, g *ir.Graph, profiles ...bool) {
 		codes = codes[:1]
 	}
 	for _, profile := range profiles {
-		for _, code := range codes {
+		for i, code := range codes {
 			calls := 0
 			for at := 0; at <= calls; at++ {
+				if at > 0 && len(codes) == 3 && at%3 != i && !longMode() { // each call fails by one of the codes
+					continue
+				}
 				n := tested()
 				n.failAt, n.failWith = at, code
 				errs := scenario(t, n, g, profile, in, want)

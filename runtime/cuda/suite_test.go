@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/essmc/essmc/internal/race"
@@ -21,6 +22,16 @@ func hurried(skip map[string]string) map[string]string {
 	return skip
 }
 
+// someGraphs is the number of random graphs of each kind: 6, or 20 in the long mode.
+func someGraphs() int {
+	if longMode() {
+		return 20
+	}
+	return 6
+}
+
+func longMode() bool { return os.Getenv("ESSMC_LONG") != "" }
+
 // hurry skips a test that runs one session at a time, as hurried does.
 func hurry(t *testing.T) {
 	if race.Enabled && testing.Short() {
@@ -34,7 +45,7 @@ var refuses = []string{"precision-float64", "precision-int8", "observe"}
 // The suite, where the processor computes all operators, under the host's control.
 func TestHost(t *testing.T) {
 	backendtest.Run(t, func() runtime.Backend { return cuda.Bare(backend(t, tested(), cuda.Options{Fallback: "cpu"})) },
-		backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 2, Skip: hurried(map[string]string{
+		backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 2, Graphs: someGraphs(), Small: !longMode(), Skip: hurried(map[string]string{
 			"memory_bounds/sequence":     "the result of each iteration is evaluated to memory of its own and copied from there",
 			"options/precision-bfloat16": "the processor computes products in float32; TestEmulated has the kernels",
 			"options/tf32":               "the processor computes products in float32; TestEmulated has the kernels",
