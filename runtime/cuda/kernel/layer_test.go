@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +149,9 @@ func TestLayer(t *testing.T) {
 		{1, 18, 644, 20, 1, true, false, false, false, gated()},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			if c.batch*c.length > 50_000 && os.Getenv("ESSMC_LONG") == "" {
+				t.Skip("takes long: ESSMC_LONG=1 runs it")
+			}
 			r := rand.New(rand.NewPCG(4, uint64(i)))
 			f := kernel.LayerForm{Features: c.features, States: c.states, Forward: c.forward, Backward: c.backward,
 				State32: i%4 == 1, Stages: c.stages}
@@ -247,6 +251,9 @@ func TestLayerLengths(t *testing.T) {
 	}{{64, 1, false}, {1000, 2, false}, {1024, 2, false}, {4096, 2, false}, {5376, 2, false}, {6400, 2, false},
 		{64, 1, true}, {512, 2, true}, {576, 2, true}, {1024, 2, true}, {1536, 2, true}, {1600, 2, true}, {6400, 2, true},
 		{17000, 2, true}} {
+		if c.length > 10_000 && os.Getenv("ESSMC_LONG") == "" {
+			continue
+		}
 		r := rand.New(rand.NewPCG(9, 0))
 		f := kernel.LayerForm{Features: features, States: features, Forward: true, Backward: c.backward}
 		w := layerWeights(r, f, 4, false)
@@ -277,13 +284,18 @@ func TestLayerLengths(t *testing.T) {
 	}
 }
 
-// The last block of a span is another one from run to run, and the answers are the same, bit by bit. The counts are zero again.
+// The last block of a span is another one from run to run, and the answers are the same, bit by bit. The counts are zero
+// again. There are four runs in the long mode, else two.
 func TestLayerOrder(t *testing.T) {
 	const features, states = 8, 10
 	for _, c := range []struct {
 		length            int
 		forward, backward bool
 	}{{2100, true, false}, {2100, false, true}, {1700, true, true}, {9000, true, true}} {
+		runs := 4
+		if os.Getenv("ESSMC_LONG") == "" {
+			runs = 2
+		}
 		r := rand.New(rand.NewPCG(10, 0))
 		f := kernel.LayerForm{Features: features, States: states, Forward: c.forward, Backward: c.backward}
 		w := layerWeights(r, f, 2, true)
@@ -297,7 +309,7 @@ func TestLayerOrder(t *testing.T) {
 			t.Fatalf("%+v: no spans", c)
 		}
 		var first []byte
-		for range 4 {
+		for range runs {
 			d.Run(l.Calls()...)
 			y := d.Bytes(l.Y)
 			if first == nil {
