@@ -383,7 +383,11 @@ func (g *generator) try(op *ir.Op, in []*value, outs int, attrs ...ir.Attr) []*v
 // compute infers the types of a node's outputs, and evaluates it.
 func (g *generator) compute(n *ir.Node, in []tensor.Datum) (out []tensor.Datum, err error) {
 	defer func() {
-		if v := recover(); v != nil {
+		switch v := recover().(type) {
+		case nil:
+		case ir.Interruption: // it takes long
+			err = fmt.Errorf("%v: %v", n, v)
+		default:
 			err = fmt.Errorf("%v: inference panics: %v", n, v)
 			g.fault = err
 		}
