@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/essmc/essmc/frontend/checkpoint"
@@ -118,9 +119,72 @@ func swapped(t *testing.T, compiled *ir.Graph, c models.Config, w models.Weights
 		if again := prepare(same, nil); !tensor.Equal(got, again) {
 			t.Errorf("on %s: with other content %.2g off a model that was built with it", b.Name(), far(got, again))
 		}
+		if b.Name() == "cpu" {
+			whileRunning(t, compiled, filepath.Join(dir, "model.safetensors"), in, got)
+		}
 		if constant := prepare(want, nil); far(got, constant) > bound {
 			t.Errorf("on %s: with other content %.2g off a model of constants", b.Name(), far(got, constant))
 		}
+	}
+}
+
+// whileRunning replaces the parameters of a compiled graph by those of a file and back, while other goroutines run it. Each
+// answer must be that of one content, bit by bit.
+func whileRunning(t *testing.T, compiled *ir.Graph, file string, in map[string]tensor.Datum, after *tensor.Tensor) {
+	t.Helper()
+	m, err := runtime.New(compiled, runtime.Options{Backend: cpu.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	content, err := open.Weights(file, m, open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]tensor.Datum{}
+	for _, p := range compiled.Parameters {
+		own[p.Name] = p.Init
+	}
+	answer := func() (*tensor.Tensor, error) {
+		out, err := m.NewSession().Run(t.Context(), in)
+		if err != nil {
+			return nil, err
+		}
+		return out[models.Output].(*tensor.Tensor), nil
+	}
+	before, err := answer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		group.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				got, err := answer()
+				if err != nil || !tensor.Equal(got, before) && !tensor.Equal(got, after) {
+					t.Errorf("while its parameters are replaced, a model answers as with neither content (%v)", err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		for _, next := range []map[string]tensor.Datum{content, own} {
+			if err := m.Set().Replace(t.Context(), next); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(done)
+	group.Wait()
+	if got, err := answer(); err != nil || !tensor.Equal(got, before) {
+		t.Errorf("with its own content again, a model answers as with another one (%v)", err)
 	}
 }
 
