@@ -17,6 +17,7 @@ import (
 func groups(g *ir.Graph, pace *ir.Pacer) ([]*ir.Node, map[*ir.Node]int) {
 	of := map[*ir.Node]int{}
 	var uses map[*ir.Value][]ir.Use
+	settled := settledOf(g, pace)
 	for _, n := range g.Nodes {
 		if !ops.IsFusedSystem(n.Op) || of[n] != 0 || len(n.In(0).Shape()) != 3 {
 			continue
@@ -24,7 +25,7 @@ func groups(g *ir.Graph, pace *ir.Pacer) ([]*ir.Node, map[*ir.Node]int) {
 		if uses == nil {
 			uses = g.Uses()
 		}
-		r := &group{g: g, pace: pace, uses: uses, root: n, nodes: map[*ir.Node]bool{n: true}, taken: of}
+		r := &group{g: g, pace: pace, uses: uses, settled: settled, root: n, nodes: map[*ir.Node]bool{n: true}, taken: of}
 		r.growForward()
 		r.growBackward()
 		k := 1 + len(of)
@@ -43,7 +44,40 @@ type group struct {
 	nodes map[*ir.Node]bool
 	taken map[*ir.Node]int // nodes of earlier groups
 	pace  *ir.Pacer
+
+	settled map[*ir.Value]bool
 }
+
+// settledOf returns the values that follow from constants and from parameters that the graph does not update. Runs find
+// them computed, like constants.
+func settledOf(g *ir.Graph, pace *ir.Pacer) map[*ir.Value]bool {
+	if len(g.Parameters) == 0 {
+		return nil
+	}
+	settled := map[*ir.Value]bool{}
+	for _, v := range g.Parameters {
+		settled[v] = true
+	}
+	for _, u := range g.Updates {
+		delete(settled, u.Parameter)
+	}
+	for _, n := range g.Nodes {
+		pace.Step(1 + len(n.Inputs))
+		if n.Op.Random || n.Op.Eval == nil && n.Op.Body == nil || len(n.Subgraphs()) > 0 ||
+			slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && v.Const == nil && !settled[v] }) {
+			continue
+		}
+		for _, v := range n.Outputs {
+			if v != nil {
+				settled[v] = true
+			}
+		}
+	}
+	return settled
+}
+
+// fixed reports whether a value does not vary between runs.
+func (r *group) fixed(v *ir.Value) bool { return v.Const != nil || r.settled[v] }
 
 // stepwise reports whether a node computes one sequence from sequences, with the batch on axis 0 and time on axis 1,
 // each step of each sample separately.
@@ -59,7 +93,7 @@ func (r *group) stepwise(n *ir.Node) bool {
 		in := make([]ir.Fact, len(n.Inputs))
 		varies := false
 		for i, v := range n.Inputs {
-			if v == nil || v.Const != nil {
+			if v == nil || r.fixed(v) {
 				continue
 			}
 			if _, optional := v.Type.(*ir.OptionalType); optional || len(v.Shape()) < 2 {
@@ -84,7 +118,7 @@ func (r *group) stepwise(n *ir.Node) bool {
 func (r *group) sameSequence(n *ir.Node) bool {
 	want := r.root.Outputs[0].Shape()
 	for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
-		if v == nil || v.Const != nil {
+		if v == nil || r.fixed(v) {
 			continue
 		}
 		s := v.Shape()
@@ -168,7 +202,7 @@ func (r *group) inputs() []*ir.Value {
 			continue
 		}
 		for _, v := range n.Inputs {
-			if v != nil && v.Const == nil && (v.Def == nil || !r.nodes[v.Def]) && !slices.Contains(out, v) {
+			if v != nil && !r.fixed(v) && (v.Def == nil || !r.nodes[v.Def]) && !slices.Contains(out, v) {
 				out = append(out, v)
 			}
 		}
