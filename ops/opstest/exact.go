@@ -23,24 +23,11 @@ func (u Suite) Exact(t *testing.T, least int, silent map[string]string) {
 			if !ok {
 				continue
 			}
-			n := &ir.Node{Op: op, Attrs: ir.NewAttrs(s.Attrs...)}
+			n, err := nodeOf(op, s, in)
 			if len(n.Subgraphs()) > 0 {
 				return
 			}
-			for i, x := range in {
-				var v *ir.Value
-				if x, ok := x.(*tensor.Tensor); ok {
-					v = &ir.Value{Name: "in", Type: ir.Of(x)}
-					if slices.Contains(s.Consts, i) {
-						v = ir.NewConst("in", x)
-					}
-				}
-				n.Inputs = append(n.Inputs, v)
-			}
-			for range s.Outs {
-				n.Outputs = append(n.Outputs, &ir.Value{Name: "out", Def: n})
-			}
-			if err := ir.InferNode(n); err != nil {
+			if err != nil {
 				continue
 			}
 			out, err := Eval(n, in, false)
@@ -90,8 +77,8 @@ func (u Suite) Exact(t *testing.T, least int, silent map[string]string) {
 	}
 }
 
-// narrowed returns a sample with the float32 numbers rounded to d where the operator allows that type. ok is false if there are
-// none, or if an input is not a tensor.
+// narrowed returns a sample with the float32 numbers rounded to d where the operator allows that type. ok is false if there
+// are none, or if an input is not a tensor.
 func narrowed(op *ir.Op, in []tensor.Datum, d tensor.DType) (out []tensor.Datum, ok bool) {
 	for i, x := range in {
 		t, isTensor := x.(*tensor.Tensor)
