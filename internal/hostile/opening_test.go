@@ -175,6 +175,12 @@ func (e *enough) Err() error {
 // is shared counts more.
 func checkGap(t *testing.T, what string, f func(g *gaps) error) {
 	t.Helper()
+	checkWithin(t, what, mostGap, f)
+}
+
+// checkWithin is checkGap with another bound.
+func checkWithin(t *testing.T, what string, bound time.Duration, f func(g *gaps) error) {
+	t.Helper()
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
 	var best *gaps
@@ -188,7 +194,7 @@ func checkGap(t *testing.T, what string, f func(g *gaps) error) {
 		if best == nil || g.most < best.most {
 			best = g
 		}
-		if best.most <= mostGap/4 || try >= 2 && best.most <= mostGap {
+		if best.most <= bound/4 || try >= 2 && best.most <= bound {
 			break
 		}
 	}
@@ -196,7 +202,7 @@ func checkGap(t *testing.T, what string, f func(g *gaps) error) {
 	if os.Getenv("GAPS") != "" && best.most > 2*time.Millisecond {
 		t.Logf("FROM\n%sTO\n%s", best.from, best.to)
 	}
-	if best.most > mostGap {
+	if best.most > bound {
 		t.Errorf("%s: %v between checks of the context, from\n%s\nto\n%s", what, best.most, best.from, best.to)
 	}
 }

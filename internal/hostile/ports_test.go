@@ -100,7 +100,7 @@ func TestHuge(t *testing.T) {
 	if err := os.WriteFile(path, []byte(random(100_000)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	checkGap(t, "opening", func(g *gaps) error {
+	checkWithin(t, "opening", 5*mostGap, func(g *gaps) error {
 		o := loose(g)
 		o.Limits.Bytes, o.Run.MaxMemory = 1<<30, 8<<30
 		m, err := open.Load(path, o)
