@@ -90,6 +90,7 @@ func Run(t *testing.T, make func() runtime.Backend, o Options) (refused []string
 		{"ops", s.operators},
 		{"samples", s.samples},
 		{"elements", s.elements},
+		{"quantize", s.quantize},
 		{"forms", s.forms},
 		{"networks", s.networks},
 		{"sequences", s.sequences},

@@ -164,6 +164,14 @@ func (w *widener) widens(n *ir.Node) bool {
 			return false
 		}
 	}
+	// Quantization divides in the type of its scale.
+	quantized := func(v *ir.Value) bool {
+		d := v.Elem()
+		return (d.IsInt() || d.IsFloat()) && d.Bits() <= 16 && !isNarrow(v)
+	}
+	if slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v != nil && quantized(v) }) {
+		return false
+	}
 	// A wide result of a body would reveal that the steps within are not rounded.
 	isWide := func(v *ir.Value) bool { return v != nil && IsFloat32(v.Type) }
 	if n.Op.Body != nil && slices.ContainsFunc(n.Outputs, isWide) {
