@@ -30,7 +30,7 @@ func ofConstants(m *Match) bool {
 // weightShape returns the shape of a match's weights, if their type and that of the bias let them be scaled.
 func weightShape(m *Match) (shape []int64, ok bool) {
 	w := m.Val("w")
-	if d := w.Elem(); d != tensor.Float32 && d != tensor.Float64 || !Settles(w) || len(w.Shape()) < 2 || len(w.Shape()) > 6 {
+	if d := w.Elem(); d != tensor.Float32 && d != tensor.Float64 || !ops.Settles(w) || len(w.Shape()) < 2 || len(w.Shape()) > 6 {
 		return nil, false
 	}
 	for _, d := range w.Shape() {

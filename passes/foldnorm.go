@@ -3,6 +3,7 @@ package passes
 import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/ops/essm"
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
@@ -100,7 +101,7 @@ var normRules = NewSet(
 
 // fits refuses weights which the lowering would not compute in advance.
 func fits(m *Match) string {
-	if w := m.Val("w"); w.Const == nil && !Settles(w) {
+	if w := m.Val("w"); w.Const == nil && !ops.Settles(w) {
 		return Leave
 	}
 	return ""

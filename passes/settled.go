@@ -2,73 +2,21 @@ package passes
 
 import (
 	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 )
 
-// Settled are the values of a graph that follow only from parameters and constants: the parameters, and the results of
-// deterministic operators on settled values and constants. The lowering computes them once for each content of the
-// parameters. A pass may use them where it accepts constants, if it does not read their elements: it writes as nodes what
-// it would compute. Parameters that runs update are not among them. A graph without parameters has nil.
+// Settled are the settled values of a graph (ops.SettledOf). A pass may use them where it accepts constants, if it does not
+// read their elements: it writes as nodes what it would compute.
 type Settled map[*ir.Value]bool
 
 // SettledOf returns the settled values of g, whose nodes are sorted.
-func SettledOf(c *Context, g *ir.Graph) Settled {
-	if len(g.Parameters) == 0 {
-		return nil
-	}
-	s := make(Settled, len(g.Parameters))
-	for _, v := range g.Parameters {
-		s[v] = true
-	}
-	for _, u := range g.Updates {
-		delete(s, u.Parameter)
-	}
-	for _, n := range g.Nodes {
-		c.Check()
-		s.add(n)
-	}
-	return s
-}
-
-// add adds the results of a node, if they are settled.
-func (s Settled) add(n *ir.Node) {
-	if n.Op.Random || n.Op.Eval == nil && n.Op.Body == nil || len(n.Subgraphs()) > 0 {
-		return
-	}
-	for _, v := range n.Outputs {
-		if v != nil && !Settles(v) {
-			return
-		}
-	}
-	for _, v := range n.Inputs {
-		if v != nil && v.Const == nil && !s[v] {
-			return
-		}
-	}
-	for _, v := range n.Outputs {
-		if v != nil {
-			s[v] = true
-		}
-	}
-}
-
-// Settles reports whether the type of v lets the lowering compute it in advance, and also what has as many elements.
-func Settles(v *ir.Value) bool {
-	t, ok := v.TensorType()
-	if !ok || t.NoRank {
-		return false
-	}
-	shape, known := t.Shape.Known()
-	size, err := tensor.Size(shape)
-	return known && err == nil && size <= ops.MaxFolded
-}
+func SettledOf(c *Context, g *ir.Graph) Settled { return ops.SettledOf(g, ir.NewPacer(c.Check)) }
 
 // VariesAlong reports whether the type of v, a tensor of floats, lets it be broadcast to a rank with n elements along one
 // axis, or one, and the same ones along the others.
 func VariesAlong(v *ir.Value, rank, axis int, n int64) bool {
 	shape := v.Shape()
-	if !v.Elem().IsFloat() || len(shape) > rank || !Settles(v) {
+	if !v.Elem().IsFloat() || len(shape) > rank || !ops.Settles(v) {
 		return false
 	}
 	for i, d := range shape {

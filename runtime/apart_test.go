@@ -9,8 +9,10 @@ import (
 
 // TestApart checks that tensors to write to share their first byte with no other one.
 func TestApart(t *testing.T) {
-	x, y, z, none := tensor.New(tensor.Float32, 2), tensor.New(tensor.Float32, 2), tensor.New(tensor.Float32, 2), tensor.New(tensor.Float32, 0)
-	sg := &signature{inputs: []Port{{Name: "a"}, {Name: "b"}, {Name: "c"}}, outputs: []Port{{Name: "d"}, {Name: "e"}, {Name: "f"}}}
+	new := func(n int) *tensor.Tensor { return tensor.New(tensor.Float32, n) }
+	x, y, z, none := new(2), new(2), new(2), new(0)
+	sg := &signature{inputs: []Port{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+		outputs: []Port{{Name: "d"}, {Name: "e"}, {Name: "f"}}}
 	for _, c := range []struct {
 		in, out []tensor.Datum
 		want    string

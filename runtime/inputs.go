@@ -402,59 +402,53 @@ func (sg *signature) outputData(given map[string]tensor.Datum, shapes [][]int, i
 	return sg.apart(in, data, c)
 }
 
-// start is where the data of an input or an output begins.
+// start is where the data of a tensor begins. The tensors of a call are numbered: the inputs, then the outputs.
 type start struct {
-	at      uintptr
-	written bool
-	index   int // of the input or output
+	at     uintptr
+	number int
 }
 
 // apart returns an error if a tensor to write to starts at the same byte as an input or another output. Callers must avoid
 // other overlaps.
 func (sg *signature) apart(in, out []tensor.Datum, c *charges) error {
 	c.starts = c.starts[:0]
-	add := func(d tensor.Datum, written bool, index int) {
+	add := func(d tensor.Datum, number int) {
 		c.moves.Step(20)
 		if t, ok := d.(*tensor.Tensor); ok && len(t.Bytes()) > 0 {
-			c.starts = append(c.starts, start{uintptr(unsafe.Pointer(&t.Bytes()[0])), written, index})
+			c.starts = append(c.starts, start{uintptr(unsafe.Pointer(&t.Bytes()[0])), number})
 		}
 	}
 	for i, d := range out {
-		add(d, true, i)
+		add(d, len(in)+i)
 	}
 	if len(c.starts) == 0 {
 		return nil
 	}
 	for i, d := range in {
-		add(d, false, i)
+		add(d, i)
 	}
-	slices.SortFunc(c.starts, func(a, b start) int { // inputs first
+	slices.SortFunc(c.starts, func(a, b start) int {
 		c.moves.Step(10)
-		if a.written != b.written && a.at == b.at {
-			if b.written {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.number, b.number))
 	})
-	var first, with start // the first tensor at a place, and that of bad
-	bad := start{index: len(out)}
+	var first start // the first tensor at a place
+	bad, with := len(in)+len(out), 0
 	for i, s := range c.starts {
 		switch {
 		case i == 0 || s.at != first.at:
 			first = s
-		case s.written && s.index < bad.index:
-			bad, with = s, first
+		case s.number >= len(in) && s.number < bad:
+			bad, with = s.number, first.number
 		}
 	}
-	switch {
-	case bad.index == len(out):
+	if bad == len(in)+len(out) {
 		return nil
-	case with.written:
-		return &InputError{Name: sg.outputs[bad.index].Name, output: true,
-			Msg: fmt.Sprintf("is also output %q; each needs memory of its own", sg.outputs[with.index].Name)}
 	}
-	return &InputError{Name: sg.outputs[bad.index].Name, output: true,
-		Msg: fmt.Sprintf("is also input %q; the memory to write to must be its own", sg.inputs[with.index].Name)}
+	e := &InputError{Name: sg.outputs[bad-len(in)].Name, output: true}
+	if with < len(in) {
+		e.Msg = fmt.Sprintf("is also input %q; the memory to write to must be its own", sg.inputs[with].Name)
+	} else {
+		e.Msg = fmt.Sprintf("is also output %q; each needs memory of its own", sg.outputs[with-len(in)].Name)
+	}
+	return e
 }

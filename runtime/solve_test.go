@@ -18,7 +18,7 @@ type counted struct {
 
 func (c *counted) Err() error { c.n++; return nil }
 
-// TestSolveLong solves sums of which each needs the one behind it, in a number of steps that is linear in theirs.
+// TestSolveLong solves a long chain of sums, from its end. The number of steps must be linear in the number of sums.
 func TestSolveLong(t *testing.T) {
 	for _, n := range []int{100, 20_000} {
 		var places []place

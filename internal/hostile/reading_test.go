@@ -40,7 +40,7 @@ func TestReadingChecks(t *testing.T) {
 		files["bools as "+form] = b
 	}
 	long := graphWith(t, tensor.New(tensor.Float32, 1))
-	long.Doc = strings.Repeat("é", 2*n)
+	long.Doc = strings.Repeat("é", 2*n) // the limit of a plan is twice that of the long mode
 	for form, b := range stored(t, long) {
 		files["a long text as "+form] = b
 	}

@@ -10,30 +10,6 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// nodeOf applies an operator to inputs with the types that they have. The error is that of inference.
-func nodeOf(op *ir.Op, s Sample, in []tensor.Datum) (*ir.Node, error) {
-	n := &ir.Node{Op: op, Attrs: ir.NewAttrs(s.Attrs...)}
-	for i, d := range in {
-		var v *ir.Value
-		switch x, ok := d.(*tensor.Tensor); {
-		case d == nil:
-		case ok && slices.Contains(s.Consts, i):
-			v = ir.NewConst(fmt.Sprintf("in%d", i), x)
-		default:
-			v = &ir.Value{Name: fmt.Sprintf("in%d", i), Type: TypeOf(d, itself)}
-		}
-		n.Inputs = append(n.Inputs, v)
-	}
-	for i := range s.Outs {
-		if slices.Contains(s.Absent, i) {
-			n.Outputs = append(n.Outputs, nil)
-			continue
-		}
-		n.Outputs = append(n.Outputs, &ir.Value{Name: fmt.Sprintf("out%d", i), Def: n})
-	}
-	return n, ir.InferNode(n)
-}
-
 // BodyRefuses checks that bodies accept no inputs that the evaluations of their operators refuse, so that backends may
 // replace any operator by its body: inputs that inference accepts when shapes are known. It fails if fewer than least
 // inputs were refused.
@@ -51,7 +27,7 @@ func (u Suite) BodyRefuses(t *testing.T, least int) {
 			for _, bad := range badInputs(t, x) {
 				in := slices.Clone(s.In)
 				in[i] = bad
-				n, err := nodeOf(op, s, in)
+				n, err := plainOf(op, s, in)
 				if err != nil {
 					continue
 				}
@@ -81,8 +57,8 @@ func tryBody(n *ir.Node, in []tensor.Datum) (_ []tensor.Datum, err error) {
 	return EvalBody(&ir.EvalCtx{Node: n}, in)
 }
 
-// WideBody checks for samples in float64 that bodies of which ops.WideBody says so compute in float64. It fails if fewer
-// than least samples were computed by such bodies.
+// WideBody evaluates samples in float64. A body for which ops.WideBody is true must give the operator's answer to the
+// precision of float64. The check fails if fewer than least samples have such a body.
 func (u Suite) WideBody(t *testing.T, least int) {
 	wide := 0
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
@@ -93,12 +69,13 @@ func (u Suite) WideBody(t *testing.T, least int) {
 		some := false
 		for i, d := range s.In {
 			in[i] = d
-			if x, ok := d.(*tensor.Tensor); ok && x.DType() == tensor.Float32 && allows(op, op.In[min(i, len(op.In)-1)].Elem, tensor.Float64) {
+			if x, ok := d.(*tensor.Tensor); ok && x.DType() == tensor.Float32 &&
+				allows(op, op.In[min(i, len(op.In)-1)].Elem, tensor.Float64) {
 				in[i], _ = x.Convert(tensor.Float64, false)
 				some = true
 			}
 		}
-		n, err := nodeOf(op, s, in)
+		n, err := plainOf(op, s, in)
 		if err != nil || !some || !ops.WideBody(n) {
 			return
 		}

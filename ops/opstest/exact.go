@@ -9,9 +9,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Exact checks which operators return results that need no rounding (Op.Tol is ir.Exact): of float16 and bfloat16 numbers
-// as float32, they return such numbers again. It also looks for operators of which this holds on all samples, and which do
-// not state it; those in silent have a reason there. It fails if fewer than least operators were checked.
+// Exact checks operators whose results need no rounding (Op.Tol is ir.Exact). Their inputs are float16 or bfloat16 numbers,
+// given as float32. The results must be such numbers, too. An operator that passes on all samples must state that it is
+// exact, unless silent has it with a reason. The check fails if fewer than least operators are exact.
 func (u Suite) Exact(t *testing.T, least int, silent map[string]string) {
 	holds, fails := map[*ir.Op]bool{}, map[*ir.Op]bool{}
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
@@ -23,7 +23,7 @@ func (u Suite) Exact(t *testing.T, least int, silent map[string]string) {
 			if !ok {
 				continue
 			}
-			n, err := nodeOf(op, s, in)
+			n, err := plainOf(op, s, in)
 			if len(n.Subgraphs()) > 0 {
 				return
 			}

@@ -10,8 +10,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// SizedBy checks the inputs of floats of which operators state that their numbers determine shapes (Op.SizedBy): others do
-// not, and each of these does in some sample. The results of operators in found have elements that these find in data.
+// SizedBy checks Op.SizedBy by changing the numbers of float inputs. If the shape of a result changes, the input must be
+// listed, and each listed input must change a shape in some sample. Operators in found are excepted: they count what they
+// find in their data.
 func (u Suite) SizedBy(t *testing.T, found []string) {
 	r := rand.New(rand.NewPCG(31, 32))
 	type input struct {
@@ -40,7 +41,7 @@ func (u Suite) SizedBy(t *testing.T, found []string) {
 				}
 				in := slices.Clone(s.In)
 				in[i] = y
-				n, err := nodeOf(op, s, in)
+				n, err := plainOf(op, s, in)
 				if err != nil {
 					continue
 				}

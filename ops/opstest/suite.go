@@ -70,6 +70,15 @@ func itself(_, size int) ir.Dim { return ir.Const(int64(size)) }
 // Node applies an operator to a sample, with dimensions as dim names them.
 func Node(t *testing.T, op *ir.Op, s Sample, dim func(input, axis, size int) ir.Dim) *ir.Node {
 	t.Helper()
+	n, err := nodeOf(op, s, dim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// nodeOf is Node with the error of inference.
+func nodeOf(op *ir.Op, s Sample, dim func(input, axis, size int) ir.Dim) (*ir.Node, error) {
 	n := &ir.Node{Op: op, Attrs: ir.NewAttrs(s.Attrs...)}
 	for i, d := range s.In {
 		var v *ir.Value
@@ -91,10 +100,13 @@ func Node(t *testing.T, op *ir.Op, s Sample, dim func(input, axis, size int) ir.
 		}
 		n.Outputs = append(n.Outputs, &ir.Value{Name: fmt.Sprintf("out%d", i), Def: n})
 	}
-	if err := ir.InferNode(n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return n, ir.InferNode(n)
+}
+
+// plainOf is nodeOf for other inputs, with the sizes that these have.
+func plainOf(op *ir.Op, s Sample, in []tensor.Datum) (*ir.Node, error) {
+	s.In = in
+	return nodeOf(op, s, func(_, a, n int) ir.Dim { return itself(a, n) })
 }
 
 // Plain is Node with the sizes that the inputs have.
@@ -253,7 +265,8 @@ func (u Suite) BadInputs(t *testing.T) {
 	})
 }
 
-// badInputs returns tensors of the type of x with other shapes, or with numbers of which many are out of range.
+// badInputs returns tensors of x's type that an operator may refuse: of other shapes, and with numbers that are often out of
+// range.
 func badInputs(t *testing.T, x *tensor.Tensor) (bad []tensor.Datum) {
 	for _, shape := range [][]int{{}, {0}, {1}, {2, 0}, {3, 1, 1}, {1, 1, 1, 1, 1}} {
 		bad = append(bad, Whole(x.DType(), 0, 2, shape...))

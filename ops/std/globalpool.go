@@ -21,7 +21,7 @@ var (
 				}
 				return sum / float64(len(v))
 			}, nil
-		}, "ReduceMean"), 1)
+		}, "ReduceMean", ir.Summing), 1)
 	GlobalMaxPool = ops.Same(globalPool("GlobalMaxPool", 22,
 		"Largest element of each channel of X (N,C,…); all axes after it get size 1.",
 		func(*ir.Node) (func(*ir.EvalCtx, []float64) float64, error) {
@@ -32,12 +32,12 @@ var (
 				}
 				return best
 			}, nil
-		}, "ReduceMax"), 1)
+		}, "ReduceMax", ir.Exact), 1)
 	GlobalLpPool = ops.Same(globalPool("GlobalLpPool", 22,
-		"(Σ|x|^p)^(1/p) over each channel of X (N,C,…); all axes after it get size 1.", lpNorm, "",
+		"(Σ|x|^p)^(1/p) over each channel of X (N,C,…); all axes after it get size 1.", lpNorm, "", ir.Summing,
 		intAttr("p", 2, "exponent")), 2)
 	_ = globalPool("GlobalLpPool", 1,
-		"(Σ|x|^p)^(1/p) over each channel of X (N,C,…); all axes after it get size 1.", lpNorm, "",
+		"(Σ|x|^p)^(1/p) over each channel of X (N,C,…); all axes after it get size 1.", lpNorm, "", ir.Summing,
 		floatAttr("p", 2, "exponent"))
 )
 
@@ -55,7 +55,7 @@ func lpNorm(n *ir.Node) (func(*ir.EvalCtx, []float64) float64, error) {
 // globalPool registers an operator that reduces each channel. body is the name of the equivalent reduction, if there is
 // one.
 func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (func(*ir.EvalCtx, []float64) float64, error),
-	body string, attrs ...ir.AttrSpec) *ir.Op {
+	body string, tol ir.Tolerance, attrs ...ir.AttrSpec) *ir.Op {
 	o := &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T[N,C,...]"), Out: ops.Sig("Y:T"), Attrs: attrs,
 		Infer: inferShape(func(_ *ir.Node, in ir.Shape) (ir.Shape, error) {
@@ -96,10 +96,7 @@ func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (fun
 			}
 			return spread(n, f)
 		},
-		Tol: ir.Summing,
-	}
-	if body == "ReduceMax" {
-		o.Tol = ir.Exact
+		Tol: tol,
 	}
 	if body != "" {
 		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {

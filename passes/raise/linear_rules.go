@@ -36,7 +36,7 @@ var RaiseLinear = &passes.Pass{
 // weight matches constant or settled matrices that can be a linear layer's weight.
 func weight(name string) Pattern {
 	return FixedWhere(name, func(v *ir.Value) bool {
-		return len(v.Shape()) == 2 && v.Elem().IsFloat() && (v.Const != nil || passes.Settles(v))
+		return len(v.Shape()) == 2 && v.Elem().IsFloat() && (v.Const != nil || ops.Settles(v))
 	})
 }
 
@@ -124,7 +124,7 @@ var linearRules = NewSet(
 			ones := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 1 }) }
 			zeros := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 0 }) }
 			if len(w) != 3 || !w[2].Equal(ir.Const(1)) || a.Int("group", 1) != 1 || !ones(a.Ints("strides", nil)) ||
-				!zeros(a.Ints("pads", nil)) || c != nil && !m.IsFixed(c) || m.Val("w").Const == nil && !passes.Settles(m.Val("w")) {
+				!zeros(a.Ints("pads", nil)) || c != nil && !m.IsFixed(c) || m.Val("w").Const == nil && !ops.Settles(m.Val("w")) {
 				return passes.Leave
 			}
 			return ""

@@ -202,7 +202,8 @@ func (p *parallel) raiseGated(g *ir.Graph, s *surroundings) (string, error) {
 			return "", err
 		}
 		if i > 0 && !st.equal(state) {
-			return "", errors.New("its first state depends on the number of steps, or on an input that is not one state for each sample")
+			return "", errors.New("its first state depends on the number of steps, or on an input that is not one state for " +
+				"each sample")
 		}
 		state = st
 	}

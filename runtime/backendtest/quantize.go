@@ -22,7 +22,8 @@ func (s *suite) quantize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.Output("y", b.Op("", "QuantizeLinear", []*ir.Value{x, b.Const("scale", scale), b.Const("zero", tensor.Scalar(uint8(128)))}))
+			b.Output("y", b.Op("", "QuantizeLinear",
+				[]*ir.Value{x, b.Const("scale", scale), b.Const("zero", tensor.Scalar(uint8(128)))}))
 			g, err := b.Build()
 			if err != nil {
 				t.Fatal(err)

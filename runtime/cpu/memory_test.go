@@ -61,7 +61,7 @@ func TestDeadMemory(t *testing.T) {
 	}
 	backendtest.Run(t, func() runtime.Backend { return filled{New()} }, backendtest.Options{Must: []string{"*"},
 		Refuses: []string{"precision-float64", "tf32", "observe"},
-		Skip:    map[string]string{"memory_bounds": "accounts do not depend on what is in memory: TestBackend has them"}})
+		Skip:    map[string]string{"memory_bounds": "TestBackend has them; what memory holds does not change its size"}})
 }
 
 // Values of any type that are not alive together lie in the same memory.

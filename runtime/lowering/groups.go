@@ -17,7 +17,7 @@ import (
 func groups(g *ir.Graph, pace *ir.Pacer) ([]*ir.Node, map[*ir.Node]int) {
 	of := map[*ir.Node]int{}
 	var uses map[*ir.Value][]ir.Use
-	settled := settledOf(g, pace)
+	settled := ops.SettledOf(g, pace)
 	for _, n := range g.Nodes {
 		if !ops.IsFusedSystem(n.Op) || of[n] != 0 || len(n.In(0).Shape()) != 3 {
 			continue
@@ -46,34 +46,6 @@ type group struct {
 	pace  *ir.Pacer
 
 	settled map[*ir.Value]bool
-}
-
-// settledOf returns the values that follow from constants and from parameters that the graph does not update. Runs find
-// them computed, like constants.
-func settledOf(g *ir.Graph, pace *ir.Pacer) map[*ir.Value]bool {
-	if len(g.Parameters) == 0 {
-		return nil
-	}
-	settled := map[*ir.Value]bool{}
-	for _, v := range g.Parameters {
-		settled[v] = true
-	}
-	for _, u := range g.Updates {
-		delete(settled, u.Parameter)
-	}
-	for _, n := range g.Nodes {
-		pace.Step(1 + len(n.Inputs))
-		if n.Op.Random || n.Op.Eval == nil && n.Op.Body == nil || len(n.Subgraphs()) > 0 ||
-			slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && v.Const == nil && !settled[v] }) {
-			continue
-		}
-		for _, v := range n.Outputs {
-			if v != nil {
-				settled[v] = true
-			}
-		}
-	}
-	return settled
 }
 
 // fixed reports whether a value does not vary between runs.
