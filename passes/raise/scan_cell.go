@@ -104,6 +104,7 @@ func (d *draft) build(g *ir.Graph, b *ir.Builder, at *cell, sys *system) (*raise
 	r := &recurrence{cell: at, inputs: d.in, outputs: d.out, elem: d.in[0].v.Elem()}
 	var keep []bool
 	for i, s := range at.states {
+		d.run.Check()
 		init := d.initial[i]
 		if isZero(d.run, init) {
 			init = nil
