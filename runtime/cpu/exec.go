@@ -170,7 +170,8 @@ func (e *executable) placeIn(v *lowering.Value, off int) error {
 		shape = []int{e.d.bufferSize(v, e.extents)}
 	}
 	size, _ := tensor.Size(shape)
-	t, err := tensor.FromBytes(e.d.DType(v), shape, e.Memory[4*off:][:tensor.ByteSize(e.d.DType(v), size)])
+	t, err := tensor.FromBytesParts(e.d.Steps().Pause, e.d.DType(v), shape,
+		e.Memory[4*off:][:tensor.ByteSize(e.d.DType(v), size)])
 	if err != nil { // not of zeros
 		return err
 	}

@@ -156,7 +156,11 @@ func (r *looping) carve(from *[]byte, dtype tensor.DType, shape []int) *tensor.T
 	n := r.room(dtype, shape)
 	mem := (*from)[:n]
 	*from = (*from)[n:]
-	t, err := tensor.FromBytes(dtype, shape, mem[:tensor.ByteSize(dtype, size)])
+	pause := func() {}
+	if len(r.l.Stages) > 0 {
+		pause = r.l.Stages[0].Steps().Pause
+	}
+	t, err := tensor.FromBytesParts(pause, dtype, shape, mem[:tensor.ByteSize(dtype, size)])
 	if err != nil { // happens for tensors that are not zeros
 		panic(err)
 	}
