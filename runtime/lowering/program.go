@@ -107,7 +107,7 @@ type Step struct {
 	branches  *[2]*branch // of If: else and then
 	body      *loopBody   // of Loop and Scan
 	evaluated bool        // the backend has no implementation: it is evaluated as package ops defines it
-	fits      fitting
+	fits      *fitting    // a pointer: backends copy steps while another binding tries sizes
 }
 
 // Sources returns the names of the first outputs of the nodes that steps come from, each once, for profiles.
