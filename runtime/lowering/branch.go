@@ -45,7 +45,7 @@ func (f *Compiler) branches(n *ir.Node) *[2]*branch {
 
 // within returns a compiler for a subgraph, with an empty program.
 func (f *Compiler) within(g *ir.Graph) *Compiler {
-	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, nodes: f.p.nodes},
+	return &Compiler{p: &Program{Config: f.p.Config, backend: f.p.backend, Graph: g, nodes: f.p.nodes, trial: &trial{}},
 		vals: map[*ir.Value]*Value{}, loops: f.loops, folding: f.folding, pace: f.pace}
 }
 

@@ -125,8 +125,7 @@ func (t *layouts) constant(v *Value, k *tensor.Tensor) *Value {
 
 // transpose appends a step that transposes in to the other layout. Messages name it as of.
 func (t *layouts) transpose(of *Step, how RowKind, in, out *Value) {
-	s := &Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*Value{in}, Out: []*Value{out}, Impl: of.Impl,
-		fits: new(fitting)}
+	s := &Step{Node: of.Node, Source: of.Source, Group: of.Group, In: []*Value{in}, Out: []*Value{out}, Impl: of.Impl}
 	s.Rows = &OnRows{Kind: how}
 	t.backend.Make(s)
 	t.steps = append(t.steps, s)

@@ -295,7 +295,7 @@ func fixedAs(v *Value, k *tensor.Tensor) *Value {
 // values, of elements k, which have one axis.
 func renewed(s *Step, in, out []*Value, constant func(v *Value, k *tensor.Tensor) *Value) *Step {
 	q := &Step{Node: s.Node, Source: s.Source, Group: s.Group, Alone: s.Alone, Impl: s.Impl,
-		fits: new(fitting), In: slices.Clone(in), Out: out}
+		In: slices.Clone(in), Out: out}
 	for i, v := range q.In {
 		if v == nil || v.Fixed() == nil || v.Fixed().DType() != tensor.Float32 {
 			continue

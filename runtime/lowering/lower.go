@@ -125,7 +125,7 @@ func (f *Compiler) graph(g *ir.Graph, src *ir.Node, depth int) error {
 func (f *Compiler) node(n *ir.Node, src *ir.Node, depth int) error {
 	f.folding.steps.Pause()
 	n = n.Paced(f.pace)
-	s := &Step{Source: src, Group: f.group, fits: new(fitting), In: make([]*Value, 0, len(n.Inputs))}
+	s := &Step{Source: src, Group: f.group, In: make([]*Value, 0, len(n.Inputs))}
 	for _, v := range n.Inputs {
 		n.Step(1)
 		s.In = append(s.In, f.value(v))

@@ -38,6 +38,25 @@ type Program struct {
 type trial struct {
 	bound atomic.Bool // the program was bound before
 	once  sync.Once
+	// fits has the results of steps. It is not a field of Step: backends add steps and copy them, also while another
+	// binding tries sizes.
+	fits map[*Step]fitting
+}
+
+// note records the result of trying sizes on s. Only tryDistinct calls it.
+func (t *trial) note(s *Step, ok bool) {
+	if t.fits == nil {
+		t.fits = map[*Step]fitting{}
+	}
+	f := t.fits[s]
+	f.note(ok)
+	t.fits[s] = f
+}
+
+// certain reports whether the operator of s accepts all sizes, as far as they were tried.
+func (t *trial) certain(s *Step) bool {
+	f := t.fits[s]
+	return f.certain()
 }
 
 // expanded is an application of an operator that was replaced by its body. The steps of the body need not refuse
@@ -107,7 +126,6 @@ type Step struct {
 	branches  *[2]*branch // of If: else and then
 	body      *loopBody   // of Loop and Scan
 	evaluated bool        // the backend has no implementation: it is evaluated as package ops defines it
-	fits      *fitting    // a pointer: backends copy steps while another binding tries sizes
 }
 
 // Sources returns the names of the first outputs of the nodes that steps come from, each once, for profiles.

@@ -40,13 +40,13 @@ func (d *Binding) resolve() {
 		for _, v := range s.In {
 			constant = constant && (v == nil || d.Constant(v) != nil)
 		}
-		if d.sizes(s) || known && !constant && d.checks == checkDoubtful && s.fits.certain() {
+		if d.sizes(s) || known && !constant && d.checks == checkDoubtful && d.Program.trial.certain(s) {
 			continue
 		}
 		n, whole := d.concrete(s.Node, s.Args(), d.scratch())
 		fits := whole && d.infer(s, n, known)
 		if d.checks == noteDistinct {
-			s.fits.note(fits)
+			d.Program.trial.note(s, fits)
 		}
 		if fits && constant {
 			d.compute(s, n)
