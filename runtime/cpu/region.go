@@ -138,7 +138,10 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 
 // rows returns the number of rows that are computed between two checks of the run's context, where a step has per of them.
 func (c *call) rows(per int) int {
-	const numbers = 1 << 17
+	numbers := 1 << 17
+	if c.parts == nil { // an expression of several operations, say, in portable kernels
+		numbers = 1 << 16
+	}
 	rows := numbers / max(1, c.out.width/per)
 	for _, of := range [...]int{record.LargestTile, 8} { // the number that products compute together
 		if rows >= of {

@@ -74,7 +74,7 @@ func gemmKernel(s *lowering.Step) record.TensorMaker {
 		all := (p.n + kernel.PanelWidth - 1) / kernel.PanelWidth
 		per := min(all, max(1, itemFlops/(2*p.m*p.k*kernel.PanelWidth)))
 		p.columns = per * kernel.PanelWidth
-		p.rows = max(48, 1<<16/p.k/48*48) // a multiple of the rows that kernels compute together
+		p.rows = max(48, 1<<15/p.k/48*48) // a multiple of the rows that kernels compute together
 		left, right := lowering.Input[float32](d, s, 0), lowering.Input[float32](d, s, 1)
 		result := lowering.Output[float32](d, s, 0)
 		k := &record.TensorKernel{Scratch: kernel.PanelWidth * p.k}
