@@ -56,6 +56,9 @@ const (
 	MetaSamplingRate = "essmc.sampling_rate"
 	MetaState        = "essmc.state" // JSON object, input → output: they take and give the state of the layers
 	MetaCarry        = "essmc.carry" // JSON object, input → output: the graph takes one chunk and the state before it
+	// MetaOperators lists operators that an exported file has in smaller ones: a graph in IR text, whose inputs and outputs
+	// are values of the file by their names.
+	MetaOperators = "essmc.operators"
 	// MetaSettings is about tensors of a checkpoint that belong to a model whose tensors are parameters, and are none
 	// themselves: a JSON object from their names to the numbers that each must have (those of which the graph's structure
 	// follows), or to the name of the tensor that it repeats.

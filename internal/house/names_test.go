@@ -55,7 +55,6 @@ var named = map[string]string{
 
 	"passes/raise/conv_region.go ends":           bounds,
 	"passes/raise/dft_pass.go DFT":               pattern,
-	"passes/raise/expanded_pass.go expanded":     pattern,
 	"passes/raise/integers_pass.go integerRules": pattern,
 	"passes/raise/linear_layout.go layoutRules":  pattern,
 	"passes/raise/norm_rules.go normRules":       pattern,
@@ -66,6 +65,7 @@ var named = map[string]string{
 	"passes/raise/step_find.go moves":            pattern,
 	"passes/raise/step_find.go stepwise":         pattern,
 	"passes/raise/step_find.go plain":            pattern,
+	"passes/raise/exported.go rearranging":       "what package lower writes to compute a listed constant from another",
 	"passes/raise/toeplitz_pass.go Toeplitz":     pattern,
 }
 

@@ -2,7 +2,6 @@ package lower
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/essmc/essmc/ir"
@@ -23,7 +22,7 @@ func (l *lowerer) chunks(n *ir.Node, y *system) []*ir.Value {
 	u := n.Inputs[0]
 	state := n.In(len(n.Op.In) - 1)
 	wantsState := n.Out(1) != nil
-	form, steps := l.formOf(y, false), l.steps(y)
+	form, steps := formOf(y, false), chunkSteps
 	cell := y.cellOf(form, steps)
 	c := l.cut(u, y, form, steps)
 	carry := carrying{groups: cell.groups, width: cell.w, parts: y.directions(), samples: c.samples}
@@ -202,22 +201,14 @@ func (l *lowerer) between(left []*ir.Value, y *system, carry carrying, steps int
 		k := y.k
 		x := make([]float64, 0, carry.groups*k*k)
 		for g := range carry.groups {
-			m := y.abar[g*k*k : (g+1)*k*k]
+			m := y.power(g, steps)
 			for j := range k { // transposed: states are rows
 				for i := range k {
 					x = append(x, m[i*k+j])
 				}
 			}
 		}
-		// The graph computes the power over a chunk, so that it contains Ā itself.
-		abar := l.number("abar", tensor.Float64, x, carry.groups, k, k)
-		power := abar
-		for bit := bits.Len(uint(steps)) - 2; bit >= 0; bit-- {
-			power = l.op("MatMul", power, power)
-			if steps>>bit&1 != 0 {
-				power = l.op("MatMul", power, abar)
-			}
-		}
+		power := l.number("power", tensor.Float64, x, carry.groups, k, k)
 		for i, z := range state {
 			next = append(next, op("Add", op("MatMul", z, power), in[i]))
 		}

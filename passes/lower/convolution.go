@@ -12,9 +12,9 @@ func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 	u, elem := n.Inputs[0], n.Inputs[0].Elem()
 	state := n.In(len(n.Op.In) - 1)
 	keep := state != nil || n.Out(1) != nil
-	form := l.formOf(y, keep)
+	form := formOf(y, keep)
 	w := y.window
-	cell := y.sizes(form)
+	cell := y.cellOf(form, w)
 	var v *ir.Value // (samples, groups·inputs, steps)
 	var past *ir.Value
 	turn := func(x *ir.Value) *ir.Value {
@@ -65,7 +65,16 @@ func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 	if y.backward() {
 		after = w
 	}
-	weight := l.windowTaps(y, cell, form, elem)
+	weight := l.fill("taps", elem, func(at []int) float64 {
+		g, q, lag := at[0]/cell.q, at[0]%cell.q, before-at[2]
+		switch {
+		case lag < 0:
+			return cell.kernel(g, q, at[1], -lag-1)
+		case y.forward():
+			return cell.kernel(g, q, at[1], lag)
+		}
+		return 0 // the step itself, in a backward system
+	}, cell.groups*cell.q, cell.p, before+1+after)
 	pads := []int64{int64(before), int64(after)}
 	if keep {
 		pads[0] = 0

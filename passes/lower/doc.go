@@ -2,7 +2,7 @@
 // the bodies of functions in them. It expands operators of the domain essm, each in one file, and converts standard
 // operators to the requested version.
 //
-// It imports ir, the operator packages and passes, and depends on neither file formats nor engines. The result
+// It imports ir, ir/irtext, the operator packages and passes, and depends on neither file formats nor engines. The result
 // computes the same as the graph, to the tolerance of the expanded operators. Inputs and outputs keep their names
 // and types, except that optional inputs become required or are dropped. Constants are computed in float64 and
 // rounded once. Equal graphs give equal results.
@@ -11,18 +11,17 @@
 // the convolution is a product with one Toeplitz matrix per group, gathered from the kernel's taps. The state
 // between chunks, a few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share
 // the products. A group is one state between the products with B and C, or a whole head where that is cheaper.
-// Package passes/raise recognizes the form: it reads the system's numbers from the constants, lowers them again, and
-// compares.
+//
+// Lower lists operators that cannot be recognized in what is written for them, in the graph's metadata (ir.MetaOperators).
+// Package passes/raise lowers each operator of the list again, compares the result with the graph, and puts the operator
+// back.
 //
 // Subgraphs of nodes (branches, bodies of loops) are lowered too. There, only systems in discrete form are expanded;
 // passes and frontends create no others.
 //
 // A system with a window becomes a grouped Conv, with the inputs in the window as its state. The recurrence's part
-// of a given state is ignored, since it follows from the inputs. The graph computes the taps from the system's
-// numbers, so package raise finds these even if there are few taps. Engines fold this computation when they load the
-// file. A file that another program has folded has only the taps, which determine the system if there are enough of
-// them. Systems whose numbers are not constants (in the bodies of functions) become a Scan over steps, and so do
-// systems that grow.
+// of a given state is ignored, since it follows from the inputs. Systems whose numbers are not constants (in the bodies of
+// functions) become a Scan over steps, and so do systems that grow.
 package lower
 
 import (

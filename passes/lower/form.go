@@ -2,23 +2,17 @@ package lower
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Form holds the choices with which a state-space system is lowered.
-type Form struct {
-	Opset  int
-	Steps  int  // steps of a chunk
-	Heads  bool // groups are heads; false: groups are states
-	Chunks bool // Steps and Heads are given; false: chosen as in Lower
-}
-
-// Apply lowers one SSM or DenseSSM node to a graph of its own. Its inputs are the node's inputs that are not constants,
-// in order. Its outputs are the node's outputs.
-func (f Form) Apply(n *ir.Node) (*ir.Graph, error) {
-	if f.Opset < MinOpset {
-		return nil, fmt.Errorf("opset %d: expected at least %d", f.Opset, MinOpset)
+// Apply lowers one node to a graph of its own, as Lower does. The graph's inputs are the node's inputs that are not
+// constants, in order. Its outputs are the node's outputs.
+func Apply(n *ir.Node, opset int) (*ir.Graph, error) {
+	if opset < MinOpset {
+		return nil, fmt.Errorf("opset %d: expected at least %d", opset, MinOpset)
 	}
 	g := &ir.Graph{Name: n.Op.Name, Opsets: map[string]int{}}
 	m := &ir.Node{Op: n.Op, Attrs: n.Attrs}
@@ -39,16 +33,52 @@ func (f Form) Apply(n *ir.Node) (*ir.Graph, error) {
 		g.Outputs = append(g.Outputs, w)
 	}
 	g.Nodes = []*ir.Node{m}
-	l := newLowerer(g, f.Opset)
-	if f.Chunks {
-		l.chunk, l.form = f.Steps, stateForm
-		if f.Heads {
-			l.form = headForm
-		}
-	}
-	if err := l.graph(g); err != nil {
+	if err := newLowerer(g, opset).graph(g); err != nil {
 		return nil, err
 	}
 	g.RemoveDead()
 	return g, g.Sort()
+}
+
+// Cost returns approximately the bytes of the tables that Apply makes for a listed operator, and its multiplications.
+func Cost(n *ir.Node) (bytes, work int64) {
+	size := func(i, axis int) float64 {
+		if v := n.In(i); v != nil && axis < len(v.Shape()) {
+			if d, ok := v.Shape()[axis].Known(); ok {
+				return float64(d)
+			}
+		}
+		return 1
+	}
+	count := func(i int) float64 {
+		x := 1.0
+		if v := n.In(i); v != nil {
+			for axis := range v.Shape() {
+				x *= size(i, axis)
+			}
+		}
+		return x
+	}
+	window := float64(n.Attrs.Int("window", 0))
+	var numbers, products float64
+	switch n.Op.FullName() {
+	case "essm.SSM", "essm.DenseSSM":
+		in, out := 5, 6 // (c, s, k, h) and (c, s, m, k)
+		if n.Op.Name == "DenseSSM" {
+			in, out = 3, 4
+		}
+		k, h, m := size(in, 2), size(in, 3), size(out, 2)
+		lags := size(in, 0) * size(in, 1) * k * max(window, chunkSteps)
+		numbers, products = lags*(h+m), lags*(h*m+h+m)
+		if in == 3 {
+			products = lags * k * (h*m + h + m + k)
+		}
+	case "essm.DPLRScan":
+		numbers, products = window, window*count(3)
+	case "essm.FourierMix":
+		numbers = 2 * (size(0, 2)*size(0, 2) + min(size(0, 1), maxTable)*min(size(0, 1), maxTable))
+		products = numbers
+	}
+	whole := func(x float64) int64 { return int64(min(x, math.MaxInt64/2)) }
+	return whole(float64(tensor.Float64.Bits()/8) * numbers), whole(4 * products)
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// functions converts the standard operators of g to the version and keeps the essm operators. It returns a body for
-// each distinct application of those.
-func functions(g *ir.Graph, version int) ([]Function, error) {
-	l := newLowerer(g, version)
+// functions converts the standard operators of g and keeps the essm operators. It returns a body for each distinct
+// application of those.
+func (l *lowerer) functions(g *ir.Graph) ([]Function, error) {
 	var out []Function
 	byBody := map[string]int{} // from operator and body to index in out
 	count := map[string]int{}
@@ -29,7 +28,7 @@ func functions(g *ir.Graph, version int) ([]Function, error) {
 			n.Inputs[i] = l.now(v)
 		}
 		g.Nodes = append(g.Nodes, n)
-		body, err := bodyOf(n, version)
+		body, err := bodyOf(n, l.opset)
 		if err != nil {
 			return nil, err
 		}

@@ -15,8 +15,8 @@ type lowerer struct {
 	*ir.Builder                         // appends to the graph, at the requested version
 	opset       int                     // version of ai.onnx
 	of          map[*ir.Value]*ir.Value // from a value to its replacement
-	chunk       int                     // steps of a chunk; 0: chosen
-	form        groupForm               // the kind of groups; autoForm to choose it
+	operators   []*ir.Node              // the list of operators, with inputs and outputs as they were
+	nested      bool                    // in a subgraph
 }
 
 func lowerTo(g *ir.Graph, o Options, version int) (*ir.Graph, []Function, error) {
@@ -28,18 +28,24 @@ func lowerTo(g *ir.Graph, o Options, version int) (*ir.Graph, []Function, error)
 	if err := fixInputs(g, o); err != nil {
 		return nil, nil, err
 	}
-	if o.Functions {
-		f, err := functions(g, version)
-		if err != nil {
-			return nil, nil, err
-		}
-		return g, f, finish(g)
-	}
 	l := newLowerer(g, version)
-	if err := l.graph(g); err != nil {
+	var f []Function
+	var err error
+	if o.Functions {
+		f, err = l.functions(g)
+	} else {
+		err = l.graph(g)
+	}
+	if err == nil {
+		err = finish(g)
+	}
+	if err == nil {
+		err = l.writeOperators(g)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
-	return g, nil, finish(g)
+	return g, f, nil
 }
 
 // newLowerer returns a lowerer of g to the version.
@@ -201,6 +207,7 @@ func (l *lowerer) node(n *ir.Node) error {
 	if n.Op.Domain != "essm" {
 		return l.standard(n)
 	}
+	l.list(n)
 	rule := rules[n.Op.Name]
 	if rule == nil {
 		if n.Op.Body == nil {
@@ -237,7 +244,7 @@ func (l *lowerer) node(n *ir.Node) error {
 // subgraph lowers a subgraph of a node in place.
 func (l *lowerer) subgraph(g *ir.Graph) error {
 	in := *l
-	in.Builder = l.Sub(g.Name)
+	in.Builder, in.nested = l.Sub(g.Name), true
 	nodes := g.Nodes
 	for _, n := range nodes {
 		if err := in.node(n); err != nil {

@@ -14,7 +14,7 @@ func lowerSystem(l *lowerer, n *ir.Node) []*ir.Value {
 	y := systemOf(n)
 	var outs []*ir.Value
 	switch {
-	case y == nil || !y.stable(l.steps(y)):
+	case y == nil || !y.stable(chunkSteps):
 		outs = l.recurrence(n)
 	case y.window > 0:
 		outs = l.convolution(n, y)
@@ -35,20 +35,12 @@ func (l *lowerer) direct(u, d *ir.Value) *ir.Value {
 	return l.headScale(u, d)
 }
 
-// steps returns the number of steps of a chunk.
-func (l *lowerer) steps(y *system) int {
-	if l.chunk > 0 {
-		return l.chunk
-	}
-	return 64
-}
+// chunkSteps is the number of steps of a chunk.
+const chunkSteps = 64
 
 // formOf chooses the kind of groups by the number of multiplications per step.
-func (l *lowerer) formOf(y *system, keepsInput bool) groupForm {
-	if l.form != autoForm {
-		return l.form
-	}
-	taps := l.steps(y)
+func formOf(y *system, keepsInput bool) groupForm {
+	taps := chunkSteps
 	if y.window > 0 {
 		taps = y.window * y.directions()
 	}

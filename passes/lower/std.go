@@ -83,6 +83,7 @@ func (l *lowerer) standard(n *ir.Node) error {
 	if n.Op.Body == nil {
 		return l.needs(n)
 	}
+	l.list(n)
 	return l.expand(n)
 }
 

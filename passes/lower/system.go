@@ -88,10 +88,9 @@ func (y *system) directions() int {
 type groupForm int
 
 const (
-	autoForm  groupForm = iota
-	stateForm           // one state, between the products with B and with C
-	headForm            // one head, including B and C
-	inputForm           // one head of a dense system after the product with B, including C
+	stateForm groupForm = iota // one state, between the products with B and with C
+	headForm                   // one head, including B and C
+	inputForm                  // one head of a dense system after the product with B, including C
 )
 
 // cell is one group of the system: p inputs, q outputs, and w numbers that pass from chunk to chunk in each direction.

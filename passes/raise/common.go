@@ -2,7 +2,8 @@
 // operators: state-space layers in the form of convolutions, transforms and recurrences, and the norms, activations
 // and linear layers around them.
 //
-// It imports ir, the operator packages, passes, and passes/lower, whose forms it recognizes by lowering them again.
+// It imports ir, ir/irtext, the operator packages, passes, and passes/lower, whose nodes it recognizes by lowering an
+// operator again.
 // It depends on neither file formats nor machines. A raised graph computes the same as before, to the tolerance of
 // its new operators. Other parts of the graph do not change. A near miss leaves a note with the condition that
 // failed. Each form is in its own file, with its cases in testdata.
@@ -22,7 +23,9 @@ import (
 
 // Pipeline returns the passes that run on an imported graph before passes.Pipeline, in order. Each pass states the
 // reasons for its place.
-func Pipeline() []*passes.Pass { return slices.Concat(exports, convolutions, recurrences, layers) }
+func Pipeline() []*passes.Pass {
+	return slices.Concat([]*passes.Pass{Exported}, convolutions, recurrences, layers)
+}
 
 // where identifies a node by its scope in the model, or by itself if it has none.
 func where(n *ir.Node) string {

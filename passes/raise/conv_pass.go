@@ -20,7 +20,7 @@ var Conv = &passes.Pass{
 	After: []passes.Reason{
 		afterUpgrade,
 		afterShapes,
-		{Pass: "raise-windowed", Why: "its Conv is one too, but the taps do not show the state"},
+		{Pass: "raise-exported", Why: "systems with a window are Convs there, but the taps do not show the state"},
 	},
 	Before: []passes.Reason{
 		beforeFoldKernels,

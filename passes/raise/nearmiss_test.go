@@ -357,9 +357,9 @@ func TestNearMissExport(t *testing.T) {
 		table  string
 		why    []string
 	}{
-		{0, "taps", []string{"system in chunks: Scan (layers.0) -> ",
+		{0, "taps", []string{"exported essm.SSM: Add (layers.0) -> ",
 			"for a system with these eigenvalues it would be"}},
-		{7, "lags", []string{"system with a window: Conv (layers.0) -> ",
+		{7, "taps", []string{"exported essm.SSM: Add (layers.0) -> ",
 			"for a system with these eigenvalues it would be"}},
 	} {
 		g := lowered(t, 17, func(k *essm.Config) { k.Layer.MaxKernelLength = c.window })

@@ -9,8 +9,6 @@ var (
 	afterShapes        = passes.Reason{Pass: "raise-shapes",
 		Why: "with pads and slices of unknown sizes, the number of steps after them is not known"}
 
-	beforeUpgrade     = passes.Reason{Pass: "upgrade", Why: "it reads operators of the versions that the file has"}
-	beforeCanonical   = passes.Reason{Pass: "canonicalize", Why: "it reads the nodes as they were written"}
 	beforeCancelling  = passes.Reason{Pass: "canonicalize", Why: "transposes around the new operators cancel then"}
 	beforeFoldKernels = passes.Reason{Pass: "fold",
 		Why: "the computation of a kernel shows its exponentials; once folded, they must be fitted"}

@@ -14,7 +14,7 @@ var RaiseScan = &passes.Pass{
 	Doc: "ONNX Scan whose body is linear in states and inputs, with constants → essm.Scan or essm.DenseScan with " +
 		"projections. The matrices are computed from the body, for any choice of operators.",
 	After: []passes.Reason{
-		{Pass: "raise-chunked", Why: "the recurrence between chunks is only a part of the layer"},
+		{Pass: "raise-exported", Why: "the recurrence between chunks is only a part of the layer"},
 		afterUpgradeBodies,
 	},
 	Before: []passes.Reason{

@@ -144,7 +144,11 @@ func (w *varying) selective() *mamba {
 	heads, _ := shape[feature].Known()
 	states, _ := shape[3].Known()
 	m := &mamba{heads: int(heads), states: int(states)}
-	product := whole(back(whole(w.decay.v), "Exp"))
+	exp := whole(w.decay.v)
+	if !isOp(exp, "Exp") {
+		return nil
+	}
+	product := whole(exp.Def.In(0))
 	if !isOp(product, "Mul") {
 		return nil
 	}

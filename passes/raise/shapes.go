@@ -19,8 +19,7 @@ var Shapes = &passes.Pass{
 	Doc: "Small integer vectors, and ends of ranges, computed from constants and known dimensions → constants. Types are " +
 		"inferred again: a node whose types are known better then is a change too.",
 	After: []passes.Reason{
-		{Pass: "raise-chunked", Why: "it recognizes graphs as package lower writes them"},
-		{Pass: "raise-windowed", Why: "it recognizes graphs as package lower writes them"},
+		{Pass: "raise-exported", Why: "it recognizes graphs as package lower writes them"},
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		changes, types := 0, 0

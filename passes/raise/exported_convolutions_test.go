@@ -32,8 +32,8 @@ func again(t *testing.T, l layer, op string, versions ...int) {
 	}
 }
 
-// TestExpandedSoftmaxConv has states that decay and that grow, in both directions, with and without a window.
-func TestExpandedSoftmaxConv(t *testing.T) {
+// TestExportedSoftmaxConv has states that decay and that grow, in both directions, with and without a window.
+func TestExportedSoftmaxConv(t *testing.T) {
 	const features, states = 3, 4
 	for _, direction := range []string{"forward", "bidirectional"} {
 		for _, window := range []int{0, 1, 20} {
@@ -66,7 +66,7 @@ func TestExpandedSoftmaxConv(t *testing.T) {
 	}
 }
 
-func TestExpandedSubsetProducts(t *testing.T) {
+func TestExportedSubsetProducts(t *testing.T) {
 	for size := 2; size < 7; size++ {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			l := newLayer()
@@ -77,8 +77,8 @@ func TestExpandedSubsetProducts(t *testing.T) {
 	}
 }
 
-// TestExpandedContinuousConv has every activation, norms, and lengths of training.
-func TestExpandedContinuousConv(t *testing.T) {
+// TestExportedContinuousConv has every activation, norms, and lengths of training.
+func TestExportedContinuousConv(t *testing.T) {
 	const inputs, outputs, first, second = 2, 3, 5, 4
 	for i, activation := range []string{"sine", "relu", "leaky_relu", "swish"} {
 		for _, train := range []int{0, 9} {

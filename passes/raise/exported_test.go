@@ -48,7 +48,7 @@ func loweredTo(t *testing.T, o lower.Options, change func(c *essm.Config)) *ir.G
 	return out
 }
 
-var chunkedKinds = map[string]func(c *essm.Config){
+var layerKinds = map[string]func(c *essm.Config){
 	"causal":        func(c *essm.Config) {},
 	"bidirectional": func(c *essm.Config) { c.Layer.Bidirectional = true },
 	"one-head":      func(c *essm.Config) { c.Layer.Heads = 1 },
@@ -60,11 +60,11 @@ var chunkedKinds = map[string]func(c *essm.Config){
 	"no-d":          func(c *essm.Config) { c.Layer.D, c.Layer.Bidirectional = "none", true },
 }
 
-func TestChunkedRaised(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(chunkedKinds)) {
+func TestExportedSystems(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(layerKinds)) {
 		for _, version := range []int{13, 17, 24} {
 			t.Run(fmt.Sprint(name, "/", version), func(t *testing.T) {
-				g := lowered(t, version, chunkedKinds[name])
+				g := lowered(t, version, layerKinds[name])
 				r := raised(t, g)
 				if k := count(r, "essm.SSM"); k != 2 || count(r, "Scan", "Pad") > 0 {
 					t.Fatalf("%d systems for 2 layers\n%s", k, strings.Join(passtest.Notes(r), "\n"))
@@ -80,10 +80,10 @@ func TestChunkedRaised(t *testing.T) {
 	}
 }
 
-// TestChunkedLooksAlike changes one number of a table. The layer must not be raised then.
-func TestChunkedLooksAlike(t *testing.T) {
+// TestExportedTables changes one number of a table. The layer must not be raised then.
+func TestExportedTables(t *testing.T) {
 	for _, table := range []string{"taps", "enter", "leave", "power_re"} {
-		g := lowered(t, 17, chunkedKinds["bidirectional"])
+		g := lowered(t, 17, layerKinds["bidirectional"])
 		done := false
 		for _, v := range g.Constants() {
 			if done || !strings.Contains(v.Name, table) {
@@ -102,7 +102,7 @@ func TestChunkedLooksAlike(t *testing.T) {
 			t.Fatalf("no table %s", table)
 		}
 		h := g.Clone()
-		if err := passes.Run(h, []*passes.Pass{raise.Chunked}, passtest.Verified(t)); err != nil {
+		if err := passes.Run(h, []*passes.Pass{raise.Exported}, passtest.Verified(t)); err != nil {
 			t.Fatal(err)
 		}
 		if k := count(h, "essm.SSM"); k != 1 {
@@ -157,7 +157,7 @@ func fullMatrix(t *testing.T, direction string, state bool) *ir.Graph {
 	return g
 }
 
-func TestChunkedDense(t *testing.T) {
+func TestExportedDense(t *testing.T) {
 	for _, direction := range []string{"forward", "backward", "bidirectional"} {
 		g := fullMatrix(t, direction, direction == "forward")
 		r := raised(t, g)
@@ -166,7 +166,7 @@ func TestChunkedDense(t *testing.T) {
 		}
 		agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 150}, map[string]int64{"B": 1, "L": 3})
 	}
-	for _, table := range []string{"abar", "taps", "enter", "leave"} {
+	for _, table := range []string{"power", "taps", "enter", "leave"} {
 		g := fullMatrix(t, "forward", false)
 		for _, v := range g.Constants() {
 			if !strings.HasPrefix(v.Name, table) {
@@ -181,12 +181,84 @@ func TestChunkedDense(t *testing.T) {
 			v.Const = x
 		}
 		r := g.Clone()
-		if err := passes.Run(r, []*passes.Pass{raise.Chunked}, passtest.Verified(t)); err != nil {
+		if err := passes.Run(r, []*passes.Pass{raise.Exported}, passtest.Verified(t)); err != nil {
 			t.Fatal(err)
 		}
 		if count(r, "essm.DenseSSM") != 0 || !strings.Contains(strings.Join(passtest.Notes(r), "\n"), "left as it is") {
 			t.Errorf("%s changed: %d systems\n%s", table, count(r, "essm.DenseSSM"),
 				strings.Join(passtest.Notes(r), "\n"))
+		}
+	}
+}
+
+// TestExportedWindows raises layers with a window, whether their few taps determine the system or not.
+func TestExportedWindows(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(layerKinds)) {
+		for _, window := range []int{1, 7, 40} {
+			t.Run(fmt.Sprint(name, "/", window), func(t *testing.T) {
+				g := lowered(t, 17, func(c *essm.Config) {
+					layerKinds[name](c)
+					c.Layer.MaxKernelLength = window
+				})
+				r := raised(t, g)
+				if k := count(r, "essm.SSM"); k != 2 || count(r, "Conv", "Pad", "Cast", "essm.LongConv") > 0 {
+					t.Fatalf("%d systems for 2 layers\n%s", k, strings.Join(passtest.Notes(r), "\n"))
+				}
+				for _, n := range r.Nodes {
+					if n.Op.FullName() == "essm.SSM" && ((n.In(9) == nil) != (name == "no-d") ||
+						n.Attrs.Int("window", 0) != int64(window)) {
+						t.Errorf("%v: D or its window is not the layer's", n)
+					}
+				}
+				if slices.ContainsFunc(g.Inputs, func(v *ir.Value) bool { return v.Name == models.StateIn }) {
+					return // the parts depend on each other by the state; package lower tests such layers
+				}
+				agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 70}, map[string]int64{"B": 1, "L": 3})
+			})
+		}
+	}
+}
+
+// TestExportedTaps changes one number that is not a parameter of the system. The layer must not be raised
+// then.
+func TestExportedTaps(t *testing.T) {
+	for name, why := range map[string]string{
+		"taps": "it would be",
+		"ends": "it would be", // another state after the last step
+	} {
+		g := lowered(t, 17, func(c *essm.Config) { c.Layer.MaxKernelLength = 7 })
+		i := slices.IndexFunc(g.Constants(), func(v *ir.Value) bool { return strings.HasPrefix(v.Name, name) })
+		if i < 0 {
+			t.Fatalf("no constant %s", name)
+		}
+		v := g.Constants()[i]
+		x := v.Const.Clone()
+		if x.DType() == tensor.Float64 {
+			tensor.Data[float64](x)[x.Len()/2] += 0.01
+		} else {
+			tensor.Data[float32](x)[x.Len()/2] += 0.01
+		}
+		v.Const = x
+		if err := passes.Run(g, []*passes.Pass{raise.Exported}, passtest.Verified(t)); err != nil {
+			t.Fatal(err)
+		}
+		if notes := strings.Join(passtest.Notes(g), "\n"); count(g, "essm.SSM") != 1 || !strings.Contains(notes, why) {
+			t.Errorf("%s: %d systems, expected the one that was not changed\n%s", name, count(g, "essm.SSM"), notes)
+		}
+	}
+}
+
+// TestExportOptions tests the options of exports: versions of operators, and a state that is an output but no input.
+func TestExportOptions(t *testing.T) {
+	for _, o := range []lower.Options{{Opset: 13}, {Opset: 18}, {Opset: 24}, {Opset: 17, OmitOptional: true},
+		{Opset: 17, Functions: true}} {
+		g := loweredTo(t, o, func(c *essm.Config) { c.Layer.MaxKernelLength = 7 })
+		r := raised(t, g)
+		if k := count(r, "essm.SSM"); k != 2 || count(r, "Conv") > 0 {
+			t.Errorf("%+v: %d systems for 2 layers\n%s", o, k, strings.Join(passtest.Notes(r), "\n"))
+		}
+		if o.OmitOptional {
+			agree(t, g, r, 1e-6, map[string]int64{"B": 2, "L": 70}, map[string]int64{"B": 1, "L": 3})
 		}
 	}
 }
