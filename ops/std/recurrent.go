@@ -3,6 +3,7 @@ package std
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -11,15 +12,14 @@ import (
 
 // Recurrent layers. A cell with H units per direction reads sequences X (L,B,I), or (B,L,I) with layout 1.
 var (
-	RNN = recurrent("RNN", 1, "H[t] = f(X[t]·Wᵀ + H[t-1]·Rᵀ + Wb + Rb), in one or both directions.", []string{"Tanh"},
-		rnnCell)
+	RNN = recurrent("RNN", 1, "H[t] = f(X[t]·Wᵀ + H[t-1]·Rᵀ + Wb + Rb), in one or both directions.", rnnCell)
 	GRU = recurrent("GRU", 3,
 		"Gated recurrent units: z, r = f(…), h = g(X·Whᵀ + (r∘H)·Rhᵀ + …), H = (1-z)∘h + z∘H; gates in order z, r, h.",
-		[]string{"Sigmoid", "Tanh"}, gruCell,
+		gruCell,
 		intAttr("linear_before_reset", 0, "whether r multiplies H·Rhᵀ + Rbh instead of H"))
 	LSTM = recurrent("LSTM", 4,
 		"Long short-term memory: i, f, o = f(…), c = g(…), C = f∘C + i∘c, H = o∘h(C); gates in order i, o, f, c, "+
-			"peepholes P in order i, o, f.", []string{"Sigmoid", "Tanh", "Tanh"}, lstmCell,
+			"peepholes P in order i, o, f.", lstmCell,
 		intAttr("input_forget", 0, "whether f is 1-i"))
 )
 
@@ -114,7 +114,7 @@ func dot(c *ir.EvalCtx, a, b []float64) float64 {
 	return sum
 }
 
-func recurrent(name string, gates int, doc string, activations []string, step cell, attrs ...ir.AttrSpec) *ir.Op {
+func recurrent(name string, gates int, doc string, step cell, attrs ...ir.AttrSpec) *ir.Op {
 	in, out := ops.Sig("X:T[_,_,_]", "W:T[_,_,_]", "R:T[_,_,_]", "B:T[_,_]?", "sequence_lens:int32[_]?",
 		"initial_h:T[_,_,_]?"), ops.Sig("Y:T?", "Y_h:T?")
 	if name == "LSTM" {
@@ -134,7 +134,7 @@ func recurrent(name string, gates int, doc string, activations []string, step ce
 		}, attrs...),
 		Infer: func(n *ir.Node) ([]ir.Type, error) { return inferRecurrent(n, gates) },
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
-			return evalRecurrent(c, in, gates, activations, step)
+			return evalRecurrent(c, in, gates, step)
 		},
 		Along: alongRecurrent,
 		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
@@ -200,67 +200,81 @@ func inferRecurrent(n *ir.Node, gates int) ([]ir.Type, error) {
 	return out, nil
 }
 
-// cellActivations resolves the names and parameters of count activations.
-func cellActivations(n *ir.Node, count int, def []string) ([]func(float64) float64, error) {
-	names := n.Attrs.Strs("activations", nil)
+// CellActivation is an activation of a recurrent layer. A and B are its parameters, if it has any.
+type CellActivation struct {
+	Name string
+	A, B float64
+}
+
+// cellDefaults are the activations of recurrent layers that state none, for each direction, and cellParameters the
+// parameters of all activations, where a layer states none.
+var (
+	cellDefaults = map[string][]string{"RNN": {"Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "LSTM": {"Sigmoid", "Tanh", "Tanh"}}
+
+	cellParameters = map[string][]float64{"Relu": nil, "Tanh": nil, "Sigmoid": nil, "Softsign": nil, "Softplus": nil,
+		"Affine": {1, 0}, "ScaledTanh": {1, 1}, "HardSigmoid": {f32(0.2), 0.5}, "LeakyRelu": {f32(0.01)}, "ThresholdedRelu": {1},
+		"Elu": {1}}
+)
+
+// CellActivations returns the activations of an RNN, GRU or LSTM, direction by direction. Parameters are listed in order,
+// only for activations that have any.
+func CellActivations(n *ir.Node) ([]CellActivation, error) {
+	standard := cellDefaults[n.Op.Name]
+	names, count := n.Attrs.Strs("activations", nil), len(standard)*directions(n)
 	if names == nil {
-		for len(names) < count {
-			names = append(names, def...)
-		}
+		names = slices.Repeat(standard, directions(n))
 	}
 	if len(names) != count {
 		return nil, fmt.Errorf("activations %v: expected %d", names, count)
 	}
-	alphas, betas := n.Attrs.Floats("activation_alpha", nil), n.Attrs.Floats("activation_beta", nil)
-	next := func(list *[]float64, def float64) float64 {
-		if len(*list) == 0 {
-			return def
-		}
-		x := (*list)[0]
-		*list = (*list)[1:]
-		return x
-	}
-	out := make([]func(float64) float64, count)
+	lists := [2][]float64{n.Attrs.Floats("activation_alpha", nil), n.Attrs.Floats("activation_beta", nil)}
+	all := make([]CellActivation, count)
 	for i, name := range names {
-		switch name {
-		case "Relu":
-			out[i] = func(x float64) float64 { return max(x, 0) }
-		case "Tanh":
-			out[i] = math.Tanh
-		case "Sigmoid":
-			out[i] = sigmoid
-		case "Softsign":
-			out[i] = func(x float64) float64 { return x / (1 + math.Abs(x)) }
-		case "Softplus":
-			out[i] = softplus
-		case "Affine":
-			a, b := next(&alphas, 1), next(&betas, 0)
-			out[i] = func(x float64) float64 { return a*x + b }
-		case "ScaledTanh":
-			a, b := next(&alphas, 1), next(&betas, 1)
-			out[i] = func(x float64) float64 { return a * math.Tanh(b*x) }
-		case "HardSigmoid":
-			a, b := next(&alphas, f32(0.2)), next(&betas, 0.5)
-			out[i] = func(x float64) float64 { return min(max(a*x+b, 0), 1) }
-		case "LeakyRelu":
-			a := next(&alphas, f32(0.01))
-			out[i] = func(x float64) float64 { return max(x, 0) + a*min(x, 0) }
-		case "ThresholdedRelu":
-			a := next(&alphas, 1)
-			out[i] = func(x float64) float64 {
-				if x > a {
-					return x
-				}
-				return 0
-			}
-		case "Elu":
-			a := next(&alphas, 1)
-			out[i] = func(x float64) float64 { return max(x, 0) + a*math.Expm1(min(x, 0)) }
-		default:
+		defaults, known := cellParameters[name]
+		if !known {
 			return nil, fmt.Errorf("activations: %q is not known", name)
 		}
+		all[i].Name = name
+		for j, p := range []*float64{&all[i].A, &all[i].B}[:len(defaults)] {
+			if *p = defaults[j]; len(lists[j]) > 0 {
+				*p, lists[j] = lists[j][0], lists[j][1:]
+			}
+		}
 	}
-	return out, nil
+	return all, nil
+}
+
+// function returns the activation for one number.
+func (f CellActivation) function() func(float64) float64 {
+	a, b := f.A, f.B
+	switch f.Name {
+	case "Relu":
+		return func(x float64) float64 { return max(x, 0) }
+	case "Tanh":
+		return math.Tanh
+	case "Sigmoid":
+		return sigmoid
+	case "Softsign":
+		return func(x float64) float64 { return x / (1 + math.Abs(x)) }
+	case "Softplus":
+		return softplus
+	case "Affine":
+		return func(x float64) float64 { return a*x + b }
+	case "ScaledTanh":
+		return func(x float64) float64 { return a * math.Tanh(b*x) }
+	case "HardSigmoid":
+		return func(x float64) float64 { return min(max(a*x+b, 0), 1) }
+	case "LeakyRelu":
+		return func(x float64) float64 { return max(x, 0) + a*min(x, 0) }
+	case "ThresholdedRelu":
+		return func(x float64) float64 {
+			if x > a {
+				return x
+			}
+			return 0
+		}
+	}
+	return func(x float64) float64 { return max(x, 0) + a*math.Expm1(min(x, 0)) } // Elu
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
@@ -277,7 +291,7 @@ type recurrentInputs struct {
 	state                               [2][]float64 // (dirs,batch,hidden): h and c
 }
 
-func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []string) (*recurrentInputs, error) {
+func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int) (*recurrentInputs, error) {
 	n := c.Node
 	x, err := need(in, 0, "X")
 	if err != nil {
@@ -333,11 +347,15 @@ func readRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []st
 			q.turn(c, q.state[i], data[5+i])
 		}
 	}
-	k := len(activations)
-	f, err := cellActivations(n, k*q.dirs, activations)
+	activations, err := CellActivations(n)
 	if err != nil {
 		return nil, err
 	}
+	var f []func(float64) float64
+	for _, a := range activations {
+		f = append(f, a.function())
+	}
+	k := len(f) / q.dirs
 	part := func(v []float64, d, size int) []float64 {
 		if v == nil {
 			return nil
@@ -373,9 +391,8 @@ func (q *recurrentInputs) turn(c *ir.EvalCtx, dst, src []float64) {
 	}
 }
 
-func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, activations []string,
-	step cell) ([]tensor.Datum, error) {
-	q, err := readRecurrent(c, in, gates, activations)
+func evalRecurrent(c *ir.EvalCtx, in []tensor.Datum, gates int, step cell) ([]tensor.Datum, error) {
+	q, err := readRecurrent(c, in, gates)
 	if err != nil {
 		return nil, err
 	}

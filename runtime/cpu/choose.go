@@ -52,7 +52,7 @@ func choose(want string, costs Costs, s *lowering.Step, info *record.RecurrenceI
 	ch := choice{Node: s.Source.String(), Op: s.Source.Op.FullName()}
 	pick(&ch, want, all, fmt.Sprintf("is estimated to be fastest at %d × %d steps of %d features", batch, length, p.info.N))
 	if p.info.Unstable && len(ch.Others) > 0 {
-		ch.Why = "an eigenvalue is above 1 in absolute value, so only the recurrence is safe"
+		ch.Why = essm.OnlyScan
 	}
 	return ch
 }
@@ -86,7 +86,7 @@ func pick(ch *choice, want string, all []runtime.Alternative, why string) {
 		if all[asked].Why == "" {
 			pick, ch.Why = asked, "requested"
 		} else {
-			ch.Why = fmt.Sprintf("%s was requested, but %s", want, all[asked].Why)
+			ch.Why = essm.Refused(want, all[asked].Why)
 		}
 	}
 	ch.Form, ch.Cost = all[pick].Form, all[pick].Cost
@@ -96,20 +96,10 @@ func pick(ch *choice, want string, all []runtime.Alternative, why string) {
 // forms returns every form with its estimate. Why is the reason against the form, if there is one.
 func (p problem) forms() []runtime.Alternative {
 	var all []runtime.Alternative
+	kind := essm.Recurrence{Given: p.info.Stateless, LowRank: p.info.Rank > 0, Single: p.info.States > 0,
+		Unstable: p.info.Unstable}
 	for _, form := range []string{essm.FormScan, essm.FormChunked, essm.FormFFT, essm.FormDirect} {
-		a := runtime.Alternative{Form: form, Cost: p.estimate(form)}
-		scanning := form == essm.FormScan || form == essm.FormChunked
-		switch {
-		case p.info.Stateless && scanning:
-			a.Why = "the layer is given as a convolution kernel, without a recurrence"
-		case p.info.Rank > 0 && form == essm.FormChunked:
-			a.Why = "a diagonal plus low-rank system has no chunked form"
-		case p.info.States > 0 && p.info.Rank == 0 && form == essm.FormChunked:
-			a.Why = "heads with one input and one output have no chunked form"
-		case p.info.Unstable && form != essm.FormScan:
-			a.Why = "powers of an eigenvalue above 1 in absolute value overflow"
-		}
-		all = append(all, a)
+		all = append(all, runtime.Alternative{Form: form, Cost: p.estimate(form), Why: kind.Against(form)})
 	}
 	return all
 }

@@ -40,13 +40,18 @@ type Costs struct {
 
 // DefaultCosts returns the constants for a machine that has not been measured.
 func DefaultCosts() Costs {
-	if kernel.Variant() == kernel.Generic {
-		return Costs{Scan: 2.7, ComplexScan: 4, FFT: 1.1, Pass: 0.3, Call: 250, Direct: 3.7, Output: 9, Dense: 4.1,
-			Gemm: 8}
-	}
-	return Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2,
-		Gemm: 93}
+	return costs[kernel.Variant()]
 }
+
+// costs has constants for each variant. Those of AVX2 serve for AVX-512 as well, so that both choose alike.
+var costs = map[string]Costs{
+	kernel.Generic: {Scan: 2.7, ComplexScan: 4, FFT: 1.1, Pass: 0.3, Call: 250, Direct: 3.7, Output: 9, Dense: 4.1, Gemm: 8},
+	kernel.AVX2:    vectorCosts,
+	kernel.AVX512:  vectorCosts,
+}
+
+var vectorCosts = Costs{Scan: 0.4, ComplexScan: 4, FFT: 0.16, Pass: 0.25, Call: 250, Direct: 3.7, Output: 9, Dense: 6.2,
+	Gemm: 93}
 
 // Check returns an error that names the first constant out of its range.
 func (c Costs) Check() error {

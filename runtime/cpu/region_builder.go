@@ -1,9 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
-	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
@@ -116,33 +113,10 @@ func (d *binding) grid(r *regionBuilder) (batch, length, per int, alone bool) {
 // recurrenceInfo returns the info of a recurrence without inputs that are not given. Forms are chosen by it.
 func (d *binding) recurrenceInfo(s *lowering.Step, c record.Recurrence) record.RecurrenceInfo {
 	info := *c.Info()
-	if info.State >= 0 && d.zeroState(s.In[info.State]) {
+	if info.State >= 0 && d.ZeroState(s.In[info.State]) {
 		info.State = -1
 	}
 	return info
-}
-
-// zeroState reports whether a state before the first step is zeros, since it is not given: the optional input itself,
-// what an operator makes of it (record.Record.OrZero), or a part of that.
-func (d *binding) zeroState(v *lowering.Value) bool {
-	if d.Missing(v) {
-		return true
-	}
-	i := d.Made(v)
-	if i < 0 {
-		return false
-	}
-	s := d.p.Steps[i]
-	if k := record.Named(s.Node.Op).OrZero; k > 0 {
-		return k >= len(s.In) || s.In[k] == nil || d.Missing(s.In[k])
-	}
-	if s.Node.Op.Moves == nil {
-		return false
-	}
-	pieces, ok := s.Node.Op.Moves(d.Concrete(s))
-	return ok && !slices.ContainsFunc(pieces, func(p ir.Piece) bool {
-		return s.Out[p.Output] == v && (s.In[p.Input] == nil || !d.zeroState(s.In[p.Input]))
-	})
 }
 
 // finishRecurrence chooses the form of the recurrence and makes its kernel.

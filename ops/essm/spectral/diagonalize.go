@@ -71,7 +71,7 @@ func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	shape := ops.Tensor(in, 0).Shape()
 	n, h, m := shape[3], b.Dim(3), cm.Dim(2)
 	heads := len(eigens)
-	s := &system{n: n, h: h, m: m, k: k, b: ops.F64(nil, in, 1), c: ops.F64(nil, in, 2)}
+	s := &system{n: n, h: h, m: m, k: k, b: ops.F64(c, in, 1), c: ops.F64(c, in, 2)}
 	s.lambda = make([]complex128, heads*k)
 	s.bOut, s.cOut = make([]complex128, heads*k*h), make([]complex128, heads*m*k)
 	s.to, s.from = make([]complex128, heads*k*n), make([]complex128, heads*n*k)

@@ -19,7 +19,7 @@ func PackBF16(w []float32, m, k, rs, cs int) *BF16 {
 // NewBF16 returns a matrix of m rows and k columns, for Fill.
 func NewBF16(m, k int) *BF16 {
 	p := &BF16{M: m, K: k}
-	if bf16Pairs() && k > 0 {
+	if machine.pairs && k > 0 {
 		p.pairs = newPairs(m, k)
 	} else {
 		p.plain = NewPacked(m, k)
@@ -58,7 +58,7 @@ func roundBF16(x float32) float32 {
 
 // BF16Words returns the number of float32 that RoundBF16 writes for k numbers.
 func BF16Words(k int) int {
-	if bf16Pairs() {
+	if machine.pairs {
 		return (k + 1) / 2
 	}
 	return k
@@ -66,7 +66,7 @@ func BF16Words(k int) int {
 
 // RoundBF16 rounds n vectors of k numbers to bfloat16, for GemmBF16.
 func RoundBF16(dst, x []float32, n, k int) {
-	if bf16Pairs() {
+	if machine.pairs {
 		roundPairs(dst, x, n, k)
 		return
 	}

@@ -2,14 +2,7 @@
 
 package kernel
 
-import (
-	"math"
-
-	"golang.org/x/sys/cpu"
-)
-
-// bf16Pairs reports whether products of bfloat16 run on AVX512_BF16, which takes pairs of numbers.
-func bf16Pairs() bool { return avx512() && cpu.X86.HasAVX512BF16 }
+import "math"
 
 // fillPairs packs W, rounded, as pairs of columns in panels of widePanel512 rows. The last panel and the last pair are
 // padded with zeros.

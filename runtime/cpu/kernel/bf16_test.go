@@ -40,7 +40,7 @@ func TestRoundBF16(t *testing.T) {
 				for i, v := range x[:rows*k] {
 					got := y[i/k*words:][:words]
 					q := float64(0)
-					if bf16Pairs() {
+					if machine.pairs {
 						q = float64(math.Float32frombits(uint32(uint16s(got)[i%k]) << 16))
 					} else {
 						q = float64(got[i%k])
@@ -57,7 +57,7 @@ func TestRoundBF16(t *testing.T) {
 func TestGemmBF16(t *testing.T) { eachVariant(t, testGemmBF16) }
 
 func testGemmBF16(t *testing.T) {
-	t.Logf("AVX512_BF16: %v", bf16Pairs())
+	t.Logf("AVX512_BF16: %v", machine.pairs)
 	r := newRand()
 	for _, m := range sizes {
 		for _, k := range sizes {

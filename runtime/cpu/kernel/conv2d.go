@@ -63,7 +63,7 @@ func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []f
 	if rows == 0 || n == 0 {
 		return
 	}
-	if wide() && k > 0 {
+	if machine.vectors && k > 0 {
 		panelProductWide(y, ldy, w, ldw, rows, k, panel, n)
 		return
 	}
@@ -83,37 +83,16 @@ func PanelProduct(y []float32, ldy int, w []float32, ldw, rows, k int, panel []f
 // and one of PanelWidth if that suffices for the rest. The panel with position c starts at c·k, for k weights.
 
 // PanelsWidth returns the width of the panels of PanelsProduct; PanelWidth, or a multiple of it.
-func PanelsWidth() int {
-	if avx512() {
-		return widestPanel
-	}
-	return PanelWidth
-}
-
-// widestPanel is the largest result of PanelsWidth.
-const widestPanel = 2 * PanelWidth
+func PanelsWidth() int { return machine.panels }
 
 // PanelsSpan returns the positions of panels for n positions, those that only fill them included.
 func PanelsSpan(n int) int { return (n + PanelWidth - 1) / PanelWidth * PanelWidth }
 
-// tileRows is the number of rows in a tile of Tiles.
-func tileRows() int {
-	if avx512() {
-		return widestTile
-	}
-	return widestRows
-}
-
-const (
-	widestRows = 6  // rows that the kernels of AVX2 multiply at once
-	widestTile = 12 // of AVX-512
-)
-
 // Tiles packs the rows of a matrix, of k weights with stride ld, for PanelsProduct. The product of the rows from row
 // r on needs the numbers from r·k on, for r a multiple of 12.
 func Tiles(dst, w []float32, ld, rows, k int) {
-	for r := 0; r < rows; r += tileRows() {
-		n := min(tileRows(), rows-r)
+	for r := 0; r < rows; r += machine.tile {
+		n := min(machine.tile, rows-r)
 		Transpose(dst[r*k:], n, w[r*ld:], ld, n, k)
 	}
 }
@@ -124,7 +103,7 @@ func PanelsProduct(y []float32, ldy int, tiles []float32, rows, k int, panels []
 	if rows == 0 || n == 0 || k > 0 && panelsProductWide(y, ldy, tiles, rows, k, panels, n) {
 		return
 	}
-	step := tileRows()
+	step := machine.tile
 	for r := range rows {
 		first := r / step * step
 		tile, height := tiles[first*k:], min(step, rows-first)
@@ -152,7 +131,7 @@ func ShiftedProduct(y []float32, ldy int, tiles []float32, rows int, bias bool, 
 	if rows == 0 || n == 0 || k > 0 && shiftedProductWide(y, ldy, tiles, rows, bias, src, o, n) {
 		return
 	}
-	step := tileRows()
+	step := machine.tile
 	for r := range rows {
 		first := r / step * step
 		tile, height := tiles[first*width:], min(step, rows-first)

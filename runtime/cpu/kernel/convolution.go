@@ -43,8 +43,8 @@ const (
 // has, in groups of at most features features.
 func NewConvolution(length, features int) *Convolution {
 	c := &Convolution{lanes: 8}
-	if avx512() && features > 8 {
-		c.lanes = 16
+	if features > 8 {
+		c.lanes = machine.beside
 	}
 	c.n = 4
 	for 2*c.n < length {

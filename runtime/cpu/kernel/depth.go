@@ -13,7 +13,7 @@ type Depth struct {
 
 // NewDepth returns a plan, or nil if there is no kernel for it.
 func NewDepth(d Depth) *Depth {
-	if !avx512() || d.Size != 2 && d.Size != 3 && d.Size != 5 && (d.Size != 7 || d.Stride != 1) || d.Stride != 1 && d.Stride != 2 ||
+	if !machine.windows || d.Size != 2 && d.Size != 3 && d.Size != 5 && (d.Size != 7 || d.Stride != 1) || d.Stride != 1 && d.Stride != 2 ||
 		d.H <= 0 || d.W <= 0 || d.Oh <= 0 || d.Ow <= 0 || d.Top < 0 || d.Left < 0 {
 		return nil
 	}

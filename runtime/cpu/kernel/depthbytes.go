@@ -19,7 +19,7 @@ const DepthSlack = 64
 
 // Fits reports whether this machine has a kernel for d.
 func (d *DepthBytes) Fits() bool {
-	return depthBytesHave() && 15*d.Stride+3*d.Dilation < 64 && len(d.Off) > 0
+	return machine.depthBytes && 15*d.Stride+3*d.Dilation < 64 && len(d.Off) > 0
 }
 
 // Run computes bytes of channels: w has a word for each tap of a channel, of four signed bytes, the first in its lowest bits.

@@ -2,13 +2,7 @@
 
 package kernel
 
-import (
-	"slices"
-
-	"golang.org/x/sys/cpu"
-)
-
-func depthBytesHave() bool { return quadsWide() && cpu.X86.HasAVX512VBMI }
+import "slices"
 
 // depthShape is the arguments of depthBytesAVX512. The generator uses its field offsets.
 type depthShape struct {

@@ -6,10 +6,14 @@
 // as in IEEE arithmetic.
 //
 // The definition of each kernel is portable Go. Many have variants in assembly for AVX2 and AVX-512, written by the
-// generator in _asm (go generate). The variant is chosen once, when the program starts (see Variant). A kernel without
-// an AVX-512 variant runs its AVX2 variant there. AVX2 leaves the numbers after the last whole vector to the portable
-// kernel, except in fused kernels, which mask them. AVX-512 masks them, so a number has the same bits at any position.
-// _asm/emulate.sh runs tests on processors without AVX-512.
+// generator in _asm (go generate). The variant is chosen once, when the program starts (see Variant). Portable code asks
+// a value for its panels, tiles and kernels (description in variant.go). Another instruction set describes itself by such
+// a value, in a file of its architecture. The functions of *_amd64.go return how much they have computed; stubs_other.go,
+// which is generated, has them return zeros elsewhere.
+//
+// A kernel without an AVX-512 variant runs its AVX2 variant there. AVX2 leaves the numbers after the last whole vector to
+// the portable kernel, except in fused kernels, which mask them. AVX-512 masks them, so a number has the same bits at any
+// position. _asm/emulate.sh runs tests on processors without AVX-512.
 //
 // # Products
 //

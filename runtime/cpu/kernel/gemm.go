@@ -1,5 +1,7 @@
 package kernel
 
+import "slices"
+
 // Packed is a matrix W (M rows, K columns) packed for Gemm: panels of rows, each stored column by column. The variant
 // determines the rows of a panel. The last panel may have fewer, and is padded with zeros.
 type Packed struct {
@@ -63,15 +65,13 @@ func (p *Packed) FillParts(rs, cs int, read func(dst []float32, from int) error)
 
 // layout returns a matrix of m rows and k columns, without data, with the panels of the variant.
 func layout(m, k int) *Packed {
-	n, last := panel, panel
-	if wide() {
-		n = panelRows()
-		last = n
-		if tail := m % n; tail > 0 {
-			last = tailPanel(tail)
-		}
+	n := machine.panel
+	p := &Packed{M: m, K: k, panel: n, last: n}
+	if tail := m % n; tail > 0 {
+		i, _ := slices.BinarySearch(machine.tails, tail)
+		p.last = machine.tails[i]
 	}
-	return &Packed{M: m, K: k, panel: n, last: last}
+	return p
 }
 
 // tail returns the first row of the last panel.

@@ -2,8 +2,12 @@
 
 package kernel
 
-// widePanel is the number of rows of W in a panel of the vector kernels.
-const widePanel = 16
+const (
+	widePanel   = 16 // rows of W in a panel of AVX2
+	widestRows  = 6  // rows that the kernels of AVX2 multiply at once
+	widestTile  = 12 // of AVX-512
+	widestPanel = 2 * PanelWidth
+)
 
 // blocks are n blocks of one call. From a block to the next, x, the panel and y advance by dx, dw and dy numbers.
 type blocks struct{ n, dx, dw, dy int }
@@ -19,27 +23,6 @@ func gemmBlocks(b blocks, width, rows, k int, x *float32, ldx int, w, init *floa
 	default:
 		gemm4AVX2(rows, b.n, k, x, ldx, b.dx, w, b.dw, init, y, ldy, b.dy)
 	}
-}
-
-// panelRows returns the number of rows of W in a panel of Packed.
-func panelRows() int {
-	if avx512() {
-		return widePanel512
-	}
-	return widePanel
-}
-
-// tailPanel returns the rows of a last panel with n outputs, 0 < n < panelRows().
-func tailPanel(n int) int {
-	switch {
-	case n <= 4:
-		return 4
-	case n <= 8:
-		return 8
-	case n <= widePanel:
-		return widePanel
-	}
-	return widePanel512
 }
 
 // gemmPanel multiplies rows ≥ 1 rows of x with one panel of 4, 8 or 16 outputs.

@@ -1,6 +1,6 @@
 package kernel
 
-// One line for each group of kernels in _asm/main.go.
+// One line for each group of kernels in _asm/main.go, and one for what other architectures have in their place.
 
 //go:generate sh _asm/generate.sh gemm
 //go:generate sh _asm/generate.sh scan
@@ -34,3 +34,4 @@ package kernel
 //go:generate sh _asm/generate.sh bf16512
 //go:generate sh _asm/generate.sh selective
 //go:generate sh _asm/generate.sh selective512
+//go:generate go run _asm/stubs/main.go

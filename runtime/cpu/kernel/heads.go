@@ -31,7 +31,7 @@ func NewBlocks(n, m, k int) *Blocks {
 		p.data = b.data[i*size : (i+1)*size]
 		b.packed = append(b.packed, p)
 	}
-	if !wide() {
+	if !machine.vectors {
 		return b
 	}
 	switch {

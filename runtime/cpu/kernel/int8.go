@@ -41,10 +41,10 @@ func PackInt8(w []float32, m, k, rs, cs int) *Int8 {
 // NewInt8 returns a matrix of m rows and k columns, for Fill.
 func NewInt8(m, k int) *Int8 {
 	p := &Int8{M: m, K: k, groups: groups(k)}
-	p.panel, p.side = int8Panel()
+	p.panel, p.side = machine.int8.panel, machine.int8.side
 	panels := (m + p.panel - 1) / p.panel
 	p.data, p.scale = make([]int8, panels*p.panel*p.groups*4), make([]float32, panels*p.panel)
-	if int8Bytes() {
+	if machine.int8.bytes {
 		p.init = make([]int32, panels*p.panel)
 	}
 	return p
@@ -103,7 +103,7 @@ func roundInt8(x, f float32) int16 {
 
 // Int8Words returns the number of float32 that QuantizeInt8 writes for k numbers.
 func Int8Words(k int) int {
-	if int8Bytes() {
+	if machine.int8.bytes {
 		return 1 + groups(k)
 	}
 	return 1 + 2*groups(k)
@@ -127,7 +127,7 @@ func quantizeInt8(dst, x []float32) {
 	}
 	s, f := int8Scale(most)
 	dst[0] = s
-	if int8Bytes() {
+	if machine.int8.bytes {
 		q := uint8s(dst[1:])
 		done = 0
 		if f != 0 {

@@ -2,28 +2,6 @@
 
 package kernel
 
-import "golang.org/x/sys/cpu"
-
-// int8Bytes reports whether activations are bytes, with int8Offset added, for products by VPDPBUSD, instead of
-// 16-bit integers. Sums are the same either way, so this is not a variant.
-func int8Bytes() bool { return int8Bytes512() || wide() && cpu.X86.HasAVXVNNI }
-
-// int8Bytes512 reports whether VPDPBUSD works on the registers of AVX-512.
-func int8Bytes512() bool { return avx512() && cpu.X86.HasAVX512VNNI }
-
-// int8Panel returns Int8.panel and Int8.side.
-func int8Panel() (panel, side int) {
-	switch {
-	case int8Bytes512():
-		return widePanel512, 4
-	case int8Bytes():
-		return widePanel, 4
-	case wide():
-		return widePanel, 2
-	}
-	return 1, 1
-}
-
 // gemmInt8Wide is GemmInt8 for panels. w.K, w.M and rows are positive.
 func gemmInt8Wide(y []float32, ldy int, x []float32, ldx int, rows int, w *Int8, bias []float32) {
 	_ = x[(rows-1)*ldx+Int8Words(w.K)-1] // checks the bounds of all that the kernels read and write
@@ -74,7 +52,7 @@ func quantizeWide(dst, x []float32, n, k int) int {
 		return 0
 	}
 	_, _ = dst[n*Int8Words(k)-1], x[n*k-1]
-	if int8Bytes() {
+	if machine.int8.bytes {
 		return quantizeUint8AVX2(n, k, &dst[0], &x[0])
 	}
 	return quantizeInt16AVX2(n, k, &dst[0], &x[0])

@@ -29,7 +29,7 @@ func TestGemmInt8(t *testing.T) { eachVariant(t, testGemmInt8) }
 
 // Integers, so every variant gives the very bits of the plain evaluation.
 func testGemmInt8(t *testing.T) {
-	t.Logf("VPDPBUSD: %v", int8Bytes())
+	t.Logf("VPDPBUSD: %v", machine.int8.bytes)
 	r := newRand()
 	for _, m := range sizes {
 		for _, k := range sizes {

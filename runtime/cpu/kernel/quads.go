@@ -10,7 +10,7 @@ import (
 
 // Quads reports whether this machine multiplies four bytes at once, unsigned with signed ones, which PanelProductBytes
 // uses. Without it, PanelProductInt16 is faster. Sums are exact either way.
-func Quads() bool { return quadsWide() }
+func Quads() bool { return machine.quads }
 
 // QuadsOf returns the number of quads of k numbers; the last quad may be incomplete.
 func QuadsOf(k int) int { return (k + 3) / 4 }

@@ -8,10 +8,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-func quadsWide() bool { return int8Bytes512() }
-
 func panelBytesWide(panel []byte, x []byte, flip byte, o Offsets, at int) bool {
-	if !quadsWide() {
+	if !machine.quads {
 		return false
 	}
 	_, _, _ = x[at+o.lo], x[at+o.hi+PanelWidth-1], panel[len(o.off)*PanelWidth-1] // checks bounds
@@ -20,7 +18,7 @@ func panelBytesWide(panel []byte, x []byte, flip byte, o Offsets, at int) bool {
 }
 
 func panelProductBytesWide(y []int32, ldy int, x []int8, ldx, rows, quads, panels int, panel []byte) bool {
-	if !quadsWide() || quads == 0 {
+	if !machine.quads || quads == 0 {
 		return false
 	}
 	size := 4 * quads * PanelWidth
@@ -37,7 +35,7 @@ func panelProductBytesWide(y []int32, ldy int, x []int8, ldx, rows, quads, panel
 }
 
 func panelsBytesWide(panels []byte, size int, x []byte, flip byte, o Offsets, at int) bool {
-	if !quadsWide() || size == 0 {
+	if !machine.quads || size == 0 {
 		return false
 	}
 	_, _, _ = x[at+o.lo], x[at+o.hi+4*PanelWidth-1], panels[4*size-1] // checks bounds
@@ -46,7 +44,7 @@ func panelsBytesWide(panels []byte, size int, x []byte, flip byte, o Offsets, at
 }
 
 func quadSumsWide(y []int32, ldy int, x []int8, rows, quads int, panels []byte, n int) bool {
-	if !quadsWide() || quads == 0 || n == 0 {
+	if !machine.quads || quads == 0 || n == 0 {
 		return false
 	}
 	_, _ = y[(rows-1)*ldy+n-1], panels[(n+PanelWidth-1)/PanelWidth*4*quads*PanelWidth-1]
@@ -55,7 +53,7 @@ func quadSumsWide(y []int32, ldy int, x []int8, rows, quads int, panels []byte, 
 }
 
 func quadBytesWide(y []byte, ldy int, x []int8, rows, quads int, panels []byte, n int, add []int32, scale []float32, r byteRange) bool {
-	if !quadsWide() || quads == 0 {
+	if !machine.quads || quads == 0 {
 		return false
 	}
 	_, _ = y[(rows-1)*ldy+n-1], panels[(n+PanelWidth-1)/PanelWidth*4*quads*PanelWidth-1]
@@ -191,7 +189,7 @@ func pairBytesWide(multiply bool, y, a, b []byte, p *BytePair, r byteRange, more
 
 // pairsWide computes sums of products of pairs, for whole panels.
 func pairsWide(rows, pairs int, x *int16, ldx int, panel *int16, y *int32, ldy int) {
-	if int8Bytes512() && ldx%2 == 0 {
+	if machine.quads && ldx%2 == 0 {
 		pairsAVX512(rows, pairs, x, ldx/2, panel, y, ldy)
 		return
 	}

@@ -77,7 +77,7 @@ func infinite(x float64) bool { return !finite(x) }
 
 func (s *RowScale) row(y Bytes, x []int32, i int) {
 	bias, scale := s.Bias[min(i, len(s.Bias)-1)], s.Scale[min(i, len(s.Scale)-1)]
-	if wide() {
+	if machine.vectors {
 		z := numbersOf(x)
 		ScaleInts(z, x, bias, scale)
 		QuantizeBytes(y, z, 1, s.Zero)
@@ -112,7 +112,7 @@ func (s *ColumnScale) Bytes(y Bytes, x, add []int32, more int32, from int) {
 		done = requantizeWide(dst, x, add, more, factor, s.unit, r.least, r.most, r.zero, r.flip)
 	}
 	x, add, factor, dst = x[done:], add[done:], factor[done:], dst[done:]
-	if !wide() {
+	if !machine.vectors {
 		for i, v := range x {
 			dst[i] = r.of(float32(float32(v+add[i]+more)*factor[i]) / s.unit)
 		}

@@ -99,7 +99,7 @@ func (d *Diagonal) scanReal(x, v []float32, rows int, zr, zi []float64, backward
 func (d *Diagonal) scanSteps(x, v []float32, rows, lo, hi int, zr, zi []float64, backward bool, mode int) {
 	n := d.N()
 	if mode != scanDrop || backward {
-		lo = scanWide(d, x, v, rows, lo, hi, zr, zi, backward, mode)
+		lo += scanWide(d, x, v, rows, lo, hi, zr, zi, backward, mode)
 	}
 	if !backward && mode == scanSet {
 		lo = d.forwardPairs(x, v, rows, lo, hi, zr, zi)

@@ -21,7 +21,7 @@ type scanTable struct {
 // few steps is as exact as the inputs, and the state is not rounded. When the system has changed, it must be packed again,
 // which uses the same memory.
 func (d *Diagonal) Pack() {
-	lanes := scanLanes()
+	lanes := machine.scan
 	if lanes == 0 {
 		return
 	}

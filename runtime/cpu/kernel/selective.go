@@ -15,7 +15,7 @@ type Selective struct {
 
 // NewSelective returns a scan of the given sizes, without constants. With one, all states of a feature have one rate.
 func NewSelective(features, groups, n int, one bool) *Selective {
-	return &Selective{N: n, features: features, group: features / groups, lanes: selectiveLanes(), one: one}
+	return &Selective{N: n, features: features, group: features / groups, lanes: machine.selective, one: one}
 }
 
 // columns returns the number of rates of a feature.

@@ -2,14 +2,6 @@
 
 package kernel
 
-// selectiveLanes returns the number of features of a block of a selective scan.
-func selectiveLanes() int {
-	if avx512() || !wide() {
-		return 16
-	}
-	return 8
-}
-
 // wide is Scan by vectors; false if the block is not a whole vector and parts of vectors are not computed.
 func (s *Selective) wide(y, x []float32, stride int, delta []float32, ldd int, rates []float32, b, c []float64, ldb int,
 	direct []float32, rows, count int, z []float64) bool {
@@ -39,10 +31,7 @@ func gatedWide(h, f, v []float32, stride, n, rows int, z []float64) int {
 	if !wide() {
 		return 0
 	}
-	lanes := 8
-	if avx512() {
-		lanes = 16
-	}
+	lanes := machine.selective
 	n = n / lanes * lanes
 	if n == 0 {
 		return 0

@@ -73,7 +73,7 @@ func (s *SISO) Fill(d *Diagonal, b, c Gains, direct []float32) {
 	for i, v := range c.Im {
 		s.minus[i] = -v
 	}
-	blocks := wide() && n%sisoLanes == 0
+	blocks := machine.vectors && n%sisoLanes == 0
 	for i := range s.parts {
 		lo, p := i*n, &s.parts[i]
 		p.ARe, p.AIm, p.BRe, p.BIm = d.ARe[lo:lo+n], d.AIm[lo:lo+n], d.BRe[lo:lo+n], d.BIm[lo:lo+n]

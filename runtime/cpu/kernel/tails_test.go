@@ -49,16 +49,16 @@ func testTails(t *testing.T) {
 		},
 	}
 	chosen := variant
-	defer func() { variant = chosen }()
+	defer func() { use(chosen) }()
 	r := newRand()
 	long := random(r, 128)
 	long[9], long[40], long[75] = float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))
 	whole := make([]float32, len(long))
 	want := make([]float64, len(long))
 	for name, f := range functions {
-		variant = Generic
+		use(Generic)
 		f(whole, long)
-		variant = chosen
+		use(chosen)
 		for n := range 68 {
 			off := r.IntN(9)
 			x, y := long[off:off+n], make([]float32, 3+n+17)

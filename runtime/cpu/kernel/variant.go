@@ -45,11 +45,49 @@ func CheckVariant() error {
 	return nil
 }
 
-// wide reports whether vector kernels are used, and avx512 whether AVX-512 kernels are used where they exist.
-func wide() bool { return variant != Generic }
+// description is what portable code knows of a variant: the sizes that kernels ask for, and which kernels there are.
+type description struct {
+	vectors bool // kernels on vectors; without them, everything runs in portable code
+	// masks: a number has the same bits at any position of a slice, since kernels mask the numbers after the last whole
+	// vector. Without masks, the portable kernels compute these numbers, and round otherwise.
+	masks  bool
+	panel  int   // rows of W in a panel of Packed
+	tails  []int // rows that the last panel may have instead, in ascending order; panel is one of them
+	tile   int   // rows in a tile of Tiles
+	panels int   // positions in a panel of PanelsProduct: a multiple of PanelWidth
+	beside int   // features of a vector of Convolution, at most
+	// Features in a block of a selective scan, and states in a vector of a scan in blocks; 0 if there are no blocks.
+	selective, scan int
+	windows         bool // kernels of Depth
+	int8            int8Form
+	pairs           bool // products of pairs of bfloat16 numbers
+	quads           bool // products of four bytes at once
+	depthBytes      bool // kernels of DepthBytes
+}
 
-func avx512() bool { return variant == AVX512 }
+// int8Form is the form of products of int8.
+type int8Form struct {
+	panel, side int // Int8.panel and Int8.side
+	// bytes: activations are bytes, with int8Offset added, instead of 16-bit integers. Sums are the same either way.
+	bytes bool
+}
 
-// SameAnywhere reports whether elementwise kernels give a number the same bits at any position of a slice. AVX2
-// kernels do not: the portable kernels compute the numbers after the last whole vector.
-func SameAnywhere() bool { return variant != AVX2 }
+// genericTile is the number of rows of a tile of the portable kernels.
+const genericTile = 6
+
+// generic describes the portable variant.
+var generic = description{masks: true, panel: panel, tails: []int{panel}, tile: genericTile, panels: PanelWidth, beside: 8,
+	selective: 16, int8: int8Form{panel: 1, side: 1}}
+
+// machine describes the variant that this process uses.
+var machine = described(variant)
+
+func described(variant string) description {
+	if d, ok := descriptions()[variant]; ok {
+		return d
+	}
+	return generic
+}
+
+// SameAnywhere reports whether elementwise kernels give a number the same bits at any position of a slice.
+func SameAnywhere() bool { return machine.masks }

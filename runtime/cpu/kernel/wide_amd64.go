@@ -6,14 +6,14 @@ package kernel
 // code computes the rest, and everything on the portable variant.
 
 // scanWide advances whole vectors of the states lo…hi-1 of a scan over real inputs, and writes their real parts to x.
-// It returns the first state that is left. Backward scans start at the last row. Forward scans have outputs.
+// It returns their number. Backward scans start at the last row. Forward scans have outputs.
 func scanWide(d *Diagonal, x, v []float32, rows, lo, hi int, zr, zi []float64, backward bool, mode int) int {
 	if !wide() || rows == 0 {
-		return lo
+		return 0
 	}
 	if avx512() {
 		scan512(d, x, v, rows, lo, hi, zr, zi, backward, mode)
-		return hi
+		return hi - lo
 	}
 	n := d.N()
 	stride, first := n, 0
@@ -45,7 +45,7 @@ func scanWide(d *Diagonal, x, v []float32, rows, lo, hi int, zr, zi []float64, b
 		f(rows, out, &v[first+j], stride, &d.ARe[j], &d.AIm[j], &d.BRe[j], &d.BIm[j], &zr[j], &zi[j])
 		j += step
 	}
-	return j
+	return j - lo
 }
 
 func unaryWide(y, x []float32, f func(n int, y, x *float32)) int {

@@ -120,11 +120,11 @@ func winogradSums(m0, m1, m2, m3, m4, m5 float32) [WinogradOut]float32 {
 
 // Finite reports whether no number of x is infinite or NaN.
 func Finite(x []float32) bool {
-	n, finite := finiteWide(x)
+	n, found := infiniteWide(x)
 	for _, v := range x[n:] {
-		finite = finite && v-v == 0
+		found = found || v-v != 0
 	}
-	return finite
+	return !found
 }
 
 // CopyRows copies rows of n numbers between rows with strides ldd and lds.

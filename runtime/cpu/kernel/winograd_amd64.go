@@ -41,11 +41,11 @@ func winogradTileSumsWide(dst []float32, ldd int, src []float32, lds, n, rows in
 	return true
 }
 
-// finiteWide is Finite for the first numbers, and returns how many.
-func finiteWide(x []float32) (n int, finite bool) {
+// infiniteWide reports whether one of the first numbers is infinite or NaN, and returns how many it has looked at.
+func infiniteWide(x []float32) (n int, found bool) {
 	n = len(x) &^ 7
 	if n == 0 || !wide() {
-		return 0, true
+		return 0, false
 	}
-	return n, finiteAVX2(n, &x[0])
+	return n, !finiteAVX2(n, &x[0])
 }

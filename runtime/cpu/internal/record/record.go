@@ -38,8 +38,6 @@ type Record struct {
 	Numbers string
 	// Keeps: outputs after the first are states that a step graph keeps.
 	Keeps bool
-	// OrZero is the index of the optional input without which the output is zeros; 0: there is none.
-	OrZero int
 }
 
 // Kinds of implementation, with their conditions. The inputs in Constant must be constant or settled if they are

@@ -1,7 +1,6 @@
 package recurrence
 
 import (
-	"math"
 	"math/bits"
 	"sync"
 
@@ -57,8 +56,8 @@ func dplrRecurrence(s *lowering.Step) record.Recurrence {
 	return record.Keep(s, []int{1, 2}, nil, func() *dplr { return c }, func(c *dplr) {
 		unstable := false
 		for _, d := range c.heads {
-			for j, re := range d.FRe { // the low-rank part of S4 only damps
-				unstable = unstable || math.Hypot(re, d.FIm[j]) > 1+1e-12
+			for j, re := range d.FRe {
+				unstable = unstable || essm.UnstableFactor(complex(re, d.FIm[j]))
 			}
 		}
 		c.Judge(s, unstable)

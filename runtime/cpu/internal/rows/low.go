@@ -10,11 +10,6 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// lowLeast is the minimum number of rows and of columns of a matrix in low precision. For smaller ones, rounding the
-// input takes longer than the product gains. Besides, the first and the last products of a model, which are the most
-// sensitive ones, are small.
-const lowLeast = 32
-
 type (
 	int8Weights struct{ *kernel.Int8 }
 	bf16Weights struct{ *kernel.BF16 }
@@ -45,9 +40,9 @@ func lowProductOf(s *lowering.Step, n, m, k, parts int) bool {
 	l := &record.LowStep{P: p, M: m, K: k, Parts: parts, Input: len(s.In), Weights: int64(n) * int64(m) * int64(k)}
 	record.Of(s).Lowered = l
 	t, ok := s.In[0].Type.(*ir.TensorType)
-	switch {
-	case m < lowLeast || k < lowLeast:
-		l.Why = fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", m, k, lowLeast, lowLeast)
+	switch small := lowering.SmallProduct(m, k); {
+	case small != "":
+		l.Why = small
 	case k > p.Most:
 		l.Why = fmt.Sprintf("matrices have %d columns, more than %d", k, p.Most)
 	case !ok || t.Elem != tensor.Float32 || t.NoRank || len(t.Shape) == 0 ||

@@ -21,7 +21,7 @@ type gru struct {
 
 func gruKernel(s *lowering.Step) record.TensorMaker {
 	c := &gru{after: s.Node.Attrs.Bool("linear_before_reset", false)}
-	l := recurrentWeights(s, 3, 2, []string{sigmoid, tanh}, func(i int) bool { return i < 2 || !c.after })
+	l := recurrentWeights(s, 3, func(i int) bool { return i < 2 || !c.after })
 	if l == nil {
 		return nil
 	}

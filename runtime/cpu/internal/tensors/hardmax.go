@@ -9,21 +9,27 @@ func init() {
 		Tensor: record.TensorKind{Make: axisKernel(hardmax[float32], hardmax[float64])}})
 }
 
+// hardmaxPart is the number of elements of a row between two checks of the context.
+const hardmaxPart = 1 << 16
+
 // hardmax sets the first of the greatest numbers along an axis to 1, and all others to 0. NaN is greater than all
 // numbers.
 func hardmax[T float32 | float64](a alongAxis, w *record.Workspace, y, x []T, k int) {
 	if a.inner == 1 {
 		lo, hi := a.rows(k)
 		for r := range hi - lo {
-			w.Steps.Step(2 * a.n)
 			x, y := x[(lo+r)*a.n:][:a.n], y[(lo+r)*a.n:][:a.n]
 			best, at := x[0], 0
-			for i, v := range x {
-				if v > best {
-					best, at = v, i
+			for from := 0; from < a.n; from += hardmaxPart { // rows may be long
+				to := min(from+hardmaxPart, a.n)
+				w.Steps.Step(2 * (to - from))
+				for i, v := range x[from:to] {
+					if v > best {
+						best, at = v, from+i
+					}
 				}
+				clear(y[from:to])
 			}
-			clear(y)
 			y[at] = 1
 		}
 		return

@@ -19,7 +19,7 @@ type lstm struct {
 }
 
 func lstmKernel(s *lowering.Step) record.TensorMaker {
-	l := recurrentWeights(s, 4, 3, []string{sigmoid, tanh, tanh}, func(int) bool { return true })
+	l := recurrentWeights(s, 4, func(int) bool { return true })
 	if l == nil {
 		return nil
 	}

@@ -37,8 +37,7 @@ type cell interface {
 // recurrentWeights returns a layer with the attributes and weights that all recurrent layers have. If the sizes of
 // the weights do not match it returns nil, so that the node is evaluated. bias reports whether the state's bias of
 // gate i is added to the inputs' bias; the cell adds the others.
-func recurrentWeights(s *lowering.Step, gates, activations int, defaults []string,
-	bias func(i int) bool) *recurrentLayer {
+func recurrentWeights(s *lowering.Step, gates int, bias func(i int) bool) *recurrentLayer {
 	a := s.Node.Attrs
 	b := record.Numbers(s, 3)
 	ws, rs := s.ConstShape(1), s.ConstShape(2)
@@ -58,10 +57,11 @@ func recurrentWeights(s *lowering.Step, gates, activations int, defaults []strin
 		b != nil && len(b) != 2*l.dirs*g || a.Int("hidden_size", int64(n)) != int64(n) || l.clip < 0 {
 		return nil
 	}
-	f := activationsOf(s.Node, activations*l.dirs, defaults)
+	f := activationsOf(s.Node)
 	if f == nil {
 		return nil
 	}
+	activations := len(f) / l.dirs
 	for d := range l.dirs {
 		l.f = append(l.f, f[d*activations:(d+1)*activations])
 		l.w = append(l.w, packedPart(s, 1, d*g*l.inputs, g, l.inputs))

@@ -17,7 +17,7 @@ type rnn struct {
 }
 
 func rnnKernel(s *lowering.Step) record.TensorMaker {
-	l := recurrentWeights(s, 1, 1, []string{tanh}, func(int) bool { return true })
+	l := recurrentWeights(s, 1, func(int) bool { return true })
 	if l == nil {
 		return nil
 	}

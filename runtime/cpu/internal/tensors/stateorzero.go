@@ -10,7 +10,7 @@ import (
 
 func init() {
 	record.Register(record.Record{Op: "essm.StateOrZero",
-		Tensor: record.TensorKind{Make: record.Shaped(stateOrZeroKernel), Float32: true}, OrZero: 1})
+		Tensor: record.TensorKind{Make: record.Shaped(stateOrZeroKernel), Float32: true}})
 }
 
 // stateOrZeroKernel copies a state, or writes zeros if there is none.

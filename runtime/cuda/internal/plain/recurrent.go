@@ -5,6 +5,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -14,45 +15,6 @@ func init() {
 	for _, op := range []string{"RNN", "GRU", "LSTM"} {
 		record.Register(record.Record{Op: op, Rank: record.Plain, Takes: floats(0, 1, 2, 3, 5, 6, 7), Build: recurrent})
 	}
-}
-
-// parameters are the default parameters of activations.
-var parameters = map[string][]float64{"Relu": nil, "Tanh": nil, "Sigmoid": nil, "Softsign": nil, "Softplus": nil,
-	"Affine": {1, 0}, "ScaledTanh": {1, 1}, "HardSigmoid": {float64(float32(0.2)), 0.5}, "LeakyRelu": {float64(float32(0.01))},
-	"ThresholdedRelu": {1}, "Elu": {1}}
-
-// activations returns the activations of a node, for each direction.
-func activations(n *ir.Node, standard []string, directions int) ([]kernel.Activation, bool) {
-	names := n.Attrs.Strs("activations", nil)
-	if names == nil {
-		for range directions {
-			names = append(names, standard...)
-		}
-	}
-	if len(names) != directions*len(standard) {
-		return nil, false
-	}
-	lists := [2][]float64{n.Attrs.Floats("activation_alpha", nil), n.Attrs.Floats("activation_beta", nil)}
-	var all []kernel.Activation
-	for _, name := range names {
-		defaults, known := parameters[name]
-		if !known {
-			return nil, false
-		}
-		a := kernel.Activation{Name: name}
-		for i, p := range defaults {
-			if len(lists[i]) > 0 {
-				p, lists[i] = lists[i][0], lists[i][1:]
-			}
-			if i == 0 {
-				a.A = p
-			} else {
-				a.B = p
-			}
-		}
-		all = append(all, a)
-	}
-	return all, true
 }
 
 // recurrent computes a recurrent layer with all attributes and inputs of the standard.
@@ -71,12 +33,11 @@ func recurrent(b *record.Builder, s *lowering.Step) bool {
 	if r.SampleFirst {
 		r.Length, r.Batch = r.Batch, r.Length
 	}
-	standard := map[string][]string{"RNN": {"Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "LSTM": {"Sigmoid", "Tanh", "Tanh"}}[s.Node.Op.Name]
 	r.Cell = map[string]kernel.Cell{"RNN": kernel.RNN, "GRU": kernel.GRU, "LSTM": kernel.LSTM}[s.Node.Op.Name]
 	if r.Cell == kernel.GRU && attrs.Int("linear_before_reset", 0) != 0 {
 		r.Cell = kernel.GRULinear
 	}
-	list, ok := activations(s.Node, standard, r.Directions)
+	list, err := std.CellActivations(s.Node)
 	rows, state := r.Cell.Gates()*r.Hidden, []int{r.Directions, r.Batch, r.Hidden}
 	if r.SampleFirst {
 		state = []int{r.Batch, r.Directions, r.Hidden}
@@ -91,7 +52,7 @@ func recurrent(b *record.Builder, s *lowering.Step) bool {
 			return false
 		}
 	}
-	if !ok || s.Absent(1) {
+	if err != nil || s.Absent(1) {
 		return false
 	}
 	if r.Batch == 0 || r.Hidden == 0 {
@@ -109,10 +70,13 @@ func recurrent(b *record.Builder, s *lowering.Step) bool {
 		r.Lengths, r.Fault = lengths.Buffer, b.Fault("expected lengths of sequences within those of the input")
 	}
 	b.Work(ir.Work{Flops: 2 * int64(r.Length*r.Batch*r.Directions) * int64(rows*(r.Inputs+r.Hidden))})
-	scratch := b.Scratch(r.ScratchBytes())
+	scratch, each := b.Scratch(r.ScratchBytes()), len(list)/r.Directions
 	for r.Direction = range r.Directions {
 		r.Backwards = r.Direction == 1 || direction == "reverse"
-		r.Activations = list[r.Direction*len(standard):][:len(standard)]
+		r.Activations = nil
+		for _, a := range list[r.Direction*each:][:each] {
+			r.Activations = append(r.Activations, kernel.Activation(a))
+		}
 		c, ok := r.Call(scratch)
 		if !launch(b, c, ok) {
 			return false

@@ -312,9 +312,6 @@ func (b *Builder) CopyAt(dst kernel.Buffer, dstAt int, src kernel.Buffer, srcAt 
 // that has forms.
 func (b *Builder) Form(f Form) { b.unit.Form = f }
 
-// leastLow is the minimum size of matrices whose products may use a lower precision.
-const leastLow = 32
-
 // Precision returns how the unit computes a dense product with n × k constant weights: in the precision of the
 // options, unless the matrix is small.
 func (b *Builder) Precision(n, k int) kernel.Precision {
@@ -327,12 +324,13 @@ func (b *Builder) Precision(n, k int) kernel.Precision {
 	default:
 		return p
 	}
-	if n >= leastLow && k >= leastLow {
+	small := lowering.SmallProduct(n, k)
+	if small == "" {
 		b.unit.Products = Form{Name: name}
 		return p
 	}
 	if b.unit.Products.Name == "" {
-		b.unit.Products = Form{Name: "float32", Why: fmt.Sprintf("matrices of %d × %d are smaller than %d × %d", n, k, leastLow, leastLow)}
+		b.unit.Products = Form{Name: "float32", Why: small}
 	}
 	return kernel.Float32
 }

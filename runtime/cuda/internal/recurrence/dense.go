@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync"
 
+	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -22,7 +23,7 @@ func init() {
 
 func buildDense(b *record.Builder, s *lowering.Step) bool {
 	shape, system := b.Binding.ShapeOf(s, 0), s.ConstShape(1)
-	first, last := at(s.In, 3), at(s.Out, 1)
+	first, last := stateBefore(b, s, 3), at(s.Out, 1)
 	single, ok := stateType(b, first, last)
 	window := int(s.Node.Attrs.Int("window", 0))
 	if first == nil && last == nil && window >= shape[1] {
@@ -83,7 +84,7 @@ func convolveDense(b *record.Builder, s *lowering.Step, k *kernel.DenseScan, for
 		}
 		return true
 	}) {
-		scanned(b, unstable)
+		scanned(b, essm.OnlyScan)
 		return false
 	}
 	h := matrices{groups: heads, in: n, out: n}

@@ -68,6 +68,15 @@ func at(list []*lowering.Value, i int) *lowering.Value {
 	return nil
 }
 
+// stateBefore returns the state before the first step, which is input i; nil for zeros.
+func stateBefore(b *record.Builder, s *lowering.Step, i int) *lowering.Value {
+	v := at(s.In, i)
+	if v == nil || b.Binding.ZeroState(v) {
+		return nil
+	}
+	return v
+}
+
 // pairs combines two lists to complex numbers.
 func pairs(re, im []float64) []complex128 {
 	z := make([]complex128, len(re))

@@ -11,18 +11,17 @@ import (
 // scanned records that a step runs as a recurrence, and why it has no other form.
 func scanned(b *record.Builder, why string) {
 	if form := b.Binding.Program.Config.Kernel; form != essm.FormAuto && form != "" && form != essm.FormScan {
-		why = fmt.Sprintf("%s was requested, but %s", form, why)
+		why = essm.Refused(form, why)
 	}
 	b.Form(record.Form{Name: essm.FormScan, Why: why})
 }
 
 // Reasons for scans.
 const (
-	noOther  = "the operator has no other form here"
-	alone    = "it is computed with what follows it; direct and fft compute the system separately, on request"
-	systems  = "systems of several inputs and outputs have no other form here"
-	carries  = "a state before the first or after the last step needs a recurrence"
-	unstable = "an eigenvalue is above 1 in absolute value, so only the recurrence is safe"
+	noOther = "the operator has no other form here"
+	alone   = "it is computed with what follows it; direct and fft compute the system separately, on request"
+	systems = "systems of several inputs and outputs have no other form here"
+	carries = "a state before the first or after the last step needs a recurrence"
 )
 
 // convolution is a convolution that may be computed by Fourier transforms.
@@ -42,7 +41,7 @@ func choose(b *record.Builder, c convolution, other float64) (transforms, ok boo
 	why := "the smallest estimated time"
 	switch {
 	case asked == essm.FormFFT && !c.Transforms():
-		transforms, ok, why = false, true, "fft was requested, but the kernel is too long for transforms"
+		transforms, ok, why = false, true, essm.Refused(asked, "the kernel is too long for transforms")
 	case asked == essm.FormFFT:
 		transforms, ok, why = true, true, "requested"
 	case asked == essm.FormDirect:
@@ -50,9 +49,9 @@ func choose(b *record.Builder, c convolution, other float64) (transforms, ok boo
 	case asked == essm.FormScan && !math.IsInf(other, 1):
 		transforms, ok, why = false, false, "requested"
 	case asked == essm.FormScan, asked == essm.FormChunked && math.IsInf(other, 1):
-		why = asked + " was requested, but the layer is given as a convolution kernel, without a recurrence"
+		why = essm.Refused(asked, essm.Recurrence{Given: true}.Against(asked))
 	case asked == essm.FormChunked:
-		transforms, ok, why = false, false, "chunked was requested, but there is no chunked form here; a scan is the nearest"
+		transforms, ok, why = false, false, essm.Refused(asked, "there is no chunked form here; a scan is the nearest")
 	}
 	pick := essm.FormScan
 	if ok && transforms {

@@ -3,7 +3,6 @@ package recurrence
 import (
 	"fmt"
 	"math"
-	"math/cmplx"
 	"slices"
 
 	"github.com/essmc/essmc/ops/essm"
@@ -38,7 +37,7 @@ func optional(s *lowering.Step, i, n int) []float64 {
 // buildSiso adds the work of a system that takesSiso accepts.
 func buildSiso(b *record.Builder, s *lowering.Step) bool {
 	in := s.ConstShape(5)
-	q := siso{b: b, s: s, inputs: in[1], heads: in[0] * in[1], states: in[2], first: at(s.In, 10), last: at(s.Out, 1),
+	q := siso{b: b, s: s, inputs: in[1], heads: in[0] * in[1], states: in[2], first: stateBefore(b, s, 10), last: at(s.Out, 1),
 		direct: !s.Absent(9)}
 	q.forward, q.backward = directions(s)
 	q.lags = q.window()
@@ -69,7 +68,7 @@ func buildDPLR(b *record.Builder, s *lowering.Step) bool {
 	g := s.ConstShape(3)
 	two := func(i int) []complex128 { return pairs(numbers(s, i), numbers(s, i+1)) }
 	q := siso{b: b, s: s, inputs: g[0], heads: g[0], states: g[2], rank: g[1], forward: true, backward: !s.Absent(11),
-		first: at(s.In, 13), last: at(s.Out, 1)}
+		first: stateBefore(b, s, 13), last: at(s.Out, 1)}
 	q.lags = q.window()
 	lags := q.lags
 	q.system = func(backward bool) kernel.SisoSystem {
@@ -79,10 +78,7 @@ func buildDPLR(b *record.Builder, s *lowering.Step) bool {
 		}
 		return sys
 	}
-	// The low-rank part only damps the state.
-	q.unstable = func() bool {
-		return slices.ContainsFunc(two(1), func(f complex128) bool { return cmplx.Abs(f) > 1+1e-12 })
-	}
+	q.unstable = func() bool { return slices.ContainsFunc(two(1), essm.UnstableFactor) }
 	return q.build()
 }
 
@@ -117,7 +113,7 @@ func (q siso) build() bool {
 	case q.first != nil || q.last != nil:
 		scanned(b, carries)
 	case q.lags == 0 && b.Decided(q.s, "unstable", q.unstable):
-		scanned(b, unstable)
+		scanned(b, essm.OnlyScan)
 	case shape[2] == q.inputs && q.convolve(shape[0], shape[1]):
 		return true
 	}
