@@ -63,7 +63,6 @@ var few = map[string]string{
 	"ops/std/einsum.go evalEinsum: len(order)":      "letters of an attribute",
 	"ops/std/maxunpool.go: len(shape)":              "axes",
 	"ops/std/pool.go each: k":                       "axes",
-	"ops/std/recurrent.go cellActivations: count":   "names of an attribute, or of the one or two directions",
 	"ops/std/recurrent.go readRecurrent: len(want)": "eight inputs",
 	"ops/std/reduce.go reduceAxes: rank":            "axes",
 	"ops/std/reshape.go: len(shape)":                "axes",

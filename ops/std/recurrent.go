@@ -3,7 +3,6 @@ package std
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -222,24 +221,27 @@ func CellActivations(n *ir.Node) ([]CellActivation, error) {
 	standard := cellDefaults[n.Op.Name]
 	names, count := n.Attrs.Strs("activations", nil), len(standard)*directions(n)
 	if names == nil {
-		names = slices.Repeat(standard, directions(n))
+		for range directions(n) {
+			names = append(names, standard...)
+		}
 	}
 	if len(names) != count {
 		return nil, fmt.Errorf("activations %v: expected %d", names, count)
 	}
 	lists := [2][]float64{n.Attrs.Floats("activation_alpha", nil), n.Attrs.Floats("activation_beta", nil)}
-	all := make([]CellActivation, count)
-	for i, name := range names {
+	var all []CellActivation
+	for _, name := range names {
 		defaults, known := cellParameters[name]
 		if !known {
 			return nil, fmt.Errorf("activations: %q is not known", name)
 		}
-		all[i].Name = name
-		for j, p := range []*float64{&all[i].A, &all[i].B}[:len(defaults)] {
+		a := CellActivation{Name: name}
+		for j, p := range []*float64{&a.A, &a.B}[:len(defaults)] {
 			if *p = defaults[j]; len(lists[j]) > 0 {
 				*p, lists[j] = lists[j][0], lists[j][1:]
 			}
 		}
+		all = append(all, a)
 	}
 	return all, nil
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/passtest"
 	"github.com/essmc/essmc/passes/raise"
+	"github.com/essmc/essmc/passes/raise/internal/convolution"
 )
 
 // TestConvForms runs the passes for convolutions on the graphs in testdata/<pass>. It compares the operators in order
 // and the types of their results, but not fitted numbers, whose last digits depend on the machine.
 func TestConvForms(t *testing.T) {
-	for _, p := range []*passes.Pass{raise.Shapes, raise.Conv, raise.DFT, raise.Toeplitz, raise.RunningSum} {
+	for _, p := range []*passes.Pass{raise.Shapes, convolution.Conv, convolution.DFT, convolution.Toeplitz, convolution.RunningSum} {
 		passtest.Golden(t, p, passtest.Case{Tol: 2e-6, Dims: []map[string]int64{{"B": 2, "L": 50}}, Show: operators})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
+	"github.com/essmc/essmc/passes/raise/internal/regions"
 )
 
 // Exported puts back operators that package lower wrote in smaller ones.
@@ -54,7 +55,7 @@ func raiseExported(c *passes.Context, g *ir.Graph) (int, error) {
 			why = o.compare(c, g.Opsets[""])
 		}
 		if why != "" {
-			missed(c, "exported "+n.Op.FullName(), o.at(n), "%s", why)
+			regions.Missed(c, "exported "+n.Op.FullName(), o.at(n), "%s", why)
 			continue
 		}
 		all = append(all, o)
@@ -130,7 +131,7 @@ func originalOf(c *passes.Context, n *ir.Node, of map[*ir.Value]*ir.Value) (o *o
 		case v.Const != nil:
 			w = v
 		default: // rearranged
-			t, err := constant(c, v)
+			t, err := regions.Constant(c, v)
 			if err == nil {
 				t, err = t.Convert(v.Elem(), false)
 			}
@@ -176,7 +177,7 @@ func (o *original) at(n *ir.Node) *ir.Node {
 // compare lowers the operator and compares the result with the graph. It returns the first difference.
 func (o *original) compare(c *passes.Context, opset int) string {
 	bytes, work := lower.Cost(o.node)
-	budget := memory(c)
+	budget := regions.Memory(c)
 	if err := budget.Take(bytes); err != nil {
 		return err.Error()
 	}
@@ -191,7 +192,7 @@ func (o *original) compare(c *passes.Context, opset int) string {
 	if err != nil {
 		return err.Error()
 	}
-	same := comparison{of: map[*ir.Value]*ir.Value{}, mine: constants(c, nil), theirs: constants(c, nil)}
+	same := comparison{of: map[*ir.Value]*ir.Value{}, mine: regions.Constants(c, nil), theirs: regions.Constants(c, nil)}
 	i := 0
 	for _, v := range o.node.Inputs {
 		if v != nil && v.Const == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/passtest"
-	"github.com/essmc/essmc/passes/raise"
+	"github.com/essmc/essmc/passes/raise/internal/idiom"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
 	"github.com/essmc/essmc/runtime/ref"
@@ -229,7 +229,7 @@ func TestIntegers(t *testing.T) {
 				feed[v.Name] = q.bytes(q.x, shape...)
 			}
 			want := answer(t, g, ref.New(), tensor.Float64, feed)
-			if err := passes.Run(g, []*passes.Pass{raise.Integers}, passtest.Verified(t)); err != nil {
+			if err := passes.Run(g, []*passes.Pass{idiom.Integers}, passtest.Verified(t)); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Name == c.want }) {
@@ -302,7 +302,7 @@ func TestScaledProducts(t *testing.T) {
 		}
 		feed := map[string]tensor.Datum{"x": numbers}
 		want := answer(t, g, ref.New(), tensor.Float32, feed)
-		if err := passes.Run(g, []*passes.Pass{raise.Integers}, passtest.Verified(t)); err != nil {
+		if err := passes.Run(g, []*passes.Pass{idiom.Integers}, passtest.Verified(t)); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Name == c.want }) {

@@ -7,6 +7,7 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/raise/internal/regions"
 )
 
 // maxShape is the maximum number of elements of the vectors that Shapes computes.
@@ -23,7 +24,7 @@ var Shapes = &passes.Pass{
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		changes, types := 0, 0
-		e := constants(c, nil)
+		e := regions.Constants(c, nil)
 		uses := g.Uses()
 		for _, n := range slices.Clone(g.Nodes) {
 			c.Check()

@@ -1,0 +1,380 @@
+// Package regions has what the recognizers of package raise share: regions of a graph that are affine in one value, with
+// the search for them; constants and shapes that are computed within budgets; the reasons for the order of passes.
+//
+// It imports ir, the operator packages, passes and gonum. What it computes is charged to the budgets of the run, and ends with the
+// run's context.
+package regions
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/eval"
+	"github.com/essmc/essmc/passes"
+)
+
+// Region is a part of a graph that computes sink from source by operators that are affine in source. Everything else in
+// it depends on constants and shapes only. A region is identified by running it, so all ways to write a convolution are
+// equal.
+type Region struct {
+	Source, Sink *ir.Value
+	Nodes        []*ir.Node // in the order of the graph
+}
+
+// MaxRegion is the maximum number of nodes of a region.
+const MaxRegion = 1000
+
+// Ends lists linear operators that end the search for a region, by full name, because they mix features, change the number
+// of steps, or are layers already.
+var Ends = map[string]bool{"Gemm": true, "ReduceMean": true, "ConvTranspose": true, "AveragePool": true,
+	"GlobalAveragePool": true, "Resize": true, "GridSample": true, "STFT": true, "essm.Linear": true,
+	"essm.HeadLinear": true, "essm.HeadScale": true, "essm.Affine": true, "essm.SSM": true, "essm.DenseSSM": true,
+	"essm.StateSpace": true, "essm.Scan": true, "essm.DenseScan": true, "essm.DPLR": true, "essm.DPLRScan": true,
+	"essm.SelectiveScan": true, "essm.GatedScan": true, "essm.SoftmaxConv": true, "essm.Pick": true}
+
+// Surroundings is an index of a graph for the search for regions.
+type Surroundings struct {
+	Run   *passes.Context
+	G     *ir.Graph
+	Index map[*ir.Node]int
+	Uses  map[*ir.Value][]ir.Use
+	fixed map[*ir.Value]bool
+	// settled are the values that follow from parameters, whose numbers are not read.
+	Settled passes.Settled
+	along   map[*ir.Node]bool // whether a MatMul or an Einsum may act along time
+	// linear has the answers of affine.
+	linear map[*ir.Node]struct {
+		in []*ir.Value
+		ok bool
+	}
+	// unread is the reason why the matrix of such a product was not read.
+	Unread map[*ir.Node]string
+	// memory is the budget for the probe of one region.
+	Memory *ir.Budget
+}
+
+func SurroundingsOf(run *passes.Context, g *ir.Graph) *Surroundings {
+	s := &Surroundings{Run: run, G: g, Index: map[*ir.Node]int{}, Uses: g.Uses(), fixed: map[*ir.Value]bool{},
+		along: map[*ir.Node]bool{}, Unread: map[*ir.Node]string{}, Settled: passes.SettledOf(run, g),
+		linear: map[*ir.Node]struct {
+			in []*ir.Value
+			ok bool
+		}{}}
+	for i, n := range g.Nodes { // in order: inputs precede outputs
+		s.Index[n] = i
+		fixed := !n.Op.Random && len(n.Subgraphs()) == 0
+		if !n.Op.OfShapes {
+			for _, v := range n.Inputs {
+				fixed = fixed && (v == nil || s.IsFixed(v))
+			}
+		}
+		for _, v := range n.Outputs {
+			if v != nil {
+				s.fixed[v] = fixed
+			}
+		}
+	}
+	return s
+}
+
+// IsFixed reports whether v depends only on constants and shapes. An omitted output depends on nothing.
+func (s *Surroundings) IsFixed(v *ir.Value) bool { return v == nil || v.Const != nil || s.fixed[v] }
+
+// Affine returns the inputs of n that are not fixed, if n is affine in them. Nodes do not change while their surroundings
+// are in use, so the answer is kept.
+func (s *Surroundings) Affine(n *ir.Node) (in []*ir.Value, ok bool) {
+	a, known := s.linear[n]
+	if !known {
+		a.in, a.ok = AffineIn(n, func(v *ir.Value) bool { return !s.IsFixed(v) })
+		s.linear[n] = a
+	}
+	return a.in, a.ok
+}
+
+// data returns the inputs in which node n is affine. It returns false if n is not affine, or may not be part of a
+// region.
+func (s *Surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
+	if Ends[n.Op.FullName()] {
+		return nil, false
+	}
+	in, ok = s.Affine(n)
+	if !ok {
+		return nil, false
+	}
+	switch n.Op.FullName() {
+	case "MatMul", "Einsum":
+		return in, s.AlongSteps(n)
+	case "ReduceSum": // others sum over features
+		return in, s.OfWindows(n)
+	case "Cast":
+		return in, IsReal(n.Outputs[0].Elem()) && IsReal(in[0].Elem())
+	case "Conv":
+		return in, NotDepthwise(n) == ""
+	}
+	return in, true
+}
+
+// IsReal reports whether elements of a type have at least float32's precision.
+func IsReal(d tensor.DType) bool { return d == tensor.Float32 || d == tensor.Float64 }
+
+// NotDepthwise returns why a convolution is not depthwise with stride 1, or "" if it is.
+func NotDepthwise(n *ir.Node) string {
+	w := n.In(1).Shape()
+	if len(w) < 3 || !w[1].Equal(ir.Const(1)) {
+		return fmt.Sprintf("it mixes channels: its kernel is %v, expected one input channel for each output channel",
+			n.In(1).Type)
+	}
+	for _, s := range n.Attrs.Ints("strides", nil) {
+		if s != 1 {
+			return fmt.Sprintf("it skips steps: its stride is %d, expected 1", s)
+		}
+	}
+	return ""
+}
+
+// AlongSteps reports whether a product may act along time: whether its matrix has constant diagonals except for a
+// few elements. Other products mix features, and end a region.
+func (s *Surroundings) AlongSteps(n *ir.Node) bool {
+	ok, known := s.along[n]
+	if !known {
+		for i := range n.Inputs {
+			ok = ok || s.nearlyToeplitz(n, i)
+		}
+		s.along[n] = ok
+	}
+	return ok
+}
+
+// Upstream collects the nodes from which sink is computed, back to stop, and the values that they start from. It
+// returns false if there are too many.
+func (s *Surroundings) Upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
+	seen := map[*ir.Value]bool{sink: true}
+	inside := map[*ir.Node]bool{}
+	queue := []*ir.Value{sink}
+	for len(queue) > 0 {
+		v := queue[0]
+		queue = queue[1:]
+		var in []*ir.Value
+		if v != stop && v.Def != nil {
+			if d, ok := s.data(v.Def); ok {
+				in = d
+			}
+		}
+		if in == nil {
+			leaves = append(leaves, v)
+			continue
+		}
+		if !inside[v.Def] {
+			inside[v.Def] = true
+			nodes = append(nodes, v.Def)
+			if len(nodes) > MaxRegion {
+				return nil, nil, false
+			}
+		}
+		for _, w := range in {
+			if !seen[w] {
+				seen[w] = true
+				queue = append(queue, w)
+			}
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *ir.Node) int { return s.Index[a] - s.Index[b] })
+	return nodes, leaves, true
+}
+
+// Sources lists the values that all paths to sink pass through, the nearest first.
+func (s *Surroundings) Sources(sink *ir.Value) []*ir.Value {
+	nodes, leaves, ok := s.Upstream(sink, nil)
+	if !ok {
+		return nil
+	}
+	// The dominators of each value: the value itself, and those of all its inputs. Values are numbered in the graph's
+	// order.
+	dom := map[*ir.Value][]*ir.Value{}
+	for _, v := range leaves {
+		dom[v] = []*ir.Value{v}
+	}
+	for _, n := range nodes {
+		in, _ := s.data(n)
+		common := dom[in[0]]
+		for _, v := range in[1:] {
+			s.Run.Check()
+			if s.Run.Search().Spend(int64(len(common))*int64(len(dom[v]))) != nil {
+				return nil
+			}
+			common = slices.DeleteFunc(slices.Clone(common),
+				func(d *ir.Value) bool { return !slices.Contains(dom[v], d) })
+		}
+		for _, o := range n.Outputs {
+			if o != nil {
+				dom[o] = append(slices.Clone(common), o)
+			}
+		}
+	}
+	out := slices.Clone(dom[sink])
+	slices.Reverse(out)
+	return slices.DeleteFunc(out, func(v *ir.Value) bool { return v == sink })
+}
+
+// Sinks lists the values that are computed from anchor's results by affine operators, the farthest first.
+func (s *Surroundings) Sinks(anchor *ir.Node) []*ir.Value {
+	var out []*ir.Value
+	seen := map[*ir.Value]bool{}
+	queue := slices.Clone(anchor.Outputs)
+	for len(queue) > 0 {
+		v := queue[0]
+		queue = queue[1:]
+		if v == nil || seen[v] {
+			continue
+		}
+		seen[v] = true
+		out = append(out, v)
+		for _, u := range s.Uses[v] {
+			if u.Node == nil {
+				continue
+			}
+			if _, here := s.Index[u.Node]; !here { // in a subgraph
+				continue
+			}
+			if _, ok := s.data(u.Node); ok && len(out) < MaxRegion {
+				queue = append(queue, u.Node.Outputs...)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *ir.Value) int { return s.Index[b.Def] - s.Index[a.Def] })
+	return out
+}
+
+// Region returns the region between two values if it contains the anchor. If there is none because a value between them
+// is used elsewhere, it returns that as the reason.
+func (s *Surroundings) Region(source, sink *ir.Value, anchor *ir.Node) (*Region, string) {
+	nodes, leaves, ok := s.Upstream(sink, source)
+	if !ok || len(leaves) != 1 || leaves[0] != source || !slices.Contains(nodes, anchor) {
+		return nil, ""
+	}
+	inside := map[*ir.Node]bool{}
+	for _, n := range nodes {
+		inside[n] = true
+	}
+	late := map[*ir.Value]bool{} // computed from the anchor
+	for _, n := range nodes {
+		in, _ := s.data(n)
+		if n != anchor && !slices.ContainsFunc(in, func(v *ir.Value) bool { return late[v] }) {
+			continue
+		}
+		for _, v := range n.Outputs {
+			if v == nil || v == sink {
+				continue
+			}
+			late[v] = true
+			for _, u := range s.Uses[v] {
+				if u.Node == nil {
+					return nil, fmt.Sprintf("%s, between %s and %s, is also an output of the graph", v.Name,
+						source.Name, sink.Name)
+				}
+				if !inside[u.Node] {
+					return nil, fmt.Sprintf("%s, between %s and %s, is also an input of %v", v.Name, source.Name,
+						sink.Name, u.Node)
+				}
+			}
+		}
+	}
+	return &Region{Source: source, Sink: sink, Nodes: nodes}, ""
+}
+
+// Run computes the sink for a source. The evaluator e computes fixed values, and keeps them.
+func (r *Region) Run(e *eval.Constants, x *tensor.Tensor) (*tensor.Tensor, error) {
+	env := map[*ir.Value]tensor.Datum{r.Source: x}
+	for _, n := range r.Nodes {
+		in := make([]tensor.Datum, len(n.Inputs))
+		for i, v := range n.Inputs {
+			if v == nil {
+				continue
+			}
+			if d, ok := env[v]; ok {
+				in[i] = d
+				continue
+			}
+			d, err := e.Value(v)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", v.Name, err)
+			}
+			in[i] = d
+		}
+		out, ok, err := quickConv(e, n, in)
+		if !ok && err == nil {
+			out, err = e.Node(n, in)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range n.Outputs {
+			if v != nil {
+				env[v] = out[i]
+			}
+		}
+	}
+	t, ok := env[r.Sink].(*tensor.Tensor)
+	if !ok {
+		return nil, fmt.Errorf("%s was not computed", r.Sink.Name)
+	}
+	return t, nil
+}
+
+// Largest returns the largest number that the region could compare a length with: a dimension of a constant, or an
+// integer constant that does not mean infinity.
+func (s *Surroundings) Largest(r *Region) int64 {
+	most := int64(0)
+	seen := map[*ir.Value]bool{}
+	var visit func(v *ir.Value)
+	visit = func(v *ir.Value) {
+		if v == nil || seen[v] {
+			return
+		}
+		seen[v] = true
+		if v.Const != nil {
+			for _, d := range v.Const.Shape() {
+				most = max(most, int64(d))
+			}
+			if x, err := v.Const.Int64s(); err == nil {
+				for _, k := range x {
+					if k = max(k, -k); k < 1<<30 {
+						most = max(most, k)
+					}
+				}
+			}
+			return
+		}
+		if !s.IsFixed(v) || v.Def == nil {
+			return
+		}
+		for _, a := range v.Def.Attrs {
+			if t, ok := a.Value.(*tensor.Tensor); ok {
+				visit(&ir.Value{Const: t})
+			}
+		}
+		if n := v.Def; !n.Op.OfShapes {
+			for _, w := range n.Inputs {
+				visit(w)
+			}
+		}
+	}
+	for _, n := range r.Nodes {
+		for _, v := range n.Inputs {
+			if v != nil && s.IsFixed(v) {
+				visit(v)
+			}
+		}
+		if k, ok := ops.ConstInts(n.In(1)); ok {
+			for _, x := range k {
+				if x = max(x, -x); x < 1<<30 {
+					most = max(most, x)
+				}
+			}
+		}
+	}
+	return most
+}
