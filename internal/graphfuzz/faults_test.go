@@ -15,8 +15,8 @@ type planted struct{ name, file, old, new string }
 
 // The faults are of different kinds. TestPlanted builds this package with each by itself, by an overlay.
 var faults = []planted{
-	{"a wrong tie", "runtime/cpu/internal/tensors/argextreme.go", "x > best && !p.least", "x >= best && !p.least"},
-	{"a lost NaN", "runtime/cpu/internal/tensors/argextreme.go", "p.last && x == best || x != x && best == best",
+	{"a wrong tie", "runtime/cpu/internal/tensors/reductions/argextreme.go", "x > best && !p.least", "x >= best && !p.least"},
+	{"a lost NaN", "runtime/cpu/internal/tensors/reductions/argextreme.go", "p.last && x == best || x != x && best == best",
 		"p.last && x == best"},
 	{"a wrong bound", "runtime/cpu/internal/windowed/pool.go", "t+o < length {", "t+o <= length {"},
 	{"swapped operands", "runtime/cpu/internal/elementwise/operations.go",
@@ -25,7 +25,7 @@ var faults = []planted{
 	{"a stale buffer", "runtime/cpu/ring.go", "\t\tr.clear(r.buf[at : at+r.back*r.width])\n", "\t\t_ = at\n"},
 	{"a state that is not reset", "runtime/cpu/recurrence_state.go", "\t\tclear(c.z[lo:hi])\n",
 		"\t\t_, _ = lo, hi\n"},
-	{"a wrong axis", "runtime/cpu/internal/tensors/trilu.go",
+	{"a wrong axis", "runtime/cpu/internal/tensors/moves/trilu.go",
 		"from, to := min(max(r%rows+diagonal, 0), columns), columns",
 		"from, to := min(max(r%columns+diagonal, 0), columns), columns"},
 	{"a pad that is off by one", "runtime/cpu/internal/windowed/conv.go", "record.Reach(first, f.k, dilation)",
@@ -36,16 +36,16 @@ var faults = []planted{
 	{"a wrong broadcast", "runtime/cpu/internal/elementwise/broadcast.go",
 		"joins = joins && steps[i][last] == strides[i][a]*d",
 		"joins = joins && (steps[i][last] == strides[i][a]*d || strides[i][a] == 0)"},
-	{"an overflow of integers", "runtime/cpu/internal/tensors/integerbinary.go",
-		"func addition[T integers](a, b T) T { return a + b }",
-		"func addition[T integers](a, b T) T { return T(float64(a) + float64(b)) }"},
+	{"an overflow of integers", "runtime/cpu/internal/tensors/elements/integerbinary.go",
+		"func addition[T Integers](a, b T) T { return a + b }",
+		"func addition[T Integers](a, b T) T { return T(float64(a) + float64(b)) }"},
 	{"exchanged operands of an epilogue", "runtime/cpu/epilogue.go", "\t\tif op.Exchanged {", "\t\tif !op.Exchanged {"},
 	{"the border of a chunk", "runtime/cpu/ring.go", "lo := max(first, t%r.slots*tile)",
 		"lo := max(first+1, t%r.slots*tile)"},
-	{"an answer that depends on threads", "runtime/cpu/internal/tensors/cumsum.go", "\tops.Fill(w.Steps, sums, 0)\n", ""},
+	{"an answer that depends on threads", "runtime/cpu/internal/tensors/reductions/cumsum.go", "\tops.Fill(w.Steps, sums, 0)\n", ""},
 	{"a dropped capture", "passes/stepgraph/stepgraph.go", "if f := s.flowOf(v); f.kind != Fixed || f.blocked != nil {\n\t\t\t\treturn true",
 		"if f := s.flowOf(v); f.kind != Fixed || f.blocked != nil {\n\t\t\t\treturn false"},
-	{"a wrong default", "runtime/cpu/internal/tensors/topkkeys.go", `s.Node.Attrs.Bool("largest", true)`,
+	{"a wrong default", "runtime/cpu/internal/tensors/reductions/topkkeys.go", `s.Node.Attrs.Bool("largest", true)`,
 		`s.Node.Attrs.Bool("largest", false)`},
 	{"a pass that removes values in use", "ir/graph.go", "i > 0 && v != nil && len(uses[v]) == 0 &&",
 		"i > 0 && v != nil && len(uses[v]) <= 1 &&"},
@@ -53,6 +53,18 @@ var faults = []planted{
 		"fmt.Fprintf(&b, \"%s=%T;\", a.Name, v)"},
 	{"a state of a stream in another's place", "runtime/stepper.go",
 		"\t\trest = rest[copy(rest, part(d, k, n)):]\n", "\t\tcopy(rest, part(d, k, n))\n"},
+}
+
+// TestFaultsFit checks that the sources still have the places of the faults.
+func TestFaultsFit(t *testing.T) {
+	for _, f := range faults {
+		b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(f.file)))
+		if err != nil {
+			t.Error(err)
+		} else if k := strings.Count(string(b), f.old); k != 1 {
+			t.Errorf("%s: %s has %q %d times, expected once", f.name, f.file, f.old, k)
+		}
+	}
 }
 
 // TestPlanted runs the long mode on a build with each fault, until it finds it, for ESSMC_FUZZ_PLANTED at most. It logs a

@@ -68,12 +68,6 @@ import (
 	_ "github.com/essmc/essmc/ops/essm" // operators that plans hold
 	_ "github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime"
-	_ "github.com/essmc/essmc/runtime/cpu/internal/elementwise" // kernels of each kind register their operators
-	_ "github.com/essmc/essmc/runtime/cpu/internal/recurrence"
-	_ "github.com/essmc/essmc/runtime/cpu/internal/rows"
-	_ "github.com/essmc/essmc/runtime/cpu/internal/streaming"
-	_ "github.com/essmc/essmc/runtime/cpu/internal/tensors"
-	_ "github.com/essmc/essmc/runtime/cpu/internal/windowed"
 	"github.com/essmc/essmc/runtime/cpu/kernel"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cpu/internal/tensors"
+	"github.com/essmc/essmc/runtime/cpu/internal/tensors/integers"
 	"github.com/essmc/essmc/runtime/ref"
 )
 
@@ -184,7 +184,7 @@ func TestQuantizedTies(t *testing.T) {
 func TestDynamicQuantizeLinear(t *testing.T) {
 	r := newGen(24)
 	for _, x := range []*tensor.Tensor{
-		r.floats(1, 3, 5), r.floats(1e20, 2, 100, 91), r.floats(1e-30, 40), r.floats(1, 3, tensors.DynamicPart),
+		r.floats(1, 3, 5), r.floats(1e20, 2, 100, 91), r.floats(1e-30, 40), r.floats(1, 3, integers.DynamicPart),
 		tensor.New(tensor.Float32, 7), with(r.floats(1, 9), 3, math.NaN()), with(r.floats(1, 90), 3, math.Inf(1)),
 		with(r.floats(1e38, 90), 0, 3e38), r.floats(1, 0, 3),
 		tensor.FromSlice([]float32{1, 2, 3}, 3), tensor.FromSlice([]float32{-1, -2, -3}, 3),

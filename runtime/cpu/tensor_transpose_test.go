@@ -6,7 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
-	"github.com/essmc/essmc/runtime/cpu/internal/tensors"
+	"github.com/essmc/essmc/runtime/cpu/internal/tensors/moves"
 )
 
 // TestTransposition compares every order of the axes with the definition, at shapes with axes of size one and zero, and
@@ -41,7 +41,7 @@ func TestTransposition(t *testing.T) {
 			for i, k := range order {
 				out[i], strides[i] = shape[k], ops.Strides(shape)[k]
 			}
-			x := tensors.NewTransposition(shape, order)
+			x := moves.NewTransposition(shape, order)
 			x.Src, x.Dst = src, make([]float32, size)
 			for i := range x.Dst {
 				x.Dst[i] = -1
