@@ -2,9 +2,9 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/essmc/essmc/ops"
-
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -89,9 +89,14 @@ func (r *regionBuilder) takes(d *binding, s *lowering.Step, op *record.RowOp, c 
 	if r.recurrence == nil {
 		return true
 	}
+	// The state is written after the last tile. With one step, it has as many rows as the sequence.
+	of := r.steps[r.recurrenceAt]
+	if out := r.recurrence.Info().StateOut; out >= 0 && slices.Contains(s.In, of.Out[out]) {
+		return false
+	}
 	// A second recurrence starts a region of its own, together with the other steps of its system: the weights of two
 	// layers would drive each other out of the cache.
-	return c == nil && (s.Source == r.steps[r.recurrenceAt].Source || !ops.IsSystem(s.Source.Op))
+	return c == nil && (s.Source == of.Source || !ops.IsSystem(s.Source.Op))
 }
 
 func (r *regionBuilder) add(s *lowering.Step, op *record.RowOp, c record.Recurrence, batch, length int) {
