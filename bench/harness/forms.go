@@ -10,7 +10,6 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/lower"
 )
@@ -70,8 +69,7 @@ func (m *model) inChunks(steps int) (string, error) {
 		if n.Op.FullName() != "essm.SSM" {
 			continue
 		}
-		form := lower.Form{Opset: lower.DefaultOpset, Steps: steps, Heads: cheaperByHeads(n, steps), Chunks: true}
-		body, err := form.Apply(n)
+		body, err := lower.InChunks(n, lower.DefaultOpset, steps)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", file, err)
 		}
@@ -81,18 +79,6 @@ func (m *model) inChunks(steps int) (string, error) {
 		return "", err
 	}
 	return file, export(file, g, lower.Options{OmitOptional: true})
-}
-
-// cheaperByHeads reports whether a real system needs fewer multiplications per step if a chunk's group is a whole head,
-// with one convolution for each pair of input and output, than if it is a state, between products with B and C.
-func cheaperByHeads(n *ir.Node, steps int) bool {
-	in, out := n.In(5).Const.Shape(), n.In(6).Const.Shape() // B (C,S,n,h), C (C,S,m,n)
-	states, inputs, outputs, carried := in[2], in[3], out[2], 2
-	if n.Attrs.Str("direction", essm.Forward) == essm.Bidirectional {
-		carried = 4
-	}
-	heads := outputs*(inputs*steps+carried*states) + states*inputs*carried*states
-	return heads <= states*(steps+2*carried+inputs+outputs)
 }
 
 // oneStep exports a causal model for one step and the state before it. Each system is written as one step of its

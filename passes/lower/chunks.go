@@ -22,7 +22,7 @@ func (l *lowerer) chunks(n *ir.Node, y *system) []*ir.Value {
 	u := n.Inputs[0]
 	state := n.In(len(n.Op.In) - 1)
 	wantsState := n.Out(1) != nil
-	form, steps := formOf(y, false), chunkSteps
+	form, steps := l.formOf(y, false), l.chunk
 	cell := y.cellOf(form, steps)
 	c := l.cut(u, y, form, steps)
 	carry := carrying{groups: cell.groups, width: cell.w, parts: y.directions(), samples: c.samples}

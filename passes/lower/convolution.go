@@ -12,7 +12,7 @@ func (l *lowerer) convolution(n *ir.Node, y *system) []*ir.Value {
 	u, elem := n.Inputs[0], n.Inputs[0].Elem()
 	state := n.In(len(n.Op.In) - 1)
 	keep := state != nil || n.Out(1) != nil
-	form := formOf(y, keep)
+	form := l.formOf(y, keep)
 	w := y.window
 	cell := y.cellOf(form, w)
 	var v *ir.Value // (samples, groups·inputs, steps)

@@ -10,7 +10,10 @@ import (
 
 // Apply lowers one node to a graph of its own, as Lower does. The graph's inputs are the node's inputs that are not
 // constants, in order. Its outputs are the node's outputs.
-func Apply(n *ir.Node, opset int) (*ir.Graph, error) {
+func Apply(n *ir.Node, opset int) (*ir.Graph, error) { return InChunks(n, opset, chunkSteps) }
+
+// InChunks is Apply with another number of steps in the chunks of a system, for measurements.
+func InChunks(n *ir.Node, opset, steps int) (*ir.Graph, error) {
 	if opset < MinOpset {
 		return nil, fmt.Errorf("opset %d: expected at least %d", opset, MinOpset)
 	}
@@ -33,7 +36,9 @@ func Apply(n *ir.Node, opset int) (*ir.Graph, error) {
 		g.Outputs = append(g.Outputs, w)
 	}
 	g.Nodes = []*ir.Node{m}
-	if err := newLowerer(g, opset).graph(g); err != nil {
+	l := newLowerer(g, opset)
+	l.chunk = steps
+	if err := l.graph(g); err != nil {
 		return nil, err
 	}
 	g.RemoveDead()

@@ -15,6 +15,7 @@ type lowerer struct {
 	*ir.Builder                         // appends to the graph, at the requested version
 	opset       int                     // version of ai.onnx
 	of          map[*ir.Value]*ir.Value // from a value to its replacement
+	chunk       int                     // steps of a chunk
 	operators   []*ir.Node              // the list of operators, with inputs and outputs as they were
 	nested      bool                    // in a subgraph
 }
@@ -59,7 +60,7 @@ func newLowerer(g *ir.Graph, version int) *lowerer {
 	}
 	opsets[""] = version
 	g.Opsets = opsets
-	return &lowerer{Builder: ir.Edit(g, ops.Default, opsets), opset: version, of: map[*ir.Value]*ir.Value{}}
+	return &lowerer{Builder: ir.Edit(g, ops.Default, opsets), opset: version, of: map[*ir.Value]*ir.Value{}, chunk: chunkSteps}
 }
 
 // finish removes dead code and verifies g.

@@ -14,7 +14,7 @@ func lowerSystem(l *lowerer, n *ir.Node) []*ir.Value {
 	y := systemOf(n)
 	var outs []*ir.Value
 	switch {
-	case y == nil || !y.stable(chunkSteps):
+	case y == nil || !y.stable(l.chunk):
 		outs = l.recurrence(n)
 	case y.window > 0:
 		outs = l.convolution(n, y)
@@ -35,12 +35,12 @@ func (l *lowerer) direct(u, d *ir.Value) *ir.Value {
 	return l.headScale(u, d)
 }
 
-// chunkSteps is the number of steps of a chunk.
+// chunkSteps is the number of steps of a chunk in exported files.
 const chunkSteps = 64
 
 // formOf chooses the kind of groups by the number of multiplications per step.
-func formOf(y *system, keepsInput bool) groupForm {
-	taps := chunkSteps
+func (l *lowerer) formOf(y *system, keepsInput bool) groupForm {
+	taps := l.chunk
 	if y.window > 0 {
 		taps = y.window * y.directions()
 	}
