@@ -31,7 +31,7 @@ func (r Recurrence) Against(form string) string {
 	return ""
 }
 
-// Refused returns what is said of a form that was requested and is not used.
+// Refused returns the explanation for a form that was requested but is not used.
 func Refused(form, why string) string { return fmt.Sprintf("%s was requested, but %s", form, why) }
 
 // UnstableFactor is Unstable for the factor f = exp(a) of the diagonal part of a system whose low-rank part only damps the

@@ -114,6 +114,7 @@ var searches = map[string]func(t testing.TB) *ir.Graph{
 	"fits":   func(t testing.TB) *ir.Graph { return smooth(t, 4, 512) },
 	"probes": func(t testing.TB) *ir.Graph { return impulses(t, 12) },
 	"scan":   func(t testing.TB) *ir.Graph { return linearScan(t, 200, 20) },
+	"listed": func(t testing.TB) *ir.Graph { return tinySystem(t, 9) },
 	"eigen":  func(t testing.TB) *ir.Graph { return fullSystem(t, 160) },
 }
 

@@ -20,7 +20,7 @@ var Exported = &passes.Pass{
 	Before: []passes.Reason{
 		{Pass: "upgrade", Why: "it reads operators of the versions that the file has"},
 		{Pass: "canonicalize", Why: "it reads the nodes as they were written"},
-		{Pass: "fold", Why: "powers that are computed in float64 are compared before folding may round them"},
+		{Pass: "fold", Why: "kernels that the file computes in float64 are compared before folding may round them"},
 	},
 	Run: raiseExported,
 }
@@ -50,6 +50,10 @@ func raiseExported(c *passes.Context, g *ir.Graph) (int, error) {
 		if n.Op.Domain == "" && slices.Contains(rearranging, n.Op.Name) {
 			continue // part of a constant
 		}
+		if err := c.Search().Spend(regions.WorkOfWalk(g)); err != nil { // replacing it walks over the graph
+			c.Note("the rest of the list of operators in the file's metadata is ignored: %v", err)
+			break
+		}
 		o, why := originalOf(c, n, of)
 		if why == "" {
 			why = o.compare(c, g.Opsets[""])
@@ -67,9 +71,10 @@ func raiseExported(c *passes.Context, g *ir.Graph) (int, error) {
 	if err := ops.Upgrade(g); err != nil { // the file's version may be older than an operator
 		return 0, err
 	}
-	now := map[*ir.Value]*ir.Value{} // from outputs that were replaced
+	b, now := passes.Edit(g), map[*ir.Value]*ir.Value{} // now: from outputs that were replaced
 	for _, o := range all {
-		if err := o.replace(g, now); err != nil {
+		c.Check()
+		if err := o.replace(b, now); err != nil {
 			return 0, err
 		}
 	}
@@ -213,9 +218,8 @@ func (o *original) compare(c *passes.Context, opset int) string {
 	return ""
 }
 
-// replace replaces the nodes for the operator by it. now has the values that replace others.
-func (o *original) replace(g *ir.Graph, now map[*ir.Value]*ir.Value) error {
-	b := passes.Edit(g)
+// replace replaces the nodes for the operator by it, in the graph of b. now has the values that replace others.
+func (o *original) replace(b *ir.Builder, now map[*ir.Value]*ir.Value) error {
 	b.Scope(o.node.Scope)
 	in := slices.Clone(o.node.Inputs)
 	for i, v := range in {
@@ -234,7 +238,7 @@ func (o *original) replace(g *ir.Graph, now map[*ir.Value]*ir.Value) error {
 		if v == nil {
 			continue
 		}
-		if !passes.Replace(g, v, made[i]) {
+		if !passes.Replace(b.Graph(), v, made[i]) {
 			return fmt.Errorf("%s: an output of the graph cannot be replaced by %v", v.Name, o.node)
 		}
 		now[v] = made[i]

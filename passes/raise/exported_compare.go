@@ -132,7 +132,7 @@ func (c *comparison) constant(t *tensor.Tensor, w *ir.Value, elem tensor.DType) 
 		}
 		for i := lo; i < lo+row; i++ {
 			if d := math.Abs(x[i] - y[i]); x[i] != y[i] && !(d <= tol*scale) {
-				return fmt.Sprintf("%s[%d] is %.8g, for a system with these eigenvalues it would be %.8g", w.Name, i,
+				return fmt.Sprintf("%s[%d] is %.8g, for this operator it would be %.8g", w.Name, i,
 					y[i], x[i])
 			}
 		}

@@ -358,9 +358,9 @@ func TestNearMissExport(t *testing.T) {
 		why    []string
 	}{
 		{0, "taps", []string{"exported essm.SSM: Add (layers.0) -> ",
-			"for a system with these eigenvalues it would be"}},
+			"for this operator it would be"}},
 		{7, "taps", []string{"exported essm.SSM: Add (layers.0) -> ",
-			"for a system with these eigenvalues it would be"}},
+			"for this operator it would be"}},
 	} {
 		g := lowered(t, 17, func(k *essm.Config) { k.Layer.MaxKernelLength = c.window })
 		for _, v := range g.Constants() {

@@ -39,15 +39,18 @@ func TestForms(t *testing.T) {
 		switch op {
 		case "LongConv":
 			in = append(in, single(0.1, width, taps))
-		case "SSM": // of one input and one output; taps states
+		case "SSM", "SSM with a state", "SSM without its state": // of one input and one output; taps states
 			a := b.Const("a", tensor.FromSlice(negative(width*taps), 1, width, taps))
 			in = append(in, a, constant(1, 1, width, taps), constant(1, 1, width, taps), constant(1, 1, width, taps),
 				single(1, 1, width, taps, 1), single(1, 1, width, 1, taps))
+			if op != "SSM" {
+				in = append(in, nil, nil, nil, b.Input("state", &ir.OptionalType{Elem: ir.Tensor(tensor.Float32, "B", 2*width*taps)}))
+			}
 		case "Scan":
 			in = append(in, b.Const("a", tensor.FromSlice(negative(width), 1, 1, width)), constant(1, 1, 1, width), constant(1, 1, 1, width),
 				constant(1, 1, 1, width))
 		}
-		b.Output("y", b.Ops("essm", op, outs, in, ir.A("direction", essm.Forward))[0])
+		b.Output("y", b.Ops("essm", strings.Fields(op)[0], outs, in, ir.A("direction", essm.Forward))[0])
 		g, err := b.Build()
 		if err != nil {
 			t.Fatal(err)
@@ -69,11 +72,17 @@ func TestForms(t *testing.T) {
 		{"SSM", 3, 500, "", "scan", "", ""},
 		{"SSM", 3, 500, "fft", "fft", "requested; transforms of", "scan direct"},
 		{"SSM", 3, 500, "direct", "direct", "requested", "scan fft"},
+		{"SSM with a state", 3, 500, "fft", "scan", "a state before the first or after the last step", ""},
+		{"SSM without its state", 3, 500, "fft", "fft", "requested; transforms of", "scan direct"},
 		{"Scan", 0, 500, "", "scan", "no other form", ""},
 		{"Scan", 0, 500, "fft", "scan", "fft was requested, but", ""},
 	} {
 		m := load(t, tested(), cuda.Options{}, graph(c.op, c.taps), runtime.Options{Kernel: c.asked})
-		all, err := m.Explain(map[string]int64{"B": 2, "L": int64(c.length)})
+		var absent []string
+		if strings.Contains(c.op, "without") {
+			absent = append(absent, "state")
+		}
+		all, err := m.Explain(map[string]int64{"B": 2, "L": int64(c.length)}, absent...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +95,7 @@ func TestForms(t *testing.T) {
 				}
 			}
 		}
-		if len(all) != 1 || all[0].Op != "essm."+c.op || all[0].Form != c.form || !strings.Contains(all[0].Why, c.why) ||
+		if len(all) != 1 || all[0].Op != "essm."+strings.Fields(c.op)[0] || all[0].Form != c.form || !strings.Contains(all[0].Why, c.why) ||
 			strings.Join(not, " ") != c.not {
 			t.Errorf("%+v: found %+v", c, all)
 		}

@@ -1,5 +1,5 @@
 // Package elements has tensor kernels for operators on elements that are not expressions of float32:
 // comparisons, logic, integers, selections and casts.
 //
-// Package tensors states what it imports and what holds in it.
+// The comment of package tensors has its imports and its invariants.
 package elements

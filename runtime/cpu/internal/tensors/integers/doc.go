@@ -1,5 +1,5 @@
 // Package integers has tensor kernels for quantized tensors: products and convolutions of bytes with exact sums,
 // tables of bytes, and quantization.
 //
-// Package tensors states what it imports and what holds in it.
+// The comment of package tensors has its imports and its invariants.
 package integers

@@ -1,5 +1,5 @@
 // Package moves has tensor kernels for operators that move elements: transposes, gathers and scatters, slices,
 // concatenations and resizing.
 //
-// Package tensors states what it imports and what holds in it.
+// The comment of package tensors has its imports and its invariants.
 package moves

@@ -1,4 +1,4 @@
 // Package pooling has tensor kernels for pools over windows, of floats and of bytes.
 //
-// Package tensors states what it imports and what holds in it.
+// The comment of package tensors has its imports and its invariants.
 package pooling

@@ -1,5 +1,5 @@
 // Package reductions has tensor kernels for operators along axes: reductions, positions of extremes, sorts,
 // running sums, softmax and norms.
 //
-// Package tensors states what it imports and what holds in it.
+// The comment of package tensors has its imports and its invariants.
 package reductions

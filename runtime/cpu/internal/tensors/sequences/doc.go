@@ -1,4 +1,4 @@
 // Package sequences has tensor kernels for recurrent layers, states, and lists of tensors.
 //
-// Package tensors states what it imports and what holds in it.
+// The comment of package tensors has its imports and its invariants.
 package sequences
