@@ -121,9 +121,10 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 			continue
 		}
 		c := t.Clone()
-		least := 0.0
+		least, exact := 0.0, ulps <= 8
 		if slices.Contains(spreading, at.Node.Op.Name) && at.Node.Op.Domain != "" {
-			least = 1e-3 // transforms and states that cancel leave digits of what has cancelled
+			// transforms and states that cancel leave digits of what has cancelled, in place of an exact 0 as well
+			least, exact = 1e-3, false
 		}
 		if at.Node.Attrs.Int("window", 0) > 0 && at.Node.Op.Domain == "essm" {
 			// inputs that have left the window are subtracted, in float64
@@ -155,7 +156,7 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 				least = max(least, w.largest(v)*8/ulps)
 			}
 		}
-		w.disturb(c, rel, least, ulps <= 8)
+		w.disturb(c, rel, least, exact)
 		if w.inputs {
 			w.nudge(c, 4*opstest.Unit(v.Elem()))
 		}
@@ -272,11 +273,11 @@ func broadcastAt(shape, to []int, i int) int {
 	return at
 }
 
-// perturbed evaluates a graph with errors.
-func perturbed(g *ir.Graph, in Data, seed uint64, tol func(n *ir.Node) float64, t *equals) (Data, error) {
+// perturbed evaluates a graph with errors. It reports whether a value on the way was infinite or NaN, too.
+func perturbed(g *ir.Graph, in Data, seed uint64, tol func(n *ir.Node) float64, t *equals) (Data, bool, error) {
 	p := eval.New(eval.Options{Wide: true})
 	if err := p.Add(g); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	w := &noise{rng: rand.New(rand.NewPCG(seed, 31)), tol: tol, inputs: seed >= 16 && centering(g),
 		most: map[*ir.Value]float64{}, last: map[*ir.Value]tensor.Datum{}, ties: t}
@@ -294,13 +295,13 @@ func perturbed(g *ir.Graph, in Data, seed uint64, tol func(n *ir.Node) float64, 
 	defer cancel()
 	out, err := p.Graph(ctx, g, data, nil, nil, w)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	d := Data{}
 	for i, v := range g.Outputs {
 		d[v.Name] = out[i]
 	}
-	return d, nil
+	return d, w.odd, nil
 }
 
 // largest returns the largest absolute value of a float tensor that is finite.
