@@ -163,13 +163,14 @@ func sameSet(a, b []complex128) bool {
 // response for more states than channels. The last computed comes first.
 func tablesOf(s *regions.Surroundings, r *regions.Region, res *response) []*ir.Value {
 	var out []*ir.Value
-	seen := map[*ir.Value]bool{}
-	var visit func(v *ir.Value)
-	visit = func(v *ir.Value) {
-		if v == nil || seen[v] || v.Def == nil || !s.IsFixed(v) {
-			return
+	walk := regions.WalkFrom()
+	for _, n := range r.Nodes {
+		walk.Add(n.Inputs...)
+	}
+	for v := range walk.Values() {
+		if v.Def == nil || !s.IsFixed(v) {
+			continue
 		}
-		seen[v] = true
 		if shape, ok := regions.Dims(v.Shape(), res.bind); ok && regions.IsReal(v.Elem()) && len(shape) > 1 {
 			size, steps := 1, 0
 			for _, d := range shape {
@@ -183,14 +184,7 @@ func tablesOf(s *regions.Surroundings, r *regions.Region, res *response) []*ir.V
 			}
 		}
 		if n := v.Def; n.Op.Domain != "" || n.Op.Name != "Shape" && n.Op.Name != "Size" {
-			for _, w := range n.Inputs {
-				visit(w)
-			}
-		}
-	}
-	for _, n := range r.Nodes {
-		for _, v := range n.Inputs {
-			visit(v)
+			walk.Add(n.Inputs...)
 		}
 	}
 	slices.SortFunc(out, func(a, b *ir.Value) int { return s.Index[b.Def] - s.Index[a.Def] })

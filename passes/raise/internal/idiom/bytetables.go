@@ -100,9 +100,31 @@ func sources(v *ir.Value) (from []*ir.Value, ok bool) {
 	case !isQuantize(v.Def) || !plainQuantization(v.Def) || !oneQuantum(v, v.Def):
 		return nil, false
 	}
-	left := maxTableNodes
-	ok = collect(v.Def.In(0), &from, &left)
-	return from, ok
+	walk, left := regions.WalkFrom(v.Def.In(0)), maxTableNodes
+	for v := range walk.Values() {
+		n := v.Def
+		if v.Const != nil && v.Const.Len() == 1 {
+			continue
+		}
+		if left--; n == nil || left < 0 || len(n.Outputs) != 1 || len(n.Subgraphs()) > 0 {
+			return nil, false
+		}
+		if n.Op.Name == "DequantizeLinear" && n.Op.Domain == "" {
+			x := n.In(0)
+			switch {
+			case !plainQuantization(n) || !oneQuantum(x, n) || x.Const != nil && x.Const.Len() != 1:
+				return nil, false
+			case x.Const == nil && !slices.Contains(from, x):
+				from = append(from, x)
+			}
+			continue
+		}
+		if _, ok := ops.Element(n); !ok || v.Elem() != tensor.Float32 {
+			return nil, false
+		}
+		walk.Add(n.Inputs...)
+	}
+	return from, true
 }
 
 // oneQuantum reports whether a node that quantizes or dequantizes v has a single scale and a single zero point, both
@@ -114,39 +136,6 @@ func oneQuantum(v *ir.Value, n *ir.Node) bool {
 
 // maxTableNodes is the maximum number of operators behind a table.
 const maxTableNodes = 64
-
-// collect adds the sources of v, a number that is not quantized.
-func collect(v *ir.Value, from *[]*ir.Value, left *int) bool {
-	if v.Const != nil {
-		return v.Const.Len() == 1
-	}
-	n := v.Def
-	if *left--; n == nil || *left < 0 || len(n.Outputs) != 1 || len(n.Subgraphs()) > 0 {
-		return false
-	}
-	if n.Op.Name == "DequantizeLinear" && n.Op.Domain == "" {
-		x := n.In(0)
-		if !plainQuantization(n) || !oneQuantum(x, n) {
-			return false
-		}
-		if x.Const != nil {
-			return x.Const.Len() == 1
-		}
-		if !slices.Contains(*from, x) {
-			*from = append(*from, x)
-		}
-		return true
-	}
-	if _, ok := ops.Element(n); !ok || v.Elem() != tensor.Float32 {
-		return false
-	}
-	for _, in := range n.Inputs {
-		if in != nil && !collect(in, from, left) {
-			return false
-		}
-	}
-	return true
-}
 
 // tableOf evaluates v for all values of x.
 func tableOf(e *eval.Constants, v, x *ir.Value) (*tensor.Tensor, error) {

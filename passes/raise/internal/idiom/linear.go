@@ -280,9 +280,10 @@ func splitLinear(c *passes.Context, g *ir.Graph) (int, error) {
 
 // onlyParts reports whether all readers take parts, so that the whole is not needed.
 func onlyParts(uses []ir.Use) bool {
-	return !slices.ContainsFunc(uses, func(u ir.Use) bool {
-		return u.Node == nil || u.Node.Op.FullName() != "Split" && u.Node.Op.FullName() != "Slice"
+	_, whole := regions.Elsewhere(uses, func(n *ir.Node) bool {
+		return n.Op.FullName() == "Split" || n.Op.FullName() == "Slice"
 	})
+	return !whole
 }
 
 // rowsOf returns rows lo to hi-1 of a constant or settled value.

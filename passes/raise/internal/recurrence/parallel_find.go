@@ -273,18 +273,7 @@ func (p *parallel) enter(s *regions.Surroundings, late map[*ir.Value]*ir.Value) 
 	for _, n := range p.nodes {
 		inside[n] = true
 	}
-	var need func(v *ir.Value)
-	need = func(v *ir.Value) {
-		if v == nil || v.Const != nil || v.Def == nil || inside[v.Def] {
-			return
-		}
-		inside[v.Def] = true
-		if n := v.Def; !n.Op.OfShapes {
-			for _, w := range n.Inputs {
-				need(w)
-			}
-		}
-	}
+	needed := regions.WalkFrom()
 	leaf := map[*ir.Value]bool{}
 	for _, n := range p.nodes {
 		for _, v := range n.Inputs {
@@ -292,13 +281,13 @@ func (p *parallel) enter(s *regions.Surroundings, late map[*ir.Value]*ir.Value) 
 				continue
 			}
 			if s.IsFixed(v) {
-				need(v)
+				needed.Add(v)
 				continue
 			}
 			for !leaf[v] && v.Def != nil && slices.Contains([]string{"Unsqueeze", "Identity", "Expand"}, v.Def.Op.FullName()) &&
 				!s.IsFixed(v.Def.In(0)) { // the sequence itself, not the same one with another axis
 				inside[v.Def] = true
-				need(v.Def.In(1))
+				needed.Add(v.Def.In(1))
 				v = v.Def.In(0)
 			}
 			if !leaf[v] {
@@ -310,12 +299,16 @@ func (p *parallel) enter(s *regions.Surroundings, late map[*ir.Value]*ir.Value) 
 			}
 		}
 	}
-	p.nodes = p.nodes[:0:0]
-	for _, n := range s.G.Nodes {
-		if inside[n] {
-			p.nodes = append(p.nodes, n)
+	for v := range needed.Values() {
+		if v.Const != nil || v.Def == nil || inside[v.Def] {
+			continue
+		}
+		inside[v.Def] = true
+		if !v.Def.Op.OfShapes {
+			needed.Add(v.Def.Inputs...)
 		}
 	}
+	p.nodes = regions.InOrder(s.G, inside)
 }
 
 // last returns the last node of a part.

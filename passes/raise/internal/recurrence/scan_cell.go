@@ -146,15 +146,8 @@ func isZero(run *passes.Context, v *ir.Value) bool {
 
 // symbolsOf assigns numbers, from n on, to the open dimensions of the values that v is computed from.
 func symbolsOf(v *ir.Value, n int64) map[string]int64 {
-	bind, seen := map[string]int64{}, map[*ir.Value]bool{}
-	list := []*ir.Value{v}
-	for len(list) > 0 {
-		v := list[len(list)-1]
-		list = list[:len(list)-1]
-		if v == nil || seen[v] {
-			continue
-		}
-		seen[v] = true
+	bind, walk := map[string]int64{}, regions.WalkFrom(v)
+	for v := range walk.Values() {
 		for _, d := range v.Shape() {
 			for _, name := range d.Symbols() {
 				if _, ok := bind[name]; !ok {
@@ -163,7 +156,7 @@ func symbolsOf(v *ir.Value, n int64) map[string]int64 {
 			}
 		}
 		if v.Def != nil {
-			list = append(list, v.Def.Inputs...)
+			walk.Add(v.Def.Inputs...)
 		}
 	}
 	return bind

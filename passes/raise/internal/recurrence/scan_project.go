@@ -92,18 +92,12 @@ func (p *projector) scanned() {
 	for _, q := range p.d.in {
 		stop[q.v] = true
 	}
-	var visit func(v *ir.Value)
-	visit = func(v *ir.Value) {
-		if v == nil || v.Def == nil || stop[v] || p.body[v.Def] {
-			return
+	walk := regions.WalkFrom(p.d.results...)
+	for v := range walk.Values() {
+		if v.Def != nil && !stop[v] && !p.body[v.Def] {
+			p.body[v.Def] = true
+			walk.Add(v.Def.Inputs...)
 		}
-		p.body[v.Def] = true
-		for _, w := range v.Def.Inputs {
-			visit(w)
-		}
-	}
-	for _, v := range p.d.results {
-		visit(v)
 	}
 }
 
@@ -529,7 +523,8 @@ func (p *projector) behind(s *system) {
 func (p *projector) exit(region map[*ir.Value]bool, taken map[*ir.Node]bool) *ir.Value {
 	var found *ir.Value
 	for v, in := range region {
-		if !in || !slices.ContainsFunc(p.uses[v], func(u ir.Use) bool { return u.Node == nil || !taken[u.Node] }) {
+		_, elsewhere := regions.Elsewhere(p.uses[v], func(n *ir.Node) bool { return taken[n] })
+		if !in || !elsewhere {
 			continue
 		}
 		if found != nil {

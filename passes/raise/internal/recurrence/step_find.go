@@ -148,35 +148,32 @@ func (f *stepFinder) read(s *oneStep) error {
 	f.takeParts(s, s.next)
 	ahead := f.ahead([]*ir.Value{s.state}, s.parts)
 	s.inner = map[*ir.Node]bool{}
-	list := []*ir.Value{}
-	for _, n := range f.g.Nodes {
-		for _, v := range n.Outputs {
-			if s.parts[v] {
-				list = append(list, v)
-			}
+	walk := regions.WalkFrom()
+	addLast := func(values []*ir.Value) { // the last first
+		for _, v := range values {
+			walk.Add(v)
 		}
+	}
+	for _, n := range f.g.Nodes {
+		addLast(slices.DeleteFunc(slices.Clone(n.Outputs), func(v *ir.Value) bool { return !s.parts[v] }))
 	}
 	var entries []*ir.Value // what is added to the state
 	defer func() { s.added = len(entries) }()
-	for len(list) > 0 {
-		v := list[len(list)-1]
-		list = list[:len(list)-1]
+	for v := range walk.Values() {
 		switch {
-		case v == nil || v == s.state || v.Const != nil || !f.varies[v]:
+		case v == s.state || v.Const != nil || !f.varies[v]:
 		case !ahead[v]:
-			if !slices.Contains(entries, v) {
-				entries = append(entries, v)
-			}
+			entries = append(entries, v)
 		case v.Def != nil && !s.inner[v.Def]:
 			s.inner[v.Def] = true
-			list = append(list, v.Def.Inputs...)
+			addLast(v.Def.Inputs)
 		}
 		if len(s.inner) > maxStepNodes {
 			return fmt.Errorf("more than %d nodes are between them", maxStepNodes)
 		}
 	}
-	for _, n := range f.g.Nodes {
-		if s.inner[n] && !f.linear(n) {
+	for _, n := range regions.InOrder(f.g, s.inner) {
+		if !f.linear(n) {
 			return linear.ErrNonlinear(n)
 		}
 	}

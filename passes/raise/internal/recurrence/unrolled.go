@@ -468,10 +468,10 @@ func (u *unrolled) wanted(g *ir.Graph) ([]*ir.Value, error) {
 			if v == nil || !varies || isLeaf {
 				continue
 			}
-			outside := slices.ContainsFunc(uses[v], func(w ir.Use) bool {
-				return w.Node == nil || !u.inside[w.Node] && !slices.Contains(u.joins, w.Node)
+			_, elsewhere := regions.Elsewhere(uses[v], func(n *ir.Node) bool {
+				return u.inside[n] || slices.Contains(u.joins, n)
 			})
-			if !outside {
+			if !elsewhere {
 				continue
 			}
 			if key != u.steps-1 {

@@ -118,11 +118,7 @@ func findUnrolled(run *passes.Context, g *ir.Graph, join *ir.Node, done map[*ir.
 		u.joins, u.axis = append(u.joins, n), append(u.axis, a)
 		u.collect(n)
 	}
-	for _, n := range g.Nodes {
-		if u.inside[n] {
-			u.nodes = append(u.nodes, n)
-		}
-	}
+	u.nodes = regions.InOrder(g, u.inside)
 	for _, reverse := range []bool{false, true} {
 		u.reverse = reverse
 		u.dependencies()
@@ -140,23 +136,16 @@ func (u *unrolled) touches(n *ir.Node) bool {
 
 // collect adds the nodes from which a join is computed, up to steps of sequences.
 func (u *unrolled) collect(join *ir.Node) {
-	list := slices.Clone(join.Inputs)
-	for len(list) > 0 {
-		v := list[len(list)-1]
-		list = list[:len(list)-1]
-		if v == nil || v.Const != nil || v.Def == nil {
-			continue
-		}
-		if _, seen := u.leaves[v]; seen {
+	walk := regions.WalkFrom(join.Inputs...)
+	for v := range walk.Values() {
+		if v.Const != nil || v.Def == nil {
 			continue
 		}
 		if l, ok := leafOf(v, u.steps); ok {
 			u.leaves[v] = l
-			continue
-		}
-		if !u.inside[v.Def] {
+		} else if !u.inside[v.Def] {
 			u.inside[v.Def] = true
-			list = append(list, v.Def.Inputs...)
+			walk.Add(v.Def.Inputs...)
 		}
 	}
 }

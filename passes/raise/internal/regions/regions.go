@@ -151,12 +151,9 @@ func (s *Surroundings) AlongSteps(n *ir.Node) bool {
 // Upstream collects the nodes from which sink is computed, back to stop, and the values that they start from. It
 // returns false if there are too many.
 func (s *Surroundings) Upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
-	seen := map[*ir.Value]bool{sink: true}
 	inside := map[*ir.Node]bool{}
-	queue := []*ir.Value{sink}
-	for len(queue) > 0 {
-		v := queue[0]
-		queue = queue[1:]
+	walk := WalkFrom(sink)
+	for v := range walk.Values() {
 		var in []*ir.Value
 		if v != stop && v.Def != nil {
 			if d, ok := s.data(v.Def); ok {
@@ -174,12 +171,7 @@ func (s *Surroundings) Upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves 
 				return nil, nil, false
 			}
 		}
-		for _, w := range in {
-			if !seen[w] {
-				seen[w] = true
-				queue = append(queue, w)
-			}
-		}
+		walk.Add(in...)
 	}
 	slices.SortFunc(nodes, func(a, b *ir.Node) int { return s.Index[a] - s.Index[b] })
 	return nodes, leaves, true
@@ -222,15 +214,8 @@ func (s *Surroundings) Sources(sink *ir.Value) []*ir.Value {
 // Sinks lists the values that are computed from anchor's results by affine operators, the farthest first.
 func (s *Surroundings) Sinks(anchor *ir.Node) []*ir.Value {
 	var out []*ir.Value
-	seen := map[*ir.Value]bool{}
-	queue := slices.Clone(anchor.Outputs)
-	for len(queue) > 0 {
-		v := queue[0]
-		queue = queue[1:]
-		if v == nil || seen[v] {
-			continue
-		}
-		seen[v] = true
+	walk := WalkFrom(anchor.Outputs...)
+	for v := range walk.Values() {
 		out = append(out, v)
 		for _, u := range s.Uses[v] {
 			if u.Node == nil {
@@ -240,7 +225,7 @@ func (s *Surroundings) Sinks(anchor *ir.Node) []*ir.Value {
 				continue
 			}
 			if _, ok := s.data(u.Node); ok && len(out) < MaxRegion {
-				queue = append(queue, u.Node.Outputs...)
+				walk.Add(u.Node.Outputs...)
 			}
 		}
 	}
@@ -270,15 +255,14 @@ func (s *Surroundings) Region(source, sink *ir.Value, anchor *ir.Node) (*Region,
 				continue
 			}
 			late[v] = true
-			for _, u := range s.Uses[v] {
-				if u.Node == nil {
-					return nil, fmt.Sprintf("%s, between %s and %s, is also an output of the graph", v.Name,
-						source.Name, sink.Name)
-				}
-				if !inside[u.Node] {
-					return nil, fmt.Sprintf("%s, between %s and %s, is also an input of %v", v.Name, source.Name,
-						sink.Name, u.Node)
-				}
+			u, elsewhere := Elsewhere(s.Uses[v], func(n *ir.Node) bool { return inside[n] })
+			switch {
+			case elsewhere && u.Node == nil:
+				return nil, fmt.Sprintf("%s, between %s and %s, is also an output of the graph", v.Name, source.Name,
+					sink.Name)
+			case elsewhere:
+				return nil, fmt.Sprintf("%s, between %s and %s, is also an input of %v", v.Name, source.Name,
+					sink.Name, u.Node)
 			}
 		}
 	}
@@ -328,51 +312,37 @@ func (r *Region) Run(e *eval.Constants, x *tensor.Tensor) (*tensor.Tensor, error
 // integer constant that does not mean infinity.
 func (s *Surroundings) Largest(r *Region) int64 {
 	most := int64(0)
-	seen := map[*ir.Value]bool{}
-	var visit func(v *ir.Value)
-	visit = func(v *ir.Value) {
-		if v == nil || seen[v] {
-			return
+	compare := func(list []int64) {
+		for _, k := range list {
+			if k = max(k, -k); k < 1<<30 {
+				most = max(most, k)
+			}
 		}
-		seen[v] = true
-		if v.Const != nil {
+	}
+	walk := WalkFrom()
+	for _, n := range r.Nodes {
+		walk.Add(n.Inputs...)
+		if k, ok := ops.ConstInts(n.In(1)); ok {
+			compare(k)
+		}
+	}
+	for v := range walk.Values() {
+		switch {
+		case v.Const != nil:
 			for _, d := range v.Const.Shape() {
 				most = max(most, int64(d))
 			}
 			if x, err := v.Const.Int64s(); err == nil {
-				for _, k := range x {
-					if k = max(k, -k); k < 1<<30 {
-						most = max(most, k)
-					}
+				compare(x)
+			}
+		case s.IsFixed(v) && v.Def != nil:
+			for _, a := range v.Def.Attrs {
+				if t, ok := a.Value.(*tensor.Tensor); ok {
+					walk.Add(&ir.Value{Const: t})
 				}
 			}
-			return
-		}
-		if !s.IsFixed(v) || v.Def == nil {
-			return
-		}
-		for _, a := range v.Def.Attrs {
-			if t, ok := a.Value.(*tensor.Tensor); ok {
-				visit(&ir.Value{Const: t})
-			}
-		}
-		if n := v.Def; !n.Op.OfShapes {
-			for _, w := range n.Inputs {
-				visit(w)
-			}
-		}
-	}
-	for _, n := range r.Nodes {
-		for _, v := range n.Inputs {
-			if v != nil && s.IsFixed(v) {
-				visit(v)
-			}
-		}
-		if k, ok := ops.ConstInts(n.In(1)); ok {
-			for _, x := range k {
-				if x = max(x, -x); x < 1<<30 {
-					most = max(most, x)
-				}
+			if !v.Def.Op.OfShapes {
+				walk.Add(v.Def.Inputs...)
 			}
 		}
 	}
