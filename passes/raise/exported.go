@@ -59,7 +59,7 @@ func raiseExported(c *passes.Context, g *ir.Graph) (int, error) {
 			why = o.compare(c, g.Opsets[""])
 		}
 		if why != "" {
-			regions.Missed(c, "exported "+n.Op.FullName(), o.at(n), "%s", why)
+			regions.NoteMiss(c, "exported "+n.Op.FullName(), o.at(n), "%s", why)
 			continue
 		}
 		all = append(all, o)

@@ -37,8 +37,8 @@ var Conv = &passes.Pass{
 
 // isLongConv accepts convolutions along one axis with enough taps. If one mixes channels, it returns that as the
 // reason.
-func isLongConv(s *regions.Surroundings, n *ir.Node) (anchor bool, why string) {
-	if n.Op.FullName() != "Conv" || s.IsFixed(n.Outputs[0]) || n.In(1) == nil {
+func isLongConv(ix *regions.Index, n *ir.Node) (anchor bool, why string) {
+	if n.Op.FullName() != "Conv" || ix.IsFixed(n.Outputs[0]) || n.In(1) == nil {
 		return false, ""
 	}
 	w := n.In(1).Shape()
@@ -57,12 +57,12 @@ func isLongConv(s *regions.Surroundings, n *ir.Node) (anchor bool, why string) {
 	switch {
 	case long != 1:
 		return false, ""
-	case s.Settled[n.In(1)]:
+	case ix.Settled[n.In(1)]:
 		return false, fmt.Sprintf("its kernel, %s, follows from parameters; forms are recognized by numbers of constants", n.In(1).Name)
-	case !s.IsFixed(n.In(1)):
+	case !ix.IsFixed(n.In(1)):
 		return false, fmt.Sprintf("its kernel, %s, depends on an input; expected constants", n.In(1).Name)
 	}
-	why = regions.NotDepthwise(n)
+	why = regions.WhyNotDepthwise(n)
 	return why == "", why
 }
 
@@ -72,7 +72,7 @@ const maxProbes = 10
 // raiseAll raises the convolutions that it finds around the anchors that is accepts, and records why the others
 // stay. Anchors are nodes of the named operators (as ir.Op.FullName returns them).
 func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
-	is func(*regions.Surroundings, *ir.Node) (bool, string)) (int, error) {
+	is func(*regions.Index, *ir.Node) (bool, string)) (int, error) {
 	changes := 0
 	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return slices.Contains(names, n.Op.FullName()) }) {
 		return 0, nil
@@ -83,16 +83,16 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
 		if c.Search().Spend(regions.WorkOfWalk(g)) != nil {
 			return changes, nil
 		}
-		s := regions.SurroundingsOf(c, g)
+		ix := regions.NewIndex(c, g)
 		i := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool {
 			if done[n] {
 				return false
 			}
-			ok, why := is(s, n)
+			ok, why := is(ix, n)
 			if !ok {
 				done[n] = true
 				if why != "" {
-					regions.Missed(c, form, n, "%s", why)
+					regions.NoteMiss(c, form, n, "%s", why)
 				}
 			}
 			return ok
@@ -102,10 +102,10 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
 		}
 		n := g.Nodes[i]
 		done[n] = true
-		name := regions.Where(n) // the replacement takes over the name of the node's result
-		made, size, m := raiseAround(s, g, n)
+		name := regions.NameOf(n) // the replacement takes over the name of the node's result
+		made, size, m := raiseAround(ix, g, n)
 		if m != nil {
-			regions.Missed(c, form, n, "%s", m.why)
+			regions.NoteMiss(c, form, n, "%s", m.why)
 			continue
 		}
 		changes++
@@ -126,19 +126,19 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
 
 // raiseAround replaces the largest region around an anchor that is a convolution. It returns the number of nodes of the
 // region.
-func raiseAround(s *regions.Surroundings, g *ir.Graph, anchor *ir.Node) (made *model, nodes int, _ *miss) {
-	best := &miss{stage: -2, why: noSource(s, anchor)}
+func raiseAround(ix *regions.Index, g *ir.Graph, anchor *ir.Node) (made *model, nodes int, _ *miss) {
+	best := &miss{stage: -2, why: noSource(ix, anchor)}
 	probes := 0
-	for _, sink := range s.Sinks(anchor) {
-		s.Run.Check()
-		for _, source := range s.Sources(sink) {
+	for _, sink := range ix.Sinks(anchor) {
+		ix.Run.Check()
+		for _, source := range ix.Sources(sink) {
 			if probes >= maxProbes {
 				return nil, 0, best
 			}
 			if !sameSize(source, sink) {
 				continue
 			}
-			r, why := s.Region(source, sink, anchor)
+			r, why := ix.Region(source, sink, anchor)
 			if r == nil {
 				if best.stage < -1 && why != "" {
 					best = &miss{stage: -1, why: why}
@@ -146,9 +146,9 @@ func raiseAround(s *regions.Surroundings, g *ir.Graph, anchor *ir.Node) (made *m
 				continue
 			}
 			probes++
-			res, m := probe(s, r)
+			res, m := probe(ix, r)
 			if m == nil {
-				made, m = buildModel(s, g, anchor, r, res)
+				made, m = buildModel(ix, g, anchor, r, res)
 			}
 			if m == nil {
 				return made, len(r.Nodes), nil
@@ -162,11 +162,11 @@ func raiseAround(s *regions.Surroundings, g *ir.Graph, anchor *ir.Node) (made *m
 }
 
 // noSource returns why no value can be the sequence that an anchor convolves.
-func noSource(s *regions.Surroundings, anchor *ir.Node) string {
+func noSource(ix *regions.Index, anchor *ir.Node) string {
 	y := anchor.Outputs[0]
-	_, leaves, ok := s.Upstream(y, nil)
+	_, leaves, ok := ix.Upstream(y, nil)
 	if !ok {
-		return fmt.Sprintf("more than %d nodes lead to it", regions.MaxRegion)
+		return fmt.Sprintf("more than %d nodes lead to it", regions.MaxNodes)
 	}
 	name := func(v *ir.Value) string {
 		if v.Def != nil {
@@ -193,8 +193,8 @@ func sameSize(a, b *ir.Value) bool {
 }
 
 // buildModel replaces the region by operators.
-func buildModel(s *regions.Surroundings, g *ir.Graph, anchor *ir.Node, r *regions.Region, res *response) (*model, *miss) {
-	m, miss := res.model(s.Run, polesOf(s, r, res))
+func buildModel(ix *regions.Index, g *ir.Graph, anchor *ir.Node, r *regions.Region, res *response) (*model, *miss) {
+	m, miss := res.model(ix.Run, polesOf(ix, r, res))
 	if miss != nil {
 		return nil, miss
 	}

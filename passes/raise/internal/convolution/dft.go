@@ -22,8 +22,8 @@ var DFT = &passes.Pass{
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		anchors := []string{"DFT", "com.microsoft.Irfft"}
-		return raiseAll(c, g, "convolution by transform", anchors, func(s *regions.Surroundings, n *ir.Node) (bool, string) {
-			if s.IsFixed(n.Outputs[0]) {
+		return raiseAll(c, g, "convolution by transform", anchors, func(ix *regions.Index, n *ir.Node) (bool, string) {
+			if ix.IsFixed(n.Outputs[0]) {
 				return false, ""
 			}
 			switch n.Op.FullName() {

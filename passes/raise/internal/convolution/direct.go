@@ -12,7 +12,7 @@ import (
 // time), in the form that probe returns: the taps are the weights. It returns nil for other regions, and if a probe
 // might distinguish less than the weights do: with channels of equal weights, lengths that truncate taps, or a
 // channel that depends on only one step.
-func directResponse(s *regions.Surroundings, r *regions.Region) *response {
+func directResponse(ix *regions.Index, r *regions.Region) *response {
 	if len(r.Nodes) != 1 {
 		return nil
 	}
@@ -27,7 +27,7 @@ func directResponse(s *regions.Surroundings, r *regions.Region) *response {
 		ops.Int(n, "group") != int64(count) {
 		return nil
 	}
-	res := &response{run: s.Run, time: 2, channel: []int{1}, counts: []int{count}, n: count, bind: numbersOf(s, xs)}
+	res := &response{run: ix.Run, time: 2, channel: []int{1}, counts: []int{count}, n: count, bind: numbersOf(ix, xs)}
 	res.to = []int{0, 1, 2}
 	switch d, known := xs[0].Known(); {
 	case known && d == 1:
@@ -54,7 +54,7 @@ func directResponse(s *regions.Surroundings, r *regions.Region) *response {
 		if !isSymbol(xs[2]) || xs[0].Equal(xs[2]) {
 			return nil
 		}
-		res.anySize, res.length = true, int(min(max(1024, 2*s.Largest(r))+7, longest+1))
+		res.anySize, res.length = true, int(min(max(1024, 2*ix.LargestNumber(r))+7, longest+1))
 		wide := map[string]int64{}
 		for name := range res.bind {
 			wide[name] = 1
@@ -69,7 +69,7 @@ func directResponse(s *regions.Surroundings, r *regions.Region) *response {
 	if err != nil || !tellsApart(taps, k) {
 		return nil
 	}
-	if s.Run.Search().Spend(regions.WorkPerElement*int64(count)*int64(res.length)) != nil {
+	if ix.Run.Search().Spend(regions.WorkPerElement*int64(count)*int64(res.length)) != nil {
 		return nil
 	}
 	if !res.biasOf(n.In(2)) {

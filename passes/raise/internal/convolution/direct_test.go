@@ -65,18 +65,18 @@ func TestDirect(t *testing.T) {
 		}
 		g.Inputs = g.Inputs[:1]
 		p := &passes.Pass{Name: "test", Run: func(ctx *passes.Context, g *ir.Graph) (int, error) {
-			s := regions.SurroundingsOf(ctx, g)
+			ix := regions.NewIndex(ctx, g)
 			n := g.Nodes[0]
 			region := &regions.Region{Source: n.In(0), Sink: n.Outputs[0], Nodes: g.Nodes}
-			s.Memory = regions.Memory(ctx)
-			got := directResponse(s, region)
+			ix.Memory = regions.Memory(ctx)
+			got := directResponse(ix, region)
 			if (got != nil) != c.direct {
 				t.Errorf("%s: direct %v, expected %v", what, got != nil, c.direct)
 			}
 			if got == nil {
 				return 0, nil
 			}
-			want, m := probeByRuns(s, region)
+			want, m := probeByRuns(ix, region)
 			if m != nil {
 				t.Errorf("%s: %s", what, m.why)
 				return 0, nil

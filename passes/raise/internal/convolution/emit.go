@@ -165,7 +165,7 @@ func sameKernel(fwd, bwd [][]float64) bool {
 	for c := range fwd {
 		_, peak := norms(fwd[c])
 		n := min(len(fwd[c]), len(bwd[c]))
-		if n == 0 || maxDiff(fwd[c][:n], bwd[c][:n]) > regions.SameTol*peak {
+		if n == 0 || maxDiff(fwd[c][:n], bwd[c][:n]) > regions.ResponseTol*peak {
 			return false
 		}
 	}

@@ -47,22 +47,22 @@ type poleTable struct {
 //
 // Which tables are computed depends on the channels, so each is computed within a budget of its own, and its work is
 // charged with that of the channels that read it.
-func polesOf(s *regions.Surroundings, r *regions.Region, res *response) *poles {
+func polesOf(ix *regions.Index, r *regions.Region, res *response) *poles {
 	out := &poles{}
 	tol := tableTol
 	if out.sure = res.anySize; out.sure {
 		tol = poleTol
 	}
-	_, left := s.Run.Search().Left()
-	room := regions.MaxEval * 2
-	for _, v := range tablesOf(s, r, res) {
+	_, left := ix.Run.Search().Left()
+	room := regions.MaxElements * 2
+	for _, v := range tablesOf(ix, r, res) {
 		size, err := v.Shape().Size().Eval(res.bind)
 		if room -= int(size); err != nil || room < 0 {
 			break
 		}
 		out.tables = append(out.tables, sync.OnceValue(func() poleTable {
-			b := ir.NewBudget(regions.MaxBytes, left)
-			t, err := regions.ConstantsWithin(s.Run, b, res.bind).Tensor(v)
+			b := ir.NewBudget(regions.MaxMemory, left)
+			t, err := regions.ConstantsWithin(ix.Run, b, res.bind).Tensor(v)
 			if err != nil {
 				return poleTable{work: b.Spent()}
 			}
@@ -161,14 +161,14 @@ func sameSet(a, b []complex128) bool {
 
 // tablesOf lists values from which the region's constants are computed that have a row of as many steps as the
 // response for more states than channels. The last computed comes first.
-func tablesOf(s *regions.Surroundings, r *regions.Region, res *response) []*ir.Value {
+func tablesOf(ix *regions.Index, r *regions.Region, res *response) []*ir.Value {
 	var out []*ir.Value
 	walk := regions.WalkFrom()
 	for _, n := range r.Nodes {
 		walk.Add(n.Inputs...)
 	}
 	for v := range walk.Values() {
-		if v.Def == nil || !s.IsFixed(v) {
+		if v.Def == nil || !ix.IsFixed(v) {
 			continue
 		}
 		if shape, ok := regions.Dims(v.Shape(), res.bind); ok && regions.IsReal(v.Elem()) && len(shape) > 1 {
@@ -179,7 +179,7 @@ func tablesOf(s *regions.Surroundings, r *regions.Region, res *response) []*ir.V
 					steps++
 				}
 			}
-			if steps == 1 && size > res.n*res.length && size <= regions.MaxEval && size/res.length <= res.n*4*maxPoles {
+			if steps == 1 && size > res.n*res.length && size <= regions.MaxElements && size/res.length <= res.n*4*maxPoles {
 				out = append(out, v)
 			}
 		}
@@ -187,7 +187,7 @@ func tablesOf(s *regions.Surroundings, r *regions.Region, res *response) []*ir.V
 			walk.Add(n.Inputs...)
 		}
 	}
-	slices.SortFunc(out, func(a, b *ir.Value) int { return s.Index[b.Def] - s.Index[a.Def] })
+	slices.SortFunc(out, func(a, b *ir.Value) int { return ix.Position[b.Def] - ix.Position[a.Def] })
 	// Values that only rearrange others add nothing.
 	out = slices.DeleteFunc(out, func(v *ir.Value) bool {
 		o := regions.Origin(v)

@@ -51,18 +51,18 @@ func (m *miss) nearer(o *miss) bool {
 }
 
 // probe finds a region's response.
-func probe(s *regions.Surroundings, r *regions.Region) (*response, *miss) {
-	s.Memory = regions.Memory(s.Run)
-	if res := directResponse(s, r); res != nil {
+func probe(ix *regions.Index, r *regions.Region) (*response, *miss) {
+	ix.Memory = regions.Memory(ix.Run)
+	if res := directResponse(ix, r); res != nil {
 		return res, nil
 	}
-	return probeByRuns(s, r)
+	return probeByRuns(ix, r)
 }
 
 // probeByRuns finds a region's response by running it three times. An impulse in the middle and at its neighbors shows the
 // axes. Impulses at either end of all channels give every tap. Random numbers verify the result: the region is
 // linear, as all its operators are, so it equals the convolution if both give the same answer to them.
-func probeByRuns(s *regions.Surroundings, r *regions.Region) (*response, *miss) {
+func probeByRuns(ix *regions.Index, r *regions.Region) (*response, *miss) {
 	xs, ys := r.Source.Shape(), r.Sink.Shape()
 	if len(xs) == 0 || len(ys) == 0 || !regions.IsReal(r.Source.Elem()) || !regions.IsReal(r.Sink.Elem()) {
 		return nil, missf(0, "its input or output is not a tensor of real numbers")
@@ -70,9 +70,9 @@ func probeByRuns(s *regions.Surroundings, r *regions.Region) (*response, *miss) 
 	if !xs.Size().Equal(ys.Size()) {
 		return nil, missf(0, "it computes %[2]v elements from %[1]v, expected as many", xs.Size(), ys.Size())
 	}
-	bind := numbersOf(s, xs)
-	res := &response{run: s.Run, bind: bind}
-	e := regions.ConstantsWithin(s.Run, s.Memory, bind)
+	bind := numbersOf(ix, xs)
+	res := &response{run: ix.Run, bind: bind}
+	e := regions.ConstantsWithin(ix.Run, ix.Memory, bind)
 	if m := res.axes(r, e); m != nil {
 		return nil, m
 	}
@@ -90,10 +90,10 @@ func probeByRuns(s *regions.Surroundings, r *regions.Region) (*response, *miss) 
 		return nil, missf(2, "its number of steps is %v, neither fixed nor an input's", xs[res.time])
 	}
 	res.anySize = true
-	long := max(1024, 2*s.Largest(r)) + 7
+	long := max(1024, 2*ix.LargestNumber(r)) + 7
 	if long > longest {
 		return nil, missf(2, "its length may be compared with numbers up to %d, more steps than are tried",
-			s.Largest(r))
+			ix.LargestNumber(r))
 	}
 	small := *res
 	wide := map[string]int64{}
@@ -109,7 +109,7 @@ func probeByRuns(s *regions.Surroundings, r *regions.Region) (*response, *miss) 
 	}
 	wide[symbol] = long
 	res.bind = wide
-	if m := res.taps(r, regions.ConstantsWithin(s.Run, s.Memory, wide)); m != nil {
+	if m := res.taps(r, regions.ConstantsWithin(ix.Run, ix.Memory, wide)); m != nil {
 		return nil, m
 	}
 	n := int(bind[symbol])
@@ -127,7 +127,7 @@ func probeByRuns(s *regions.Surroundings, r *regions.Region) (*response, *miss) 
 }
 
 // numbersOf assigns a small prime to each symbol of the graph's inputs.
-func numbersOf(s *regions.Surroundings, shape ir.Shape) map[string]int64 {
+func numbersOf(ix *regions.Index, shape ir.Shape) map[string]int64 {
 	primes := []int64{7, 11, 13, 17, 19, 23, 29, 31}
 	known := int64(1)
 	for _, d := range shape {
@@ -139,7 +139,7 @@ func numbersOf(s *regions.Surroundings, shape ir.Shape) map[string]int64 {
 		primes = []int64{2, 3, 5, 7, 11, 13}
 	}
 	var names []string
-	for _, v := range s.G.Inputs {
+	for _, v := range ix.G.Inputs {
 		for _, d := range v.Shape() {
 			names = append(names, d.Symbols()...)
 		}
@@ -163,7 +163,7 @@ func (res *response) ask(r *regions.Region, e *eval.Constants,
 		return nil, nil, missf(0, "its shape %v is not known", r.Source.Shape())
 	}
 	size, err := tensor.Size(xs)
-	if err != nil || size > regions.MaxEval {
+	if err != nil || size > regions.MaxElements {
 		return nil, nil, missf(1, "it has %d elements, more than are tried", size)
 	}
 	if err := e.Budget.Spend(regions.WorkPerElement * int64(size)); err != nil {
@@ -482,10 +482,10 @@ func (res *response) check(r *regions.Region, e *eval.Constants) *miss {
 	if err != nil {
 		return missf(3, "it is not compared with a convolution: %v", err)
 	}
-	if !(worst <= regions.SameTol*scale) {
+	if !(worst <= regions.ResponseTol*scale) {
 		m := missf(3,
 			"step %d is not the same function of the steps around it as the first and the last are (off by %.2g of "+
-				"the largest answer, expected at most %g)", at, worst/scale, regions.SameTol)
+				"the largest answer, expected at most %g)", at, worst/scale, regions.ResponseTol)
 		m.off = worst / scale
 		return m
 	}

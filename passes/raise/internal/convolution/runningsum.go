@@ -22,19 +22,19 @@ var RunningSum = &passes.Pass{
 		regions.BeforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return raiseAll(c, g, "weighted running sum", []string{"CumSum"}, func(s *regions.Surroundings, n *ir.Node) (bool, string) {
-			return n.Op.FullName() == "CumSum" && regions.IsReal(n.Outputs[0].Elem()) && !s.IsFixed(n.Outputs[0]) && isWeighted(s, n), ""
+		return raiseAll(c, g, "weighted running sum", []string{"CumSum"}, func(ix *regions.Index, n *ir.Node) (bool, string) {
+			return n.Op.FullName() == "CumSum" && regions.IsReal(n.Outputs[0].Elem()) && !ix.IsFixed(n.Outputs[0]) && isWeighted(ix, n), ""
 		})
 	},
 }
 
 // isWeighted reports whether the results of a running sum are multiplied or divided by fixed numbers other than one.
-func isWeighted(s *regions.Surroundings, n *ir.Node) bool {
-	for _, u := range s.Uses[n.Outputs[0]] {
+func isWeighted(ix *regions.Index, n *ir.Node) bool {
+	for _, u := range ix.Uses[n.Outputs[0]] {
 		if u.Node == nil || u.Node.Op.FullName() != "Mul" && u.Node.Op.FullName() != "Div" {
 			continue
 		}
-		if w := u.Node.In(1 - u.Index); w != nil && s.IsFixed(w) {
+		if w := u.Node.In(1 - u.Index); w != nil && ix.IsFixed(w) {
 			if k, ok := w.Shape().Size().Known(); !ok || k > 1 {
 				return true
 			}

@@ -19,13 +19,13 @@ var Toeplitz = &passes.Pass{
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		anchors := []string{"MatMul", "Einsum", "ReduceSum"}
-		return raiseAll(c, g, "Toeplitz product", anchors, func(s *regions.Surroundings, n *ir.Node) (bool, string) {
+		return raiseAll(c, g, "Toeplitz product", anchors, func(ix *regions.Index, n *ir.Node) (bool, string) {
 			switch n.Op.FullName() {
 			case "MatMul", "Einsum":
-				ok := !s.IsFixed(n.Outputs[0]) && s.AlongSteps(n)
-				return ok, s.Unread[n]
+				ok := !ix.IsFixed(n.Outputs[0]) && ix.ActsAlongSteps(n)
+				return ok, ix.Unread[n]
 			case "ReduceSum":
-				return !s.IsFixed(n.Outputs[0]) && s.OfWindows(n), ""
+				return !ix.IsFixed(n.Outputs[0]) && ix.SumsWindows(n), ""
 			}
 			return false, ""
 		})

@@ -28,12 +28,12 @@ func number(name string, k float64) Pattern {
 }
 
 func isNumber(v *ir.Value, k float64) bool {
-	x, ok := scalarOf(v)
+	x, ok := asScalar(v)
 	return ok && math.Abs(x-k) <= 2e-7*math.Abs(k)
 }
 
-// scalarOf returns the number in a constant of one element.
-func scalarOf(v *ir.Value) (float64, bool) {
+// asScalar returns the number in a constant of one element.
+func asScalar(v *ir.Value) (float64, bool) {
 	if v == nil || v.Const == nil || v.Const.Len() != 1 || !v.Elem().IsFloat() {
 		return 0, false
 	}

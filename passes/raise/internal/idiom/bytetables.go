@@ -130,7 +130,7 @@ func sources(v *ir.Value) (from []*ir.Value, ok bool) {
 // oneQuantum reports whether a node that quantizes or dequantizes v has a single scale and a single zero point, both
 // constant.
 func oneQuantum(v *ir.Value, n *ir.Node) bool {
-	q, ok := quantaOf(v, n.In(1), n.In(2))
+	q, ok := asQuanta(v, n.In(1), n.In(2))
 	return ok && q.one()
 }
 

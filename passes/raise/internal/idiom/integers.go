@@ -60,7 +60,7 @@ func noteScales(c *passes.Context, g *ir.Graph) {
 	}
 	for _, n := range g.Nodes {
 		if name := n.Op.Name; (name == "QuantizeLinear" || name == "DequantizeLinear") && settled[n.In(1)] {
-			regions.Missed(c, "integers", n, "its scale, %s, follows from parameters", n.In(1).Name)
+			regions.NoteMiss(c, "integers", n, "its scale, %s, follows from parameters", n.In(1).Name)
 		}
 	}
 }
@@ -95,9 +95,9 @@ type quanta struct {
 	zero  *tensor.Tensor
 }
 
-// quantaOf returns the quanta of value v of type int8 or uint8. scale and zero, which may be absent, must be
+// asQuanta returns the quanta of value v of type int8 or uint8. scale and zero, which may be absent, must be
 // constants. It returns false for other types, and for scales with which computations may overflow.
-func quantaOf(v, scale, zero *ir.Value) (q quanta, ok bool) {
+func asQuanta(v, scale, zero *ir.Value) (q quanta, ok bool) {
 	t, isTensor := v.TensorType()
 	if !isTensor || t.Elem != tensor.Int8 && t.Elem != tensor.Uint8 || scale == nil || scale.Const == nil ||
 		scale.Elem() != tensor.Float32 || scale.Const.Rank() > 1 || scale.Const.Len() == 0 {
@@ -153,14 +153,14 @@ type integerMatch struct {
 // read reads the quanta of a match; a and y must have one scale. It returns false if the match is not of 8 bits, or
 // if Relu or Clip changes numbers that the result's type can represent.
 func (q *integerMatch) read(m *Match) (ok bool) {
-	if q.a, ok = quantaOf(m.Val("a"), m.Val("a scale"), m.Val("a zero")); !ok || !q.a.one() || m.Val("a").Const != nil {
+	if q.a, ok = asQuanta(m.Val("a"), m.Val("a scale"), m.Val("a zero")); !ok || !q.a.one() || m.Val("a").Const != nil {
 		return false
 	}
-	if q.y, ok = quantaOf(m.Root.Outputs[0], m.Val("y scale"), m.Val("y zero")); !ok || !q.y.one() {
+	if q.y, ok = asQuanta(m.Root.Outputs[0], m.Val("y scale"), m.Val("y zero")); !ok || !q.y.one() {
 		return false
 	}
 	if m.Val("b") != nil {
-		if q.b, ok = quantaOf(m.Val("b"), m.Val("b scale"), m.Val("b zero")); !ok {
+		if q.b, ok = asQuanta(m.Val("b"), m.Val("b scale"), m.Val("b zero")); !ok {
 			return false
 		}
 	}
@@ -178,12 +178,12 @@ func (q *integerMatch) read(m *Match) (ok bool) {
 		case "Clip":
 			// A bound within half a quantum of the type's own changes no integer.
 			if v := m.Val("least"); v != nil {
-				if k, known := scalarOf(v); !known || k > lo+0.49*q.y.scale[0] {
+				if k, known := asScalar(v); !known || k > lo+0.49*q.y.scale[0] {
 					return false
 				}
 			}
 			if v := m.Val("most"); v != nil {
-				if k, known := scalarOf(v); !known || k < hi-0.49*q.y.scale[0] {
+				if k, known := asScalar(v); !known || k < hi-0.49*q.y.scale[0] {
 					return false
 				}
 			}

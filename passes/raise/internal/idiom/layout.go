@@ -107,7 +107,7 @@ func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
 			}
 			k = b.Op("", "Unsqueeze", []*ir.Value{k, b.Ints(axes...)})
 		}
-		return b.Op("", "Transpose", []*ir.Value{k}, ir.A("perm", regions.Inverse(perm)))
+		return b.Op("", "Transpose", []*ir.Value{k}, ir.A("perm", regions.InverseOrder(perm)))
 	}
 	if k.Const.Len() == 1 {
 		return k
@@ -118,7 +118,7 @@ func turnedBack(b *ir.Builder, k *ir.Value, perm []int64) *ir.Value {
 		b.Fail(err)
 		return nil
 	}
-	return b.Op("", "Transpose", []*ir.Value{b.Const(k.Name, t)}, ir.A("perm", regions.Inverse(perm)))
+	return b.Op("", "Transpose", []*ir.Value{b.Const(k.Name, t)}, ir.A("perm", regions.InverseOrder(perm)))
 }
 
 // timeFacts returns the facts along time of the sequences that state-space layers compute.

@@ -243,7 +243,7 @@ func splitLinear(c *passes.Context, g *ir.Graph) (int, error) {
 		if !regions.IsOp(x, "essm.Linear") || !settled.Fixed(x.Def.In(1)) || x.Def.In(2) != nil && !settled.Fixed(x.Def.In(2)) {
 			continue
 		}
-		parts, ok := partsOf(n)
+		parts, ok := asParts(n)
 		axis := len(x.Shape()) - 1
 		if turn != nil {
 			axis = slices.Index(ops.Permutation(turn), int64(axis))
@@ -305,8 +305,8 @@ type parts struct {
 	at, size []int
 }
 
-// partsOf reads a Split or a Slice of one axis.
-func partsOf(n *ir.Node) (p parts, ok bool) {
+// asParts reads a Split or a Slice of one axis.
+func asParts(n *ir.Node) (p parts, ok bool) {
 	s := n.In(0).Shape()
 	if n.Op.Name == "Split" {
 		a, err := ops.Axis(n.Attrs.Int("axis", 0), len(s))
@@ -328,7 +328,7 @@ func partsOf(n *ir.Node) (p parts, ok bool) {
 		}
 		return p, true
 	}
-	c, ok := regions.SliceOf(n)
+	c, ok := regions.AsSlice(n)
 	if !ok || c.Step != 1 {
 		return p, false
 	}

@@ -41,7 +41,7 @@ var normRules = sync.OnceValue(func() *Set {
 	x := Var("x")
 	mean := func(p Pattern, name string) *OpPattern { return Op("ReduceMean", p, Const("axes "+name)).As(name) }
 	squares := func(p Pattern) []Pattern { return []Pattern{Op("Mul", p, p), Op("Pow", p, number("two", 2))} }
-	epsilon := Where("epsilon", func(v *ir.Value) bool { e, ok := scalarOf(v); return ok && e >= 0 })
+	epsilon := Where("epsilon", func(v *ir.Value) bool { e, ok := asScalar(v); return ok && e >= 0 })
 	var rules []*Rule
 	centred := Op("Sub", x, mean(x, "mean")).As("centred").Shared()
 	for _, sq := range squares(centred) {
@@ -71,7 +71,7 @@ func checkNorm(means ...string) func(m *Match) string {
 		rank := len(m.Val("x").Shape())
 		for _, name := range means {
 			n := m.Node(name)
-			axes, ok := axesOf(n, rank)
+			axes, ok := asAxes(n, rank)
 			switch {
 			case rank == 0 || !ok || len(axes) == 0:
 				return passes.Leave
@@ -90,8 +90,8 @@ func checkNorm(means ...string) func(m *Match) string {
 	}
 }
 
-// axesOf returns the sorted axes of a ReduceMean. It returns false if they are not constant or not valid.
-func axesOf(n *ir.Node, rank int) (axes []int, ok bool) {
+// asAxes returns the sorted axes of a ReduceMean. It returns false if they are not constant or not valid.
+func asAxes(n *ir.Node, rank int) (axes []int, ok bool) {
 	list, ok := ops.ConstInts(n.In(1))
 	if !ok {
 		return nil, false
@@ -118,7 +118,7 @@ func makeNorm(op, mean string) func(b *ir.Builder, m *Match) []*ir.Value {
 	return func(b *ir.Builder, m *Match) []*ir.Value {
 		x := m.Val("x")
 		rank := len(x.Shape())
-		axes, _ := axesOf(m.Node(mean), rank)
+		axes, _ := asAxes(m.Node(mean), rank)
 		sizes, _ := normalized(x.Shape(), axes)
 		n := 1
 		for _, d := range sizes {
@@ -129,7 +129,7 @@ func makeNorm(op, mean string) func(b *ir.Builder, m *Match) []*ir.Value {
 			b.Fail(err)
 			return nil
 		}
-		eps, _ := scalarOf(m.Val("epsilon"))
+		eps, _ := asScalar(m.Val("epsilon"))
 		norm := func(x *ir.Value, axis int) *ir.Value {
 			return b.Op("", op, []*ir.Value{x, b.Const("scale", scale)}, ir.A("axis", axis-rank), ir.A("epsilon", eps))
 		}
@@ -155,7 +155,7 @@ func toLast(rank, axis int) (order, back []int64) {
 		}
 	}
 	order = append(order, int64(axis))
-	return order, regions.Inverse(order)
+	return order, regions.InverseOrder(order)
 }
 
 // alongAxis returns the n elements of a constant that varies along one axis only of a tensor of the given rank. It

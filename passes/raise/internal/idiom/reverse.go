@@ -45,7 +45,7 @@ var Reverse = &passes.Pass{
 func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 	changes := 0
 	b := passes.Edit(g)
-	left := regions.NodesOf(g)
+	left := regions.NodeSet(g)
 	for _, n := range slices.Clone(g.Nodes) {
 		c.Check()
 		if !left[n] {
@@ -59,15 +59,15 @@ func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 			with = backward(c, g, b, n)
 		case n.Op.FullName() == "Add":
 			if with = bothWays(c, b, n); with == nil {
-				with = behind(b, n)
+				with = reversalBehind(b, n)
 			}
 		default:
-			if axis, ok := turnsAround(n); ok {
-				if a, ok := turnsAround(n.In(0).Def); ok && a == axis {
+			if axis, ok := asReversal(n); ok {
+				if a, ok := asReversal(n.In(0).Def); ok && a == axis {
 					with = n.In(0).Def.In(0)
 				}
 			} else {
-				with = behind(b, n)
+				with = reversalBehind(b, n)
 			}
 		}
 		if err := b.Err(); err != nil {
@@ -76,7 +76,7 @@ func reverseOnce(c *passes.Context, g *ir.Graph) (int, error) {
 		if with != nil && c.Search().Spend(regions.WorkOfWalk(g)) == nil && passes.Replace(g, y, with) {
 			changes++
 			g.RemoveDead()
-			left = regions.NodesOf(g)
+			left = regions.NodeSet(g)
 		}
 	}
 	return changes, passes.Finish(g)
@@ -93,9 +93,9 @@ var stepwiseOps = map[string]bool{
 	"essm.ScalarNorm": true, "essm.HeadLinear": true, "essm.HeadScale": true,
 }
 
-// behind moves the reversals of all sequences that a node reads after the node. It returns nil if that is not
+// reversalBehind moves the reversals of all sequences that a node reads after the node. It returns nil if that is not
 // possible.
-func behind(b *ir.Builder, n *ir.Node) *ir.Value {
+func reversalBehind(b *ir.Builder, n *ir.Node) *ir.Value {
 	if !stepwiseOps[n.Op.FullName()] || len(n.Outputs) != 1 || n.Op.Along == nil {
 		return nil
 	}
@@ -106,7 +106,7 @@ func behind(b *ir.Builder, n *ir.Node) *ir.Value {
 		if v == nil || v.Const != nil {
 			continue
 		}
-		axis, ok := turnsAround(v.Def)
+		axis, ok := asReversal(v.Def)
 		if !ok {
 			return nil
 		}
@@ -141,16 +141,16 @@ func backward(c *passes.Context, g *ir.Graph, b *ir.Builder, n *ir.Node) *ir.Val
 	if n.Attrs.Str("direction", essm.Forward) != essm.Forward {
 		return nil
 	}
-	axis, ok := turnsAround(u.Def)
-	if why := turnsPart(u.Def); !ok && why != "" {
-		regions.Missed(c, "reversed", n, "%s", why)
+	axis, ok := asReversal(u.Def)
+	if why := whyNotReversal(u.Def); !ok && why != "" {
+		regions.NoteMiss(c, "reversed", n, "%s", why)
 	}
 	if !ok || axis != 1 {
 		return nil
 	}
 	sys, err := readSystem(n)
 	if err != nil {
-		regions.Missed(c, "reversed", n, "%v", err)
+		regions.NoteMiss(c, "reversed", n, "%v", err)
 		return nil
 	}
 	in := slices.Clone(n.Inputs)
@@ -185,7 +185,7 @@ func delayBehind(g *ir.Graph, n *ir.Node) *ir.Value {
 	if len(uses) != 1 || uses[0].Node == nil || slices.Contains(g.Outputs, n.Outputs[0]) {
 		return nil
 	}
-	if _, ok := delays(uses[0].Node); ok && uses[0].Node.In(0) == n.Outputs[0] {
+	if _, ok := asDelay(uses[0].Node); ok && uses[0].Node.In(0) == n.Outputs[0] {
 		return uses[0].Node.Outputs[0]
 	}
 	return nil

@@ -9,16 +9,16 @@ import (
 	"github.com/essmc/essmc/passes/raise/internal/regions"
 )
 
-// turnsAround reports whether a node returns its first input with one axis in the opposite order, and that axis. Such
+// asReversal reports whether a node returns its first input with one axis in the opposite order, and that axis. Such
 // nodes are a Slice of step -1, a Gather with decreasing indices, and a ReverseSequence of whole sequences.
-func turnsAround(n *ir.Node) (axis int, ok bool) {
+func asReversal(n *ir.Node) (axis int, ok bool) {
 	if n == nil || n.Op.Domain != "" || len(n.Inputs) == 0 || n.In(0) == nil {
 		return 0, false
 	}
 	s := n.In(0).Shape()
 	switch n.Op.Name {
 	case "Slice":
-		p, ok := regions.SliceOf(n)
+		p, ok := regions.AsSlice(n)
 		if !ok || p.Step != -1 {
 			return 0, false
 		}
@@ -43,14 +43,14 @@ func turnsAround(n *ir.Node) (axis int, ok bool) {
 	return 0, false
 }
 
-// turnsPart returns why turnsAround does not accept a node, if the node reverses parts of sequences.
-func turnsPart(n *ir.Node) string {
+// whyNotReversal returns why asReversal does not accept a node, if the node reverses parts of sequences.
+func whyNotReversal(n *ir.Node) string {
 	if n == nil || n.Op.Domain != "" {
 		return ""
 	}
 	switch n.Op.Name {
 	case "Slice":
-		if p, ok := regions.SliceOf(n); ok && p.Step == -1 {
+		if p, ok := regions.AsSlice(n); ok && p.Step == -1 {
 			return fmt.Sprintf("%v reverses the steps from %d on, expected all of them, from -1", n, p.From)
 		}
 	case "ReverseSequence":
@@ -107,37 +107,37 @@ func allEqual(v *ir.Value, d ir.Dim) bool {
 	return dimIs(v, d)
 }
 
-// delays reports whether a node returns its argument one step later along axis 1, with zeros at the first step, and
+// asDelay reports whether a node returns its argument one step later along axis 1, with zeros at the first step, and
 // that argument. It is a Pad and a Slice in either order.
-func delays(n *ir.Node) (x *ir.Value, ok bool) {
+func asDelay(n *ir.Node) (x *ir.Value, ok bool) {
 	if n == nil || n.Op.Domain != "" {
 		return nil, false
 	}
 	v := n.Outputs[0]
 	switch n.Op.Name {
 	case "Slice":
-		if x, ok := dropsLast(v); ok {
-			return padsFirst(x)
+		if x, ok := asDropLast(v); ok {
+			return asPadFirst(x)
 		}
 	case "Pad":
-		if x, ok := padsFirst(v); ok {
-			return dropsLast(x)
+		if x, ok := asPadFirst(v); ok {
+			return asDropLast(x)
 		}
 	}
 	return nil, false
 }
 
-// dropsLast recognizes a Slice that removes the last step of axis 1.
-func dropsLast(v *ir.Value) (*ir.Value, bool) {
+// asDropLast recognizes a Slice that removes the last step of axis 1.
+func asDropLast(v *ir.Value) (*ir.Value, bool) {
 	if !regions.IsOp(v, "Slice") {
 		return nil, false
 	}
-	p, ok := regions.SliceOf(v.Def)
+	p, ok := regions.AsSlice(v.Def)
 	return v.Def.In(0), ok && p == regions.Slice{Axis: 1, From: 0, To: -1, Step: 1}
 }
 
-// padsFirst recognizes a Pad that inserts one step of zeros at the start of axis 1 of (B, L, H).
-func padsFirst(v *ir.Value) (*ir.Value, bool) {
+// asPadFirst recognizes a Pad that inserts one step of zeros at the start of axis 1 of (B, L, H).
+func asPadFirst(v *ir.Value) (*ir.Value, bool) {
 	if !regions.IsOp(v, "Pad") || v.Def.In(3) != nil || v.Def.Attrs.Str("mode", "constant") != "constant" {
 		return nil, false
 	}
@@ -152,7 +152,7 @@ func padsFirst(v *ir.Value) (*ir.Value, bool) {
 		}
 	}
 	if fill := n.In(2); fill != nil {
-		if k, ok := scalarOf(fill); !ok || k != 0 {
+		if k, ok := asScalar(fill); !ok || k != 0 {
 			return nil, false
 		}
 	}

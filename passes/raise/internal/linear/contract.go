@@ -205,7 +205,7 @@ func (l *Linearizer) contract(x *Form, lx []int, y *Form, ly []int, lo []int, fi
 			inner *= d
 		}
 	}
-	if size*max(inner, 1) > 64*MaxForms {
+	if size*max(inner, 1) > 64*MaxElements {
 		return nil, ErrTooLarge
 	}
 	if err := l.Spend(size); err != nil {
@@ -240,7 +240,7 @@ func (l *Linearizer) contract(x *Form, lx []int, y *Form, ly []int, lo []int, fi
 			next(len(lo), len(order))
 		}
 		out.Elems[k] = l.End()
-		if l.size > MaxForms {
+		if l.size > MaxElements {
 			return nil, ErrTooLarge
 		}
 		next(0, len(lo))

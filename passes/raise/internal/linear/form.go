@@ -20,8 +20,8 @@ import (
 	"github.com/essmc/essmc/passes/raise/internal/regions"
 )
 
-// MaxForms is the maximum number of elements and terms that one linearizer makes, some hundred megabytes.
-const MaxForms = 1 << 23
+// MaxElements is the maximum number of elements and terms that one linearizer makes, some hundred megabytes.
+const MaxElements = 1 << 23
 
 // Term is a basis element with its coefficient.
 type Term struct {
@@ -48,23 +48,26 @@ type Form struct {
 // bodies of loops lack types.
 type Linearizer struct {
 	Run   *passes.Context
-	Ev    *eval.Constants
-	Basis int
-	Forms map[*ir.Value]*Form
+	Ev    *eval.Constants         // evaluates what does not vary
+	Basis int                     // the number of its elements
+	Forms map[*ir.Value]*Form     // of the basis, and of what was computed from it
 	Alias map[*ir.Value]*ir.Value // from a value to its replacement
 	size  int
 	work  int // since the last pay
 	acc   accumulator
 }
 
+// NewLinearizer returns a linearizer without a basis, for shapes with the given symbols.
 func NewLinearizer(run *passes.Context, bind map[string]int64) *Linearizer {
 	return &Linearizer{Run: run, Ev: regions.Constants(run, bind), Forms: map[*ir.Value]*Form{}}
 }
 
+// ErrTooLarge is the error for more elements and terms than MaxElements.
 var ErrTooLarge = errors.New("its matrices are too large to be computed")
 
+// Spend counts n new elements or terms, and their work.
 func (l *Linearizer) Spend(n int) error {
-	if l.size += n; l.size > MaxForms || n < 0 {
+	if l.size += n; l.size > MaxElements || n < 0 {
 		return ErrTooLarge
 	}
 	l.work += n
@@ -453,7 +456,7 @@ func (l *Linearizer) Sum(a, b *Combination, k float64) Combination {
 	return out
 }
 
-// accumulator sums up many scaled combinations.
+// accumulator sums up many scaled combinations, in time that does not depend on the size of the basis.
 type accumulator struct {
 	coef    []float64
 	seen    []bool
@@ -461,6 +464,7 @@ type accumulator struct {
 	c       float64
 }
 
+// Begin begins a sum of scaled combinations, one at a time in a linearizer.
 func (l *Linearizer) Begin() {
 	if len(l.acc.coef) < l.Basis {
 		l.acc.coef, l.acc.seen = make([]float64, l.Basis), make([]bool, l.Basis)
@@ -468,6 +472,7 @@ func (l *Linearizer) Begin() {
 	l.acc.touched, l.acc.c = l.acc.touched[:0], 0
 }
 
+// Add adds k·a to the sum.
 func (l *Linearizer) Add(a *Combination, k float64) {
 	l.acc.c += a.C * k
 	if k == 0 {
@@ -482,6 +487,7 @@ func (l *Linearizer) Add(a *Combination, k float64) {
 	}
 }
 
+// End returns the sum.
 func (l *Linearizer) End() Combination {
 	slices.Sort(l.acc.touched)
 	out := Combination{C: l.acc.c}

@@ -26,12 +26,12 @@ var Loop = &passes.Pass{
 		regions.BeforeFuse,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return eachDraft(c, g, "loop", draftLoop)
+		return eachDraft(c, g, "loop", readLoop)
 	},
 }
 
-// draftLoop reads a Loop node.
-func draftLoop(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
+// readLoop reads a Loop node.
+func readLoop(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 	if n.Op.FullName() != "Loop" {
 		return nil, nil
 	}
@@ -153,7 +153,7 @@ func (d *draft) steps(n *ir.Node, body *ir.Graph) error {
 		if own[x] {
 			continue
 		}
-		q, at, ok := stepOf(m, counter)
+		q, at, ok := asStep(m, counter)
 		if !ok {
 			continue
 		}
@@ -194,12 +194,12 @@ type index struct {
 	offset ir.Dim
 }
 
-// stepOf returns the step that a Gather or Slice reads. It returns false if the step does not depend on the counter.
-func stepOf(m *ir.Node, counter *ir.Value) (q sequence, at index, ok bool) {
+// asStep returns the step that a Gather or Slice reads. It returns false if the step does not depend on the counter.
+func asStep(m *ir.Node, counter *ir.Value) (q sequence, at index, ok bool) {
 	rank := len(whole(m.In(0)).Shape())
 	if m.Op.Name == "Gather" {
 		axis, err := ops.Axis(m.Attrs.Int("axis", 0), rank)
-		at, ok := indexOf(m.In(1), counter, 0)
+		at, ok := asIndex(m.In(1), counter, 0)
 		if err != nil || !ok || at.coef == 0 {
 			return q, at, false
 		}
@@ -207,8 +207,8 @@ func stepOf(m *ir.Node, counter *ir.Value) (q sequence, at index, ok bool) {
 		return sequence{time: axis, kept: r == 1}, at, r >= 0
 	}
 	axes, okA := ops.ConstInts(m.In(3))
-	from, okF := indexOf(m.In(1), counter, 0)
-	to, okT := indexOf(m.In(2), counter, 0)
+	from, okF := asIndex(m.In(1), counter, 0)
+	to, okT := asIndex(m.In(2), counter, 0)
 	if m.In(3) == nil || !okA || len(axes) != 1 || !okF || !okT || from.coef == 0 {
 		return q, at, false
 	}
@@ -238,8 +238,8 @@ func indexRank(v, counter *ir.Value) int {
 	return -1
 }
 
-// indexOf reads the arithmetic that computes an index from the counter.
-func indexOf(v, counter *ir.Value, depth int) (index, bool) {
+// asIndex reads the arithmetic that computes an index from the counter.
+func asIndex(v, counter *ir.Value, depth int) (index, bool) {
 	if v == nil || depth > 16 {
 		return index{}, false
 	}
@@ -248,7 +248,7 @@ func indexOf(v, counter *ir.Value, depth int) (index, bool) {
 	}
 	if v.Const == nil && v.Def != nil && v.Def.Op.Domain == "" {
 		n := v.Def
-		arg := func(i int) (index, bool) { return indexOf(n.In(i), counter, depth+1) }
+		arg := func(i int) (index, bool) { return asIndex(n.In(i), counter, depth+1) }
 		switch n.Op.Name {
 		case "Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape":
 			if n.Op.Name != "Cast" || v.Elem().IsInt() {

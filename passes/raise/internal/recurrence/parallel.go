@@ -32,7 +32,7 @@ var Parallel = &passes.Pass{
 
 // raiseParallel raises recurrences that it finds in the parts of a graph, and records why other parts stay.
 func raiseParallel(c *passes.Context, g *ir.Graph, form string,
-	raise func(p *parallel, g *ir.Graph, s *regions.Surroundings) (note string, err error)) (int, error) {
+	raise func(p *parallel, g *ir.Graph, ix *regions.Index) (note string, err error)) (int, error) {
 	changes := 0
 	signs := 0
 	for _, n := range g.Nodes {
@@ -53,13 +53,13 @@ func raiseParallel(c *passes.Context, g *ir.Graph, form string,
 		if c.Search().Spend(regions.WorkOfWalk(g)) != nil {
 			return changes, nil
 		}
-		s := regions.SurroundingsOf(c, g)
+		ix := regions.NewIndex(c, g)
 		made := ""
-		for _, k := range keysOf(s) {
+		for _, k := range findKeys(ix) {
 			if c.Search().Spend(regions.WorkOfWalk(g)) != nil {
 				return changes, nil
 			}
-			for _, p := range parallelsOf(s, k) {
+			for _, p := range findParallels(ix, k) {
 				at := part{p.last(), k.axis, k.steps.String()}
 				if done[at] || made != "" {
 					continue
@@ -68,7 +68,7 @@ func raiseParallel(c *passes.Context, g *ir.Graph, form string,
 				if why := p.skip(); why != "" {
 					err = errors.New(why)
 				} else {
-					made, err = raise(p, g, s)
+					made, err = raise(p, g, ix)
 				}
 				if made == "" {
 					done[at] = true
@@ -93,11 +93,11 @@ func raiseParallel(c *passes.Context, g *ir.Graph, form string,
 	if len(misses) == 0 {
 		return changes, nil
 	}
-	s := regions.SurroundingsOf(c, g)
-	for _, k := range keysOf(s) { // values of parts that were examined before others were raised
-		for _, p := range parallelsOf(s, k) {
+	ix := regions.NewIndex(c, g)
+	for _, k := range findKeys(ix) { // values of parts that were examined before others were raised
+		for _, p := range findParallels(ix, k) {
 			if n := p.last(); misses[n] != nil {
-				regions.Missed(c, form, n, "%v", misses[n])
+				regions.NoteMiss(c, form, n, "%v", misses[n])
 				delete(misses, n)
 			}
 		}
@@ -141,11 +141,11 @@ func (p *parallel) first(bind map[string]int64, see func(v *ir.Value, x []float6
 }
 
 // raiseGated replaces the last value of a part that is a recurrence over two of its leaves.
-func (p *parallel) raiseGated(g *ir.Graph, s *regions.Surroundings) (string, error) {
+func (p *parallel) raiseGated(g *ir.Graph, ix *regions.Index) (string, error) {
 	if p.gated == 0 {
 		return "", nil
 	}
-	binds := p.binds(s)
+	binds := p.binds(ix)
 	var found *guess
 	var nearest *guess
 	var miss *fault

@@ -45,13 +45,13 @@ var blend = map[string]bool{"Mul": true, "Div": true, "Exp": true, "Log": true, 
 var mixes = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Sum": true, "Exp": true,
 	"Log": true, "CumSum": true, "ReduceSum": true, "ReduceMax": true, "ReduceLogSumExp": true, "Reciprocal": true}
 
-// dataOf returns the inputs of an operator of a part that vary. It returns false for other operators, and if a choice
+// asParallel returns the inputs of an operator of a part that vary. It returns false for other operators, and if a choice
 // or an index varies. Linear operators belong to a part unless they have weights, which mix features.
-func dataOf(s *regions.Surroundings, n *ir.Node) (in []*ir.Value, ok bool) {
+func asParallel(ix *regions.Index, n *ir.Node) (in []*ir.Value, ok bool) {
 	name := n.Op.FullName()
 	if blend[name] {
 		for i, v := range n.Inputs {
-			if v == nil || s.IsFixed(v) {
+			if v == nil || ix.IsFixed(v) {
 				continue
 			}
 			if i > 0 && name != "Mul" && name != "Div" {
@@ -59,7 +59,7 @@ func dataOf(s *regions.Surroundings, n *ir.Node) (in []*ir.Value, ok bool) {
 			}
 			in = append(in, v)
 		}
-	} else if in, ok = s.Affine(n); !ok || regions.Ends[name] || name == "DFT" || n.Op.Domain != "" || len(ops.Linear(n)) != 1 {
+	} else if in, ok = ix.Affine(n); !ok || regions.Boundaries[name] || name == "DFT" || n.Op.Domain != "" || len(ops.Linear(n)) != 1 {
 		return nil, false
 	}
 	if slices.ContainsFunc(in, func(v *ir.Value) bool { return !regions.IsReal(v.Elem()) }) ||
@@ -81,7 +81,7 @@ func meets(n *ir.Node, axis int, steps ir.Dim) bool {
 		a, ok := ops.ConstInts(n.In(1))
 		return ok && len(a) == 1 && has(n.In(0)) && is(n.In(0), a[0])
 	case "Slice":
-		if s, ok := regions.SliceOf(n); ok {
+		if s, ok := regions.AsSlice(n); ok {
 			in := n.In(0).Shape()
 			if s.Axis != axis || axis >= len(in) {
 				return false
@@ -112,8 +112,8 @@ type key struct {
 	count int // number of nodes along it
 }
 
-// keysOf lists the axes along which running sums, or several slices, are taken.
-func keysOf(s *regions.Surroundings) []key {
+// findKeys lists the axes along which running sums, or several slices, are taken.
+func findKeys(ix *regions.Index) []key {
 	var out []key
 	note := func(axis int, steps ir.Dim, weight int) {
 		if n, ok := steps.Known(); steps.IsUnknown() || ok && n < minParallel {
@@ -127,8 +127,8 @@ func keysOf(s *regions.Surroundings) []key {
 		}
 		out = append(out, key{axis, steps, weight})
 	}
-	for _, n := range s.G.Nodes {
-		if len(n.Outputs) == 0 || s.IsFixed(n.Outputs[0]) {
+	for _, n := range ix.G.Nodes {
+		if len(n.Outputs) == 0 || ix.IsFixed(n.Outputs[0]) {
 			continue
 		}
 		switch n.Op.FullName() {
@@ -140,7 +140,7 @@ func keysOf(s *regions.Surroundings) []key {
 				}
 			}
 		case "Slice":
-			if sl, ok := regions.SliceOf(n); ok {
+			if sl, ok := regions.AsSlice(n); ok {
 				note(sl.Axis, n.In(0).Shape()[sl.Axis], ofSteps(n))
 			}
 		}
@@ -165,8 +165,8 @@ func ofSteps(n *ir.Node) int {
 	return 0
 }
 
-// parallelsOf lists the parts of a graph along one axis.
-func parallelsOf(s *regions.Surroundings, k key) []*parallel {
+// findParallels lists the parts of a graph along one axis.
+func findParallels(ix *regions.Index, k key) []*parallel {
 	group := map[*ir.Value]*ir.Value{} // late values, as joined sets
 	find := func(v *ir.Value) *ir.Value {
 		for group[v] != v {
@@ -176,11 +176,11 @@ func parallelsOf(s *regions.Surroundings, k key) []*parallel {
 		return v
 	}
 	var late []*ir.Node
-	for _, n := range s.G.Nodes {
-		if len(n.Outputs) == 0 || n.Outputs[0] == nil || s.IsFixed(n.Outputs[0]) {
+	for _, n := range ix.G.Nodes {
+		if len(n.Outputs) == 0 || n.Outputs[0] == nil || ix.IsFixed(n.Outputs[0]) {
 			continue
 		}
-		in, ok := dataOf(s, n)
+		in, ok := asParallel(ix, n)
 		if !ok {
 			continue
 		}
@@ -215,7 +215,7 @@ func parallelsOf(s *regions.Surroundings, k key) []*parallel {
 		root := find(n.Outputs[0])
 		p := sets[root]
 		if p == nil {
-			p = &parallel{run: s.Run, axis: k.axis, steps: k.steps, fixed: s.IsFixed}
+			p = &parallel{run: ix.Run, axis: k.axis, steps: k.steps, fixed: ix.IsFixed}
 			sets[root] = p
 			out = append(out, p)
 		}
@@ -225,7 +225,7 @@ func parallelsOf(s *regions.Surroundings, k key) []*parallel {
 				p.late = append(p.late, o)
 			}
 		}
-		switch in, _ := dataOf(s, n); n.Op.FullName() {
+		switch in, _ := asParallel(ix, n); n.Op.FullName() {
 		case "Mul", "Div":
 			if len(in) == 1 {
 				p.scaled++
@@ -246,7 +246,7 @@ func parallelsOf(s *regions.Surroundings, k key) []*parallel {
 	}
 	out = slices.DeleteFunc(out, func(p *parallel) bool { return !p.plausible() })
 	for _, p := range out {
-		p.enter(s, group)
+		p.enter(ix, group)
 	}
 	return out
 }
@@ -268,7 +268,7 @@ func (p *parallel) mayBeSystem() bool {
 }
 
 // enter finds a part's leaves and the constants that it needs.
-func (p *parallel) enter(s *regions.Surroundings, late map[*ir.Value]*ir.Value) {
+func (p *parallel) enter(ix *regions.Index, late map[*ir.Value]*ir.Value) {
 	inside := map[*ir.Node]bool{}
 	for _, n := range p.nodes {
 		inside[n] = true
@@ -280,12 +280,12 @@ func (p *parallel) enter(s *regions.Surroundings, late map[*ir.Value]*ir.Value) 
 			if v == nil || late[v] != nil {
 				continue
 			}
-			if s.IsFixed(v) {
+			if ix.IsFixed(v) {
 				needed.Add(v)
 				continue
 			}
 			for !leaf[v] && v.Def != nil && slices.Contains([]string{"Unsqueeze", "Identity", "Expand"}, v.Def.Op.FullName()) &&
-				!s.IsFixed(v.Def.In(0)) { // the sequence itself, not the same one with another axis
+				!ix.IsFixed(v.Def.In(0)) { // the sequence itself, not the same one with another axis
 				inside[v.Def] = true
 				needed.Add(v.Def.In(1))
 				v = v.Def.In(0)
@@ -293,7 +293,7 @@ func (p *parallel) enter(s *regions.Surroundings, late map[*ir.Value]*ir.Value) 
 			if !leaf[v] {
 				leaf[v] = true
 				p.leaves = append(p.leaves, v)
-				if s.Settled[v] && p.settled == nil {
+				if ix.Settled[v] && p.settled == nil {
 					p.settled = v
 				}
 			}
@@ -308,7 +308,7 @@ func (p *parallel) enter(s *regions.Surroundings, late map[*ir.Value]*ir.Value) 
 			needed.Add(v.Def.Inputs...)
 		}
 	}
-	p.nodes = regions.InOrder(s.G, inside)
+	p.nodes = regions.InOrder(ix.G, inside)
 }
 
 // last returns the last node of a part.
@@ -317,8 +317,8 @@ func (p *parallel) last() *ir.Node { return p.late[len(p.late)-1].Def }
 // skip returns why a part is skipped, or "".
 func (p *parallel) skip() string {
 	switch {
-	case len(p.nodes) > regions.MaxRegion:
-		return fmt.Sprintf("%d operators compute it, more than are tried (%d)", len(p.nodes), regions.MaxRegion)
+	case len(p.nodes) > regions.MaxNodes:
+		return fmt.Sprintf("%d operators compute it, more than are tried (%d)", len(p.nodes), regions.MaxNodes)
 	case p.settled != nil: // neither a sequence nor a number to compare with
 		return fmt.Sprintf("it reads %s, which follows from parameters", p.settled.Name)
 	case len(p.leaves) > maxLeaves:

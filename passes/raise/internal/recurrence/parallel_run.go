@@ -41,7 +41,7 @@ func (p *parallel) trial(e *eval.Constants, fill func(leaf int, shape []int) []f
 			return fmt.Errorf("the shape %v of %s is not known", v.Shape(), v.Name)
 		}
 		size, err := tensor.Size(shape)
-		if err != nil || size > regions.MaxEval {
+		if err != nil || size > regions.MaxElements {
 			return fmt.Errorf("%s has %d elements, more than are tried", v.Name, size)
 		}
 		if err := e.Budget.Spend(regions.WorkPerElement * int64(size)); err != nil {
@@ -174,7 +174,7 @@ func drawn(seed uint64, shape []int, lo, hi float64) []float64 {
 }
 
 // binds returns numbers for the symbols of a part's leaves: for two lengths if the length is open.
-func (p *parallel) binds(s *regions.Surroundings) []map[string]int64 {
+func (p *parallel) binds(ix *regions.Index) []map[string]int64 {
 	var shape ir.Shape
 	for _, v := range p.leaves {
 		shape = append(shape, v.Shape()...)
@@ -185,7 +185,7 @@ func (p *parallel) binds(s *regions.Surroundings) []map[string]int64 {
 			names = append(names, d.Symbols()...)
 		}
 	}
-	for _, v := range s.G.Inputs {
+	for _, v := range ix.G.Inputs {
 		for _, d := range v.Shape() {
 			names = append(names, d.Symbols()...)
 		}

@@ -76,11 +76,11 @@ func (r *rows) part(at int) *rows {
 }
 
 // raiseSystem replaces the last values of a part that are states of a system with two of its leaves, or one, as inputs.
-func (p *parallel) raiseSystem(g *ir.Graph, s *regions.Surroundings) (string, error) {
+func (p *parallel) raiseSystem(g *ir.Graph, ix *regions.Index) (string, error) {
 	if !p.mayBeSystem() {
 		return "", nil
 	}
-	binds := p.binds(s)
+	binds := p.binds(ix)
 	st, err := p.findSystem(binds[0])
 	if st == nil || err != nil {
 		return "", err
@@ -197,7 +197,7 @@ func (p *parallel) system(re tried, im *tried, pairs bool, in *sequences) (_ *st
 		v := func(t int) complex128 { return complexAt(vr, vi, r, step(t)) }
 		a := (z(1) - v(1)) / z(0)
 		for t := 2; t < hr.steps; t++ {
-			if want := a*z(t-1) + v(t); !(cmplx.Abs(z(t)-want) <= regions.SameTol*(cmplx.Abs(z(t))+cmplx.Abs(v(t)))) {
+			if want := a*z(t-1) + v(t); !(cmplx.Abs(z(t)-want) <= regions.ResponseTol*(cmplx.Abs(z(t))+cmplx.Abs(v(t)))) {
 				return nil, t
 			}
 		}
@@ -307,7 +307,7 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 				t = vr.steps - 1 - t
 			}
 			z = a*z + complexAt(vr, vi, r, t)
-			if got := complexAt(h[0], h[1], r, t); !(cmplx.Abs(got-z) <= regions.SameTol*peak) {
+			if got := complexAt(h[0], h[1], r, t); !(cmplx.Abs(got-z) <= regions.ResponseTol*peak) {
 				return fmt.Errorf("%s is z[t] = a·z[t-1] + %s[t] up to step %d, where it is %.6g, expected %.6g", st.h[0].Name,
 					st.leaf[0].Name, t, got, z)
 			}

@@ -22,7 +22,7 @@ var Scan = &passes.Pass{
 		regions.BeforeFuse,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return eachDraft(c, g, "scan", draftScan)
+		return eachDraft(c, g, "scan", readScan)
 	},
 }
 
@@ -45,7 +45,7 @@ func eachDraft(c *passes.Context, g *ir.Graph, form string,
 		}
 		d, err := read(c, n, uses)
 		if err != nil {
-			regions.Missed(c, form, n, "%v", err)
+			regions.NoteMiss(c, form, n, "%v", err)
 		}
 		if d == nil || err != nil {
 			continue
@@ -59,7 +59,7 @@ func eachDraft(c *passes.Context, g *ir.Graph, form string,
 			err = b.Err()
 		}
 		if err != nil {
-			regions.Missed(c, form, n, "%v", err)
+			regions.NoteMiss(c, form, n, "%v", err)
 			if err := passes.Finish(g); err != nil {
 				return changes, err
 			}
@@ -82,8 +82,8 @@ func eachDraft(c *passes.Context, g *ir.Graph, form string,
 	return changes, nil
 }
 
-// draftScan reads a Scan node.
-func draftScan(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
+// readScan reads a Scan node.
+func readScan(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*draft, error) {
 	if n.Op.FullName() != "Scan" || n.Op.Since < 9 { // Scan-8 has an additional axis of batches
 		return nil, nil
 	}

@@ -368,7 +368,7 @@ func (e *emitter) arranged(y *ir.Value, s slot, q sequence) *ir.Value {
 	case len(rest) != 1:
 		y = e.op("", "Reshape", []*ir.Value{y, e.b.Ints(append([]int64{0, 0}, rest...)...)})
 	}
-	return regions.Transposed(e.b, y, regions.Inverse(q.order(s)))
+	return regions.Transposed(e.b, y, regions.InverseOrder(q.order(s)))
 }
 
 // direct computes D u with a diagonal D if possible, else by heads if D is block-diagonal, else with the whole matrix.

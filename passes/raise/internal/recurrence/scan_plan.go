@@ -45,7 +45,7 @@ func newPlan(run *passes.Context, s *system, keep []bool) (*plan, error) {
 		}
 		u := unit{at: at}
 		var ok bool
-		if u.eigen, ok = eigenOf(s.a, at); !ok {
+		if u.eigen, ok = asEigenvalue(s.a, at); !ok {
 			p.dense = true
 		}
 		p.isComplex = p.isComplex || len(at) == 2
@@ -60,7 +60,7 @@ func newPlan(run *passes.Context, s *system, keep []bool) (*plan, error) {
 	if err := p.group(run, units); err != nil {
 		return nil, err
 	}
-	if p.size() > linear.MaxForms {
+	if p.size() > linear.MaxElements {
 		return nil, linear.ErrTooLarge
 	}
 	return p, nil
@@ -113,8 +113,8 @@ func components(a [][]linear.Term, pace *ir.Pacer) [][]int {
 	return out
 }
 
-// eigenOf returns the eigenvalue of a component that is one real or one complex number.
-func eigenOf(a [][]linear.Term, at []int) (complex128, bool) {
+// asEigenvalue returns the eigenvalue of a component that is one real or one complex number.
+func asEigenvalue(a [][]linear.Term, at []int) (complex128, bool) {
 	coef := func(i, j int) float64 {
 		for _, t := range a[i] {
 			if int(t.At) == j {

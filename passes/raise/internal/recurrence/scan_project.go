@@ -202,7 +202,7 @@ func (p *projector) work(nodes []*ir.Node) int {
 	}
 	sum := 0
 	for _, n := range nodes {
-		sum += int(min(ops.WorkOf(n, bind).Flops/2, linear.MaxForms))
+		sum += int(min(ops.WorkOf(n, bind).Flops/2, linear.MaxElements))
 	}
 	return sum
 }

@@ -31,9 +31,9 @@ var Selective = &passes.Pass{
 			if c.Search().Spend(regions.WorkOfWalk(g)) != nil {
 				return changes, nil
 			}
-			w, err := findVarying(c, n, g.Uses())
+			w, err := readVarying(c, n, g.Uses())
 			if err != nil {
-				regions.Missed(c, "recurrence with varying coefficients", n, "%v", err)
+				regions.NoteMiss(c, "recurrence with varying coefficients", n, "%v", err)
 			}
 			if w == nil || err != nil {
 				continue
@@ -50,7 +50,7 @@ var Selective = &passes.Pass{
 				return changes, e
 			}
 			if err != nil {
-				regions.Missed(c, "recurrence with varying coefficients", n, "%v", err)
+				regions.NoteMiss(c, "recurrence with varying coefficients", n, "%v", err)
 				continue
 			}
 			changes++

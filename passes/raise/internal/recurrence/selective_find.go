@@ -50,9 +50,9 @@ func whole(v *ir.Value) *ir.Value {
 				return v
 			}
 		case "Slice": // x[:]
-			from, okF := oneInt(n.In(1))
-			to, okT := oneInt(n.In(2))
-			step, okS := oneInt(n.In(4))
+			from, okF := asNumber(n.In(1))
+			to, okT := asNumber(n.In(2))
+			step, okS := asNumber(n.In(4))
 			if !okF || !okT || from != 0 || to < math.MaxInt32 || n.In(4) != nil && (!okS || step != 1) {
 				return v
 			}
@@ -64,8 +64,8 @@ func whole(v *ir.Value) *ir.Value {
 	return v
 }
 
-// oneInt returns a constant number, which exporters may write with an extra axis.
-func oneInt(v *ir.Value) (int64, bool) {
+// asNumber returns a constant number, which exporters may write with an extra axis.
+func asNumber(v *ir.Value) (int64, bool) {
 	for regions.IsOp(v, "Unsqueeze") {
 		v = v.Def.In(0)
 	}
@@ -111,7 +111,7 @@ func (r *reader) output(w *varying, next, out *ir.Value) error {
 	}
 	w.column = regions.IsOp(v, "MatMul")
 	if regions.IsOp(v, "Gather") { // the only column
-		if at, ok := constantInt(r.run, v.Def.In(1)); !ok || at != 0 && at != -1 || isIndexed(v, 1) {
+		if at, ok := asConstant(r.run, v.Def.In(1)); !ok || at != 0 && at != -1 || isIndexed(v, 1) {
 			return errors.New("the output takes a part of a product")
 		}
 		v = whole(v.Def.In(0))
@@ -142,7 +142,7 @@ func isIndexed(v *ir.Value, first int64) bool {
 	return axis >= 0 && axis <= first
 }
 
-func constantInt(run *passes.Context, v *ir.Value) (int64, bool) {
+func asConstant(run *passes.Context, v *ir.Value) (int64, bool) {
 	if v == nil {
 		return 0, false
 	}
@@ -154,8 +154,8 @@ func constantInt(run *passes.Context, v *ir.Value) (int64, bool) {
 	return x[0], err == nil
 }
 
-// gathered returns the sequence from which a Gather takes the step that index accepts.
-func gathered(v *ir.Value, index func(v *ir.Value) bool) (along, bool) {
+// asGathered returns the sequence from which a Gather takes the step that index accepts.
+func asGathered(v *ir.Value, index func(v *ir.Value) bool) (along, bool) {
 	v = whole(v)
 	if !regions.IsOp(v, "Gather") || !index(v.Def.In(1)) {
 		return along{}, false
@@ -165,22 +165,22 @@ func gathered(v *ir.Value, index func(v *ir.Value) bool) (along, bool) {
 	return along{x, axis}, err == nil && len(x.Shape()) > 0
 }
 
-// findVarying reads a Loop, or steps whose results a Concat joins. It returns nil without an error for other nodes.
-func findVarying(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
+// readVarying reads a Loop, or steps whose results a Concat joins. It returns nil without an error for other nodes.
+func readVarying(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
 	switch n.Op.FullName() {
 	case "Loop":
-		return varyingLoop(run, n, uses)
+		return readVaryingLoop(run, n, uses)
 	case "Concat":
-		return varyingSteps(run, n)
+		return readVaryingSteps(run, n)
 	case "Scan":
-		return varyingScan(run, n, uses)
+		return readVaryingScan(run, n, uses)
 	}
 	return nil, nil
 }
 
-// varyingScan reads a Scan of one state over sequences, whose result at each step is the state, or the product of the state
+// readVaryingScan reads a Scan of one state over sequences, whose result at each step is the state, or the product of the state
 // with a vector.
-func varyingScan(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
+func readVaryingScan(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
 	body, scanned := n.Attrs.Graph("body"), int(n.Attrs.Int("num_scan_inputs", 0))
 	if n.Op.Since < 9 || body == nil || scanned < 1 || len(n.Inputs) != 1+scanned || len(body.Inputs) != 1+scanned ||
 		len(body.Outputs) != 2 || n.Out(1) == nil {
@@ -221,7 +221,7 @@ func varyingScan(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (
 	return w, w.check(w.decay.v.Shape()[w.decay.time])
 }
 
-func varyingLoop(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
+func readVaryingLoop(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
 	body := n.Attrs.Graph("body")
 	if body == nil || len(body.Inputs) != 4 && len(body.Inputs) != 3 || len(body.Outputs) != 3 || len(n.Inputs) < 3 {
 		return nil, nil
@@ -256,7 +256,7 @@ func varyingLoop(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (
 	}
 	counter := body.Inputs[0]
 	r := &reader{run: run, sequence: func(v *ir.Value) (along, bool) {
-		return gathered(v, func(i *ir.Value) bool { return i == counter })
+		return asGathered(v, func(i *ir.Value) bool { return i == counter })
 	}}
 	w, err := r.step(body.Outputs[1], out, func(v *ir.Value) bool { return whole(v) == body.Inputs[2] })
 	if err != nil {
@@ -273,7 +273,7 @@ func varyingLoop(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (
 	return w, w.check(trips[0])
 }
 
-func varyingSteps(run *passes.Context, n *ir.Node) (*varying, error) {
+func readVaryingSteps(run *passes.Context, n *ir.Node) (*varying, error) {
 	steps := len(n.Inputs)
 	if steps < 3 {
 		return nil, nil
@@ -299,7 +299,7 @@ func varyingSteps(run *passes.Context, n *ir.Node) (*varying, error) {
 			return nil, nil
 		}
 		r := &reader{run: run, sequence: func(v *ir.Value) (along, bool) {
-			return gathered(v, func(i *ir.Value) bool { k, ok := constantInt(run, i); return ok && k == int64(t) })
+			return asGathered(v, func(i *ir.Value) bool { k, ok := asConstant(run, i); return ok && k == int64(t) })
 		}}
 		w, err := r.step(next, out, func(v *ir.Value) bool {
 			if t == 0 {

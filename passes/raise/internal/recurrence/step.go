@@ -156,7 +156,7 @@ func (s *oneStep) raise(g *ir.Graph) (*raised, error) {
 // decays returns nil if the system is diagonal, its coefficients decay, and an input reaches every state.
 func (s *system) decays(pace *ir.Pacer) error {
 	for _, at := range components(s.a, pace) {
-		a, ok := eigenOf(s.a, at)
+		a, ok := asEigenvalue(s.a, at)
 		switch r := cmplx.Abs(a); {
 		case !ok:
 			return fmt.Errorf("its elements %v depend on each other in the next state, expected elements or pairs of them "+
@@ -177,7 +177,7 @@ func (s *system) decays(pace *ir.Pacer) error {
 func (s *system) fromNext(pace *ir.Pacer) error {
 	inverse := make([][]linear.Term, s.n)
 	for _, at := range components(s.a, pace) {
-		a, _ := eigenOf(s.a, at)
+		a, _ := asEigenvalue(s.a, at)
 		q := 1 / a
 		if len(at) == 1 {
 			inverse[at[0]] = []linear.Term{{At: int32(at[0]), Coef: real(q)}}

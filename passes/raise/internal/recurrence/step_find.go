@@ -54,13 +54,13 @@ func (f *stepFinder) ahead(from []*ir.Value, end map[*ir.Value]bool) map[*ir.Val
 	return out
 }
 
-// moves are the operators that may be between the parts of a state and the whole.
-var moves = []string{"Identity", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Flatten"}
+// rearranging are the operators that may be between the parts of a state and the whole.
+var rearranging = []string{"Identity", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Flatten"}
 
 // stepwise are linear operators that work at one position, or that move numbers. mixing are linear operators that
 // sum over positions. They guide the search for the sources of a step; whether a node is linear, its operator states.
 var (
-	stepwise = append(slices.Clone(moves), "Add", "Sub", "Sum", "Neg", "Mul", "Div", "Slice", "Gather", "GatherElements",
+	stepwise = append(slices.Clone(rearranging), "Add", "Sub", "Sum", "Neg", "Mul", "Div", "Slice", "Gather", "GatherElements",
 		"GatherND", "Split", "Expand", "Tile", "Pad")
 	mixing = []string{"MatMul", "Gemm", "Einsum", "ReduceSum", "ReduceMean"}
 	// plainOps are the operators of steps that are near misses: a graph with others is not meant as a linear
@@ -199,12 +199,12 @@ func (f *stepFinder) read(s *oneStep) error {
 	return f.readResults(s)
 }
 
-// moves reports whether a node is between the parts of the next state and the whole.
-func (s *oneStep) moves(n *ir.Node) bool { return slices.Contains(s.whole, n) }
+// assembles reports whether a node is between the parts of the next state and the whole.
+func (s *oneStep) assembles(n *ir.Node) bool { return slices.Contains(s.whole, n) }
 
 // takeParts adds the values that v is made of by moving elements.
 func (f *stepFinder) takeParts(s *oneStep, v *ir.Value) {
-	if v.Def == nil || !slices.Contains(moves, v.Def.Op.FullName()) {
+	if v.Def == nil || !slices.Contains(rearranging, v.Def.Op.FullName()) {
 		s.parts[v] = true
 		return
 	}
@@ -288,7 +288,7 @@ func (f *stepFinder) readResults(s *oneStep) error {
 	}
 	for _, n := range f.g.Nodes {
 		// A node that only follows results is left out: it needs no result of its own.
-		if member[n] && !s.moves(n) && !slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
+		if member[n] && !s.assembles(n) && !slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
 			return v != nil && f.varies[v] && !last(v)
 		}) {
 			member[n] = false
@@ -307,7 +307,7 @@ func (f *stepFinder) readResults(s *oneStep) error {
 	if len(s.results) == 0 {
 		for v := range s.parts {
 			if !slices.ContainsFunc(f.uses[v], func(u ir.Use) bool {
-				return u.Node != nil && !s.moves(u.Node) && !isShape(u.Node)
+				return u.Node != nil && !s.assembles(u.Node) && !isShape(u.Node)
 			}) {
 				return errNoResult
 			}

@@ -49,7 +49,7 @@ var Unrolled = &passes.Pass{
 				made, err = u.raise(g, states)
 			}
 			if err != nil {
-				regions.Missed(c, "unrolled", n, "%v", err)
+				regions.NoteMiss(c, "unrolled", n, "%v", err)
 				continue
 			}
 			c.Note("unrolled: %d steps up to %s are a linear recurrence, %v", u.steps, name, made.plan)

@@ -36,8 +36,8 @@ type unrolled struct {
 	late    map[*ir.Node]int  // the step that a node is assigned to
 }
 
-// joinOf reads a Concat with one input per step.
-func joinOf(n *ir.Node) (axis int, ok bool) {
+// asJoin reads a Concat with one input per step.
+func asJoin(n *ir.Node) (axis int, ok bool) {
 	if n.Op.FullName() != "Concat" || len(n.Inputs) < minUnrolled {
 		return 0, false
 	}
@@ -54,8 +54,8 @@ func joinOf(n *ir.Node) (axis int, ok bool) {
 	return axis, true
 }
 
-// leafOf reads a value that is one step of a sequence of the given length.
-func leafOf(v *ir.Value, length int) (leaf, bool) {
+// asLeaf reads a value that is one step of a sequence of the given length.
+func asLeaf(v *ir.Value, length int) (leaf, bool) {
 	n := v.Def
 	if n == nil || n.Op.Domain != "" || len(n.Inputs) == 0 || n.In(0) == nil || n.In(0).Const != nil {
 		return leaf{}, false
@@ -81,7 +81,7 @@ func leafOf(v *ir.Value, length int) (leaf, bool) {
 		at, ok := step(i[0])
 		return leaf{n.In(0), a, len(n.In(1).Shape()) == 1, at}, ok
 	case "Slice":
-		p, ok := regions.SliceOf(n)
+		p, ok := regions.AsSlice(n)
 		if !ok || p.Step != 1 {
 			return leaf{}, false
 		}
@@ -101,7 +101,7 @@ func leafOf(v *ir.Value, length int) (leaf, bool) {
 // findUnrolled collects the region that leads to a join, and the joins with the same number of steps that share it. It
 // returns nil if the results do not depend on the steps successively.
 func findUnrolled(run *passes.Context, g *ir.Graph, join *ir.Node, done map[*ir.Node]bool) *unrolled {
-	axis, ok := joinOf(join)
+	axis, ok := asJoin(join)
 	if !ok || done[join] || run.Search().Spend(regions.WorkOfWalk(g)) != nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func findUnrolled(run *passes.Context, g *ir.Graph, join *ir.Node, done map[*ir.
 	u.joins, u.axis = []*ir.Node{join}, []int{axis}
 	u.collect(join)
 	for _, n := range g.Nodes {
-		a, ok := joinOf(n)
+		a, ok := asJoin(n)
 		if !ok || n == join || done[n] || len(n.Inputs) != u.steps ||
 			!slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v.Def != nil && u.touches(v.Def) }) {
 			continue
@@ -141,7 +141,7 @@ func (u *unrolled) collect(join *ir.Node) {
 		if v.Const != nil || v.Def == nil {
 			continue
 		}
-		if l, ok := leafOf(v, u.steps); ok {
+		if l, ok := asLeaf(v, u.steps); ok {
 			u.leaves[v] = l
 		} else if !u.inside[v.Def] {
 			u.inside[v.Def] = true

@@ -12,21 +12,21 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// Where identifies a node by its scope in the model, or by itself if it has none.
-func Where(n *ir.Node) string {
+// NameOf identifies a node by its scope in the model, or by itself if it has none.
+func NameOf(n *ir.Node) string {
 	if n.Scope != "" {
 		return n.Scope
 	}
 	return n.String()
 }
 
-// Missed records that node n resembles a form but was not raised, and why.
-func Missed(c *passes.Context, form string, n *ir.Node, why string, args ...any) {
+// NoteMiss records that node n resembles a form but was not raised, and why.
+func NoteMiss(c *passes.Context, form string, n *ir.Node, why string, args ...any) {
 	c.Note("%s: %v left as it is: %s", form, n, fmt.Sprintf(why, args...))
 }
 
-// NodesOf returns the set of a graph's nodes.
-func NodesOf(g *ir.Graph) map[*ir.Node]bool {
+// NodeSet returns the set of a graph's nodes.
+func NodeSet(g *ir.Graph) map[*ir.Node]bool {
 	out := make(map[*ir.Node]bool, len(g.Nodes))
 	for _, n := range g.Nodes {
 		out[n] = true
@@ -48,8 +48,8 @@ type Slice struct {
 	From, To, Step int64
 }
 
-// SliceOf reads a Slice along one axis with constant bounds.
-func SliceOf(n *ir.Node) (s Slice, ok bool) {
+// AsSlice reads a Slice along one axis with constant bounds.
+func AsSlice(n *ir.Node) (s Slice, ok bool) {
 	if n.Op.FullName() != "Slice" {
 		return s, false
 	}
@@ -73,8 +73,8 @@ func SliceOf(n *ir.Node) (s Slice, ok bool) {
 // Count returns the first index that the slice takes from an axis of size of, and the number of indices.
 func (s Slice) Count(of int64) (first, n int64) { return ops.SliceRange(s.From, s.To, s.Step, of) }
 
-// Inverse returns the inverse of a permutation of axes.
-func Inverse(perm []int64) []int64 {
+// InverseOrder returns the inverse of a permutation of axes.
+func InverseOrder(perm []int64) []int64 {
 	back := make([]int64, len(perm))
 	for i, a := range perm {
 		back[a] = int64(i)

@@ -9,15 +9,15 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// MaxEval is the maximum number of elements of a tensor that is computed from constants. A layer's kernel before the
+// MaxElements is the maximum number of elements of a tensor that is computed from constants. A layer's kernel before the
 // sum over states has states × length elements.
-const MaxEval = 1 << 24
+const MaxElements = 1 << 24
 
-// MaxBytes is the maximum memory for the search for one form.
-const MaxBytes = 1 << 29
+// MaxMemory is the maximum memory for the search for one form.
+const MaxMemory = 1 << 29
 
-// Memory returns a budget for the search for one form: maxBytes, and the operations that the run has left.
-func Memory(run *passes.Context) *ir.Budget { return run.Search().Part(MaxBytes, -1) }
+// Memory returns a budget for the search for one form: MaxMemory, and the operations that the run has left.
+func Memory(run *passes.Context) *ir.Budget { return run.Search().Part(MaxMemory, -1) }
 
 // Constants returns an evaluator, in float64, of values that depend only on constants and on shapes with the given
 // symbols.
@@ -25,9 +25,9 @@ func Constants(run *passes.Context, bind map[string]int64) *eval.Constants {
 	return ConstantsWithin(run, Memory(run), bind)
 }
 
-// ConstantsWithin is constants with a budget that it shares with others.
+// ConstantsWithin is Constants with a budget that it shares with others.
 func ConstantsWithin(run *passes.Context, b *ir.Budget, bind map[string]int64) *eval.Constants {
-	return &eval.Constants{Wide: true, Bind: bind, Limit: MaxEval, Budget: b, Ctx: run.Done()}
+	return &eval.Constants{Wide: true, Bind: bind, Limit: MaxElements, Budget: b, Ctx: run.Done()}
 }
 
 // Constant computes a value that depends only on constants and known shapes. It returns float64 for float32.
@@ -65,6 +65,6 @@ func Dims(s ir.Shape, bind map[string]int64) ([]int, bool) {
 // WorkPerElement is the work of making an input of a region and reading its output, in operations per element.
 const WorkPerElement = 32
 
-// SameTol is the largest difference, relative to the largest answer, between a region and the convolution with its
+// ResponseTol is the largest difference, relative to the largest answer, between a region and the convolution with its
 // impulse responses. It allows for constants in float32.
-const SameTol = 1e-7
+const ResponseTol = 1e-7

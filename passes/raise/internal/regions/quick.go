@@ -32,7 +32,7 @@ func quickConv(e *eval.Constants, n *ir.Node, in []tensor.Datum) (out []tensor.D
 	d, begin, end := int(win.Dilation), int(win.Begin), int(win.End)
 	reach := (k - 1) * d
 	steps := l + begin + end
-	if begin < 0 || end < 0 || max(begin, end, d, reach) >= MaxEval || steps-reach < 1 {
+	if begin < 0 || end < 0 || max(begin, end, d, reach) >= MaxElements || steps-reach < 1 {
 		return nil, false, nil
 	}
 	rows := x.Dim(0) * x.Dim(1)
@@ -41,8 +41,8 @@ func quickConv(e *eval.Constants, n *ir.Node, in []tensor.Datum) (out []tensor.D
 	}
 	size := int64(rows) * int64(steps-reach)
 	bytes := 8 * (size + int64(x.Len()+w.Len()) + 10*int64(steps))
-	if size > MaxEval {
-		return nil, false, fmt.Errorf("%v has %d elements, more than are evaluated (%d)", n, size, MaxEval)
+	if size > MaxElements {
+		return nil, false, fmt.Errorf("%v has %d elements, more than are evaluated (%d)", n, size, MaxElements)
 	} else if err := e.Budget.Take(bytes); err != nil {
 		return nil, false, err
 	}
@@ -74,27 +74,29 @@ func quickConv(e *eval.Constants, n *ir.Node, in []tensor.Datum) (out []tensor.D
 	return []tensor.Datum{tensor.FromSlice(y, x.Dim(0), x.Dim(1), length)}, true, nil
 }
 
-// convolver convolves rows of one length with two-sided kernels.
-type convolver struct {
-	length int
-	fft    *fourier.FFT
-	pad    []float64
-}
-
 // WorkOfConvolution is the approximate work of count transforms and their inverses over a number of steps.
 func WorkOfConvolution(steps, count int) int64 {
 	return int64(count) * int64(steps) * int64(20*bits.Len(uint(steps)))
 }
 
-func NewConvolver(length int) *convolver {
+// Convolver convolves rows of one length with two-sided kernels.
+type Convolver struct {
+	length int
+	fft    *fourier.FFT
+	pad    []float64
+}
+
+// NewConvolver returns a convolver for rows of the given length.
+func NewConvolver(length int) *Convolver {
 	size := 2
 	for size < 2*length {
 		size *= 2
 	}
-	return &convolver{length, fourier.NewFFT(size), make([]float64, size)}
+	return &Convolver{length, fourier.NewFFT(size), make([]float64, size)}
 }
 
-func (c *convolver) Spectrum(fwd, bwd []float64) []complex128 {
+// Spectrum returns the transform of a kernel: fwd has lags 0, 1, …, bwd lags -1, -2, ….
+func (c *Convolver) Spectrum(fwd, bwd []float64) []complex128 {
 	clear(c.pad)
 	copy(c.pad, fwd)
 	for j, v := range bwd {
@@ -103,7 +105,8 @@ func (c *convolver) Spectrum(fwd, bwd []float64) []complex128 {
 	return c.fft.Coefficients(nil, c.pad)
 }
 
-func (c *convolver) Apply(row []float64, spectrum []complex128) []float64 {
+// Apply convolves a row with the kernel of a spectrum.
+func (c *Convolver) Apply(row []float64, spectrum []complex128) []float64 {
 	clear(c.pad)
 	copy(c.pad, row)
 	z := c.fft.Coefficients(nil, c.pad)

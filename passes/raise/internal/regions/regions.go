@@ -1,8 +1,13 @@
-// Package regions has what the recognizers of package raise share: regions of a graph that are affine in one value, with
-// the search for them; constants and shapes that are computed within budgets; the reasons for the order of passes.
+// Package regions has what the recognizers of package raise share: walks over the values of a graph; regions that are
+// affine in one value, with the search for them; constants and shapes that are computed within budgets; the reasons for
+// the order of passes.
 //
-// It imports ir, the operator packages, passes and gonum. What it computes is charged to the budgets of the run, and ends with the
-// run's context.
+// Recognizers have one manner of names: isX reports whether a node or a value is an X, asX also returns what it consists
+// of, readX returns that or the reason why it is none, whyNotX returns only the reason, and findX looks for them in a
+// graph.
+//
+// It imports ir, the operator packages, passes and gonum. What it computes is charged to the budgets of the run, and
+// ends with the run's context.
 package regions
 
 import (
@@ -24,95 +29,92 @@ type Region struct {
 	Nodes        []*ir.Node // in the order of the graph
 }
 
-// MaxRegion is the maximum number of nodes of a region.
-const MaxRegion = 1000
+// MaxNodes is the maximum number of nodes of a region.
+const MaxNodes = 1000
 
-// Ends lists linear operators that end the search for a region, by full name, because they mix features, change the number
-// of steps, or are layers already.
-var Ends = map[string]bool{"Gemm": true, "ReduceMean": true, "ConvTranspose": true, "AveragePool": true,
+// Boundaries lists linear operators that end the search for a region, by full name, because they mix features, change
+// the number of steps, or are layers already.
+var Boundaries = map[string]bool{"Gemm": true, "ReduceMean": true, "ConvTranspose": true, "AveragePool": true,
 	"GlobalAveragePool": true, "Resize": true, "GridSample": true, "STFT": true, "essm.Linear": true,
 	"essm.HeadLinear": true, "essm.HeadScale": true, "essm.Affine": true, "essm.SSM": true, "essm.DenseSSM": true,
 	"essm.StateSpace": true, "essm.Scan": true, "essm.DenseScan": true, "essm.DPLR": true, "essm.DPLRScan": true,
 	"essm.SelectiveScan": true, "essm.GatedScan": true, "essm.SoftmaxConv": true, "essm.Pick": true}
 
-// Surroundings is an index of a graph for the search for regions.
-type Surroundings struct {
-	Run   *passes.Context
-	G     *ir.Graph
-	Index map[*ir.Node]int
-	Uses  map[*ir.Value][]ir.Use
-	fixed map[*ir.Value]bool
-	// settled are the values that follow from parameters, whose numbers are not read.
-	Settled passes.Settled
-	along   map[*ir.Node]bool // whether a MatMul or an Einsum may act along time
-	// linear has the answers of affine.
-	linear map[*ir.Node]struct {
-		in []*ir.Value
-		ok bool
-	}
-	// unread is the reason why the matrix of such a product was not read.
-	Unread map[*ir.Node]string
-	// memory is the budget for the probe of one region.
-	Memory *ir.Budget
+// Index is what searches for regions know of a graph. The graph must not change while it is in use.
+type Index struct {
+	Run      *passes.Context
+	G        *ir.Graph
+	Position map[*ir.Node]int // in the graph's order
+	Uses     map[*ir.Value][]ir.Use
+	Settled  passes.Settled      // values that follow from parameters: their numbers are not read
+	Unread   map[*ir.Node]string // why the matrix of a product was not read
+	Memory   *ir.Budget          // of the probe of one region
+
+	fixed  map[*ir.Value]bool
+	along  map[*ir.Node]bool // whether a MatMul or an Einsum may act along time
+	affine map[*ir.Node]affine
 }
 
-func SurroundingsOf(run *passes.Context, g *ir.Graph) *Surroundings {
-	s := &Surroundings{Run: run, G: g, Index: map[*ir.Node]int{}, Uses: g.Uses(), fixed: map[*ir.Value]bool{},
-		along: map[*ir.Node]bool{}, Unread: map[*ir.Node]string{}, Settled: passes.SettledOf(run, g),
-		linear: map[*ir.Node]struct {
-			in []*ir.Value
-			ok bool
-		}{}}
+// affine is the answer of Index.Affine for a node.
+type affine struct {
+	in []*ir.Value
+	ok bool
+}
+
+// NewIndex walks over a graph once.
+func NewIndex(run *passes.Context, g *ir.Graph) *Index {
+	ix := &Index{Run: run, G: g, Position: map[*ir.Node]int{}, Uses: g.Uses(), Settled: passes.SettledOf(run, g),
+		Unread: map[*ir.Node]string{}, fixed: map[*ir.Value]bool{}, along: map[*ir.Node]bool{},
+		affine: map[*ir.Node]affine{}}
 	for i, n := range g.Nodes { // in order: inputs precede outputs
-		s.Index[n] = i
+		ix.Position[n] = i
 		fixed := !n.Op.Random && len(n.Subgraphs()) == 0
 		if !n.Op.OfShapes {
 			for _, v := range n.Inputs {
-				fixed = fixed && (v == nil || s.IsFixed(v))
+				fixed = fixed && (v == nil || ix.IsFixed(v))
 			}
 		}
 		for _, v := range n.Outputs {
 			if v != nil {
-				s.fixed[v] = fixed
+				ix.fixed[v] = fixed
 			}
 		}
 	}
-	return s
+	return ix
 }
 
 // IsFixed reports whether v depends only on constants and shapes. An omitted output depends on nothing.
-func (s *Surroundings) IsFixed(v *ir.Value) bool { return v == nil || v.Const != nil || s.fixed[v] }
+func (ix *Index) IsFixed(v *ir.Value) bool { return v == nil || v.Const != nil || ix.fixed[v] }
 
-// Affine returns the inputs of n that are not fixed, if n is affine in them. Nodes do not change while their surroundings
-// are in use, so the answer is kept.
-func (s *Surroundings) Affine(n *ir.Node) (in []*ir.Value, ok bool) {
-	a, known := s.linear[n]
+// Affine returns the inputs of n that are not fixed, if n is affine in them.
+func (ix *Index) Affine(n *ir.Node) (in []*ir.Value, ok bool) {
+	a, known := ix.affine[n]
 	if !known {
-		a.in, a.ok = AffineIn(n, func(v *ir.Value) bool { return !s.IsFixed(v) })
-		s.linear[n] = a
+		a.in, a.ok = AffineIn(n, func(v *ir.Value) bool { return !ix.IsFixed(v) })
+		ix.affine[n] = a
 	}
 	return a.in, a.ok
 }
 
 // data returns the inputs in which node n is affine. It returns false if n is not affine, or may not be part of a
 // region.
-func (s *Surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
-	if Ends[n.Op.FullName()] {
+func (ix *Index) data(n *ir.Node) (in []*ir.Value, ok bool) {
+	if Boundaries[n.Op.FullName()] {
 		return nil, false
 	}
-	in, ok = s.Affine(n)
+	in, ok = ix.Affine(n)
 	if !ok {
 		return nil, false
 	}
 	switch n.Op.FullName() {
 	case "MatMul", "Einsum":
-		return in, s.AlongSteps(n)
+		return in, ix.ActsAlongSteps(n)
 	case "ReduceSum": // others sum over features
-		return in, s.OfWindows(n)
+		return in, ix.SumsWindows(n)
 	case "Cast":
 		return in, IsReal(n.Outputs[0].Elem()) && IsReal(in[0].Elem())
 	case "Conv":
-		return in, NotDepthwise(n) == ""
+		return in, WhyNotDepthwise(n) == ""
 	}
 	return in, true
 }
@@ -120,8 +122,8 @@ func (s *Surroundings) data(n *ir.Node) (in []*ir.Value, ok bool) {
 // IsReal reports whether elements of a type have at least float32's precision.
 func IsReal(d tensor.DType) bool { return d == tensor.Float32 || d == tensor.Float64 }
 
-// NotDepthwise returns why a convolution is not depthwise with stride 1, or "" if it is.
-func NotDepthwise(n *ir.Node) string {
+// WhyNotDepthwise returns why a convolution is not depthwise with stride 1, or "" if it is.
+func WhyNotDepthwise(n *ir.Node) string {
 	w := n.In(1).Shape()
 	if len(w) < 3 || !w[1].Equal(ir.Const(1)) {
 		return fmt.Sprintf("it mixes channels: its kernel is %v, expected one input channel for each output channel",
@@ -135,28 +137,28 @@ func NotDepthwise(n *ir.Node) string {
 	return ""
 }
 
-// AlongSteps reports whether a product may act along time: whether its matrix has constant diagonals except for a
+// ActsAlongSteps reports whether a product may act along time: whether its matrix has constant diagonals except for a
 // few elements. Other products mix features, and end a region.
-func (s *Surroundings) AlongSteps(n *ir.Node) bool {
-	ok, known := s.along[n]
+func (ix *Index) ActsAlongSteps(n *ir.Node) bool {
+	ok, known := ix.along[n]
 	if !known {
 		for i := range n.Inputs {
-			ok = ok || s.nearlyToeplitz(n, i)
+			ok = ok || ix.nearlyToeplitz(n, i)
 		}
-		s.along[n] = ok
+		ix.along[n] = ok
 	}
 	return ok
 }
 
 // Upstream collects the nodes from which sink is computed, back to stop, and the values that they start from. It
 // returns false if there are too many.
-func (s *Surroundings) Upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
+func (ix *Index) Upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves []*ir.Value, ok bool) {
 	inside := map[*ir.Node]bool{}
 	walk := WalkFrom(sink)
 	for v := range walk.Values() {
 		var in []*ir.Value
 		if v != stop && v.Def != nil {
-			if d, ok := s.data(v.Def); ok {
+			if d, ok := ix.data(v.Def); ok {
 				in = d
 			}
 		}
@@ -167,19 +169,19 @@ func (s *Surroundings) Upstream(sink, stop *ir.Value) (nodes []*ir.Node, leaves 
 		if !inside[v.Def] {
 			inside[v.Def] = true
 			nodes = append(nodes, v.Def)
-			if len(nodes) > MaxRegion {
+			if len(nodes) > MaxNodes {
 				return nil, nil, false
 			}
 		}
 		walk.Add(in...)
 	}
-	slices.SortFunc(nodes, func(a, b *ir.Node) int { return s.Index[a] - s.Index[b] })
+	slices.SortFunc(nodes, func(a, b *ir.Node) int { return ix.Position[a] - ix.Position[b] })
 	return nodes, leaves, true
 }
 
 // Sources lists the values that all paths to sink pass through, the nearest first.
-func (s *Surroundings) Sources(sink *ir.Value) []*ir.Value {
-	nodes, leaves, ok := s.Upstream(sink, nil)
+func (ix *Index) Sources(sink *ir.Value) []*ir.Value {
+	nodes, leaves, ok := ix.Upstream(sink, nil)
 	if !ok {
 		return nil
 	}
@@ -190,11 +192,11 @@ func (s *Surroundings) Sources(sink *ir.Value) []*ir.Value {
 		dom[v] = []*ir.Value{v}
 	}
 	for _, n := range nodes {
-		in, _ := s.data(n)
+		in, _ := ix.data(n)
 		common := dom[in[0]]
 		for _, v := range in[1:] {
-			s.Run.Check()
-			if s.Run.Search().Spend(int64(len(common))*int64(len(dom[v]))) != nil {
+			ix.Run.Check()
+			if ix.Run.Search().Spend(int64(len(common))*int64(len(dom[v]))) != nil {
 				return nil
 			}
 			common = slices.DeleteFunc(slices.Clone(common),
@@ -212,31 +214,31 @@ func (s *Surroundings) Sources(sink *ir.Value) []*ir.Value {
 }
 
 // Sinks lists the values that are computed from anchor's results by affine operators, the farthest first.
-func (s *Surroundings) Sinks(anchor *ir.Node) []*ir.Value {
+func (ix *Index) Sinks(anchor *ir.Node) []*ir.Value {
 	var out []*ir.Value
 	walk := WalkFrom(anchor.Outputs...)
 	for v := range walk.Values() {
 		out = append(out, v)
-		for _, u := range s.Uses[v] {
+		for _, u := range ix.Uses[v] {
 			if u.Node == nil {
 				continue
 			}
-			if _, here := s.Index[u.Node]; !here { // in a subgraph
+			if _, here := ix.Position[u.Node]; !here { // in a subgraph
 				continue
 			}
-			if _, ok := s.data(u.Node); ok && len(out) < MaxRegion {
+			if _, ok := ix.data(u.Node); ok && len(out) < MaxNodes {
 				walk.Add(u.Node.Outputs...)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b *ir.Value) int { return s.Index[b.Def] - s.Index[a.Def] })
+	slices.SortFunc(out, func(a, b *ir.Value) int { return ix.Position[b.Def] - ix.Position[a.Def] })
 	return out
 }
 
 // Region returns the region between two values if it contains the anchor. If there is none because a value between them
 // is used elsewhere, it returns that as the reason.
-func (s *Surroundings) Region(source, sink *ir.Value, anchor *ir.Node) (*Region, string) {
-	nodes, leaves, ok := s.Upstream(sink, source)
+func (ix *Index) Region(source, sink *ir.Value, anchor *ir.Node) (*Region, string) {
+	nodes, leaves, ok := ix.Upstream(sink, source)
 	if !ok || len(leaves) != 1 || leaves[0] != source || !slices.Contains(nodes, anchor) {
 		return nil, ""
 	}
@@ -246,7 +248,7 @@ func (s *Surroundings) Region(source, sink *ir.Value, anchor *ir.Node) (*Region,
 	}
 	late := map[*ir.Value]bool{} // computed from the anchor
 	for _, n := range nodes {
-		in, _ := s.data(n)
+		in, _ := ix.data(n)
 		if n != anchor && !slices.ContainsFunc(in, func(v *ir.Value) bool { return late[v] }) {
 			continue
 		}
@@ -255,7 +257,7 @@ func (s *Surroundings) Region(source, sink *ir.Value, anchor *ir.Node) (*Region,
 				continue
 			}
 			late[v] = true
-			u, elsewhere := Elsewhere(s.Uses[v], func(n *ir.Node) bool { return inside[n] })
+			u, elsewhere := Elsewhere(ix.Uses[v], func(n *ir.Node) bool { return inside[n] })
 			switch {
 			case elsewhere && u.Node == nil:
 				return nil, fmt.Sprintf("%s, between %s and %s, is also an output of the graph", v.Name, source.Name,
@@ -308,9 +310,9 @@ func (r *Region) Run(e *eval.Constants, x *tensor.Tensor) (*tensor.Tensor, error
 	return t, nil
 }
 
-// Largest returns the largest number that the region could compare a length with: a dimension of a constant, or an
+// LargestNumber returns the largest number that the region could compare a length with: a dimension of a constant, or an
 // integer constant that does not mean infinity.
-func (s *Surroundings) Largest(r *Region) int64 {
+func (ix *Index) LargestNumber(r *Region) int64 {
 	most := int64(0)
 	compare := func(list []int64) {
 		for _, k := range list {
@@ -335,7 +337,7 @@ func (s *Surroundings) Largest(r *Region) int64 {
 			if x, err := v.Const.Int64s(); err == nil {
 				compare(x)
 			}
-		case s.IsFixed(v) && v.Def != nil:
+		case ix.IsFixed(v) && v.Def != nil:
 			for _, a := range v.Def.Attrs {
 				if t, ok := a.Value.(*tensor.Tensor); ok {
 					walk.Add(&ir.Value{Const: t})

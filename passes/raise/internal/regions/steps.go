@@ -11,14 +11,14 @@ import (
 	"github.com/essmc/essmc/ops/std"
 )
 
-// OfWindows reports whether a sum is over a product of a fixed kernel with the windows of a sequence: steps at a
+// SumsWindows reports whether a sum is over a product of a fixed kernel with the windows of a sequence: steps at a
 // table of indices.
-func (s *Surroundings) OfWindows(n *ir.Node) bool {
+func (ix *Index) SumsWindows(n *ir.Node) bool {
 	if !IsOp(n.In(0), "Mul") {
 		return false
 	}
 	for i, v := range n.In(0).Def.Inputs {
-		if !IsOp(v, "Gather") || !s.IsFixed(n.In(0).Def.In(1-i)) || v.Def.In(1) == nil || !s.IsFixed(v.Def.In(1)) {
+		if !IsOp(v, "Gather") || !ix.IsFixed(n.In(0).Def.In(1-i)) || v.Def.In(1) == nil || !ix.IsFixed(v.Def.In(1)) {
 			continue
 		}
 		if at := v.Def.In(1).Shape(); len(at) == 2 {
@@ -32,9 +32,9 @@ func (s *Surroundings) OfWindows(n *ir.Node) bool {
 // matrixOfSteps returns the shape of input i of a product, and its axes of rows and columns, if it is a fixed square
 // matrix, or a stack of them. For an Einsum, the rows' letter is also in the result but not in the other input, and
 // the columns' letter is also in the other input but not in the result.
-func (s *Surroundings) matrixOfSteps(n *ir.Node, i int) (shape ir.Shape, row, column int) {
+func (ix *Index) matrixOfSteps(n *ir.Node, i int) (shape ir.Shape, row, column int) {
 	v := n.In(i)
-	if v == nil || !s.IsFixed(v) || len(v.Shape()) < 2 {
+	if v == nil || !ix.IsFixed(v) || len(v.Shape()) < 2 {
 		return nil, 0, 0
 	}
 	shape = v.Shape()
@@ -61,8 +61,8 @@ func (s *Surroundings) matrixOfSteps(n *ir.Node, i int) (shape ir.Shape, row, co
 
 // nearlyToeplitz reports whether an input of a product is a square matrix, or a stack of them, with constant diagonals except
 // for a few elements (of the first matrix). A convolution along time has that form when it is written as a product.
-func (s *Surroundings) nearlyToeplitz(n *ir.Node, input int) bool {
-	shape, row, column := s.matrixOfSteps(n, input)
+func (ix *Index) nearlyToeplitz(n *ir.Node, input int) bool {
+	shape, row, column := ix.matrixOfSteps(n, input)
 	if shape == nil {
 		return false
 	}
@@ -81,9 +81,9 @@ func (s *Surroundings) nearlyToeplitz(n *ir.Node, input int) bool {
 	if variedBytes(w) {
 		return false
 	}
-	x, sizes, err := ConstantFloats(s.Run, n.In(input))
+	x, sizes, err := ConstantFloats(ix.Run, n.In(input))
 	if err != nil {
-		s.Unread[n] = fmt.Sprintf("its matrix %s cannot be evaluated: %v", n.In(input).Name, err)
+		ix.Unread[n] = fmt.Sprintf("its matrix %s cannot be evaluated: %v", n.In(input).Name, err)
 		return false
 	}
 	return constantDiagonals(x, sizes[row], ops.Strides(sizes)[row], ops.Strides(sizes)[column])
