@@ -8,20 +8,21 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
+	"github.com/essmc/essmc/ops/std/internal/mt19937"
 )
 
 // source returns a node's random generator. It depends on the seed or, without one, is different each time.
-func source(n *ir.Node) *mt19937 {
+func source(n *ir.Node) *mt19937.Source {
 	switch s := n.Attrs.Get("seed").(type) {
 	case float64: // the standard's operators have it as a float
 		if s >= 0 && s <= math.MaxUint32 {
-			return newMT19937(uint32(s))
+			return mt19937.New(uint32(s))
 		}
-		return newMT19937(uint32(math.Float64bits(s) >> 32))
+		return mt19937.New(uint32(math.Float64bits(s) >> 32))
 	case int64:
-		return newMT19937(uint32(s))
+		return mt19937.New(uint32(s))
 	}
-	return newMT19937(rand.Uint32())
+	return mt19937.New(rand.Uint32())
 }
 
 func seedAttr(kind ir.AttrKind) ir.AttrSpec {
@@ -33,21 +34,21 @@ func dtypeSpec(doc string) ir.AttrSpec {
 }
 
 // uniform returns a function that draws from [lo, hi).
-func uniform(n *ir.Node) func(*mt19937) float64 {
+func uniform(n *ir.Node) func(*mt19937.Source) float64 {
 	lo, hi := getFloat(n, "low"), getFloat(n, "high")
-	return func(r *mt19937) float64 { return lo + (hi-lo)*r.float64() }
+	return func(r *mt19937.Source) float64 { return lo + (hi-lo)*r.Float64() }
 }
 
 // gauss returns a function that draws from a normal distribution.
-func gauss(n *ir.Node) func(*mt19937) float64 {
+func gauss(n *ir.Node) func(*mt19937.Source) float64 {
 	mean, scale := getFloat(n, "mean"), getFloat(n, "scale")
-	return func(r *mt19937) float64 {
-		radius := math.Sqrt(-2 * math.Log(1-r.float64()))
-		return mean + scale*radius*math.Cos(2*math.Pi*r.float64())
+	return func(r *mt19937.Source) float64 {
+		radius := math.Sqrt(-2 * math.Log(1-r.Float64()))
+		return mean + scale*radius*math.Cos(2*math.Pi*r.Float64())
 	}
 }
 
-func draw(c *ir.EvalCtx, d tensor.DType, shape []int, next func(*mt19937) float64) ([]tensor.Datum, error) {
+func draw(c *ir.EvalCtx, d tensor.DType, shape []int, next func(*mt19937.Source) float64) ([]tensor.Datum, error) {
 	size, err := ops.Elems(shape)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func draw(c *ir.EvalCtx, d tensor.DType, shape []int, next func(*mt19937) float6
 }
 
 // randomOf registers a generator whose shape is an attribute.
-func randomOf(name, doc string, next func(*ir.Node) func(*mt19937) float64, attrs ...ir.AttrSpec) *ir.Op {
+func randomOf(name, doc string, next func(*ir.Node) func(*mt19937.Source) float64, attrs ...ir.AttrSpec) *ir.Op {
 	shapeOf := func(n *ir.Node) ([]int, tensor.DType, error) {
 		d, err := dtypeAttr(n, ops.Floats, tensor.Float32)
 		if err != nil {
@@ -95,7 +96,7 @@ func randomOf(name, doc string, next func(*ir.Node) func(*mt19937) float64, attr
 }
 
 // randomLike registers a generator with the shape of its input.
-func randomLike(name, doc string, next func(*ir.Node) func(*mt19937) float64, attrs ...ir.AttrSpec) *ir.Op {
+func randomLike(name, doc string, next func(*ir.Node) func(*mt19937.Source) float64, attrs ...ir.AttrSpec) *ir.Op {
 	typeOf := func(n *ir.Node) (tensor.DType, error) {
 		d, err := dtypeAttr(n, ops.Floats, n.In(0).Elem())
 		if err == nil && !d.IsFloat() {
@@ -170,7 +171,7 @@ var Bernoulli = ops.Same(ops.Register(&ir.Op{
 		}
 		r, v := source(c.Node), ops.F64(c, in, 0)
 		for i, p := range ops.All(c, v) {
-			if v[i] = 0; r.float64() < p {
+			if v[i] = 0; r.Float64() < p {
 				v[i] = 1
 			}
 		}
@@ -243,7 +244,7 @@ var Multinomial = ops.Same(ops.Register(&ir.Op{
 			}
 			for range shape[1] {
 				c.Step(1)
-				at, p := 0, r.float64()*sum
+				at, p := 0, r.Float64()*sum
 				for at < classes-1 && row[at] <= p {
 					at++
 				}
@@ -292,7 +293,7 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 		}
 		r, v := source(c.Node), ops.F64(c, in, 0)
 		for i := range ops.Each(c, len(v)) {
-			if mask[i] = r.float64() >= ratio; mask[i] {
+			if mask[i] = r.Float64() >= ratio; mask[i] {
 				v[i] /= 1 - ratio
 			} else {
 				v[i] = 0

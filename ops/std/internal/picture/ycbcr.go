@@ -1,4 +1,4 @@
-package std
+package picture
 
 import (
 	"image"
@@ -9,8 +9,8 @@ import (
 // fromYCbCr converts luma and chroma to red, green and blue like common decoders: it interpolates chroma between the
 // centers of its larger pixels, in integers. For JPEG it is the method that the standard describes under ImageDecoder.
 // WebP rounds differently, and uses the narrow range of video.
-func fromYCbCr(c *ir.EvalCtx, p picture, y *image.YCbCr, webp bool) {
-	cw, ch := (p.width+1)/2, (p.height+1)/2
+func fromYCbCr(c *ir.EvalCtx, p Picture, y *image.YCbCr, webp bool) {
+	cw, ch := (p.Width+1)/2, (p.Height+1)/2
 	plane := func(v []byte) func(row, col int) int {
 		at := func(row, col int) int { // of the stored plane, whose edges are repeated
 			return int(v[min(max(row, 0), ch-1)*y.CStride+min(max(col, 0), cw-1)])
@@ -30,12 +30,12 @@ func fromYCbCr(c *ir.EvalCtx, p picture, y *image.YCbCr, webp bool) {
 		return func(row, col int) int { return int(v[y.COffset(y.Rect.Min.X+col, y.Rect.Min.Y+row)]) }
 	}
 	cb, cr := plane(y.Cb), plane(y.Cr)
-	for row := range p.height {
+	for row := range p.Height {
 		c.Step(1)
-		for col := range p.width {
+		for col := range p.Width {
 			c.Step(1)
 			c.Step(16)
-			out := p.rgb[3*(row*p.width+col):]
+			out := p.RGB[3*(row*p.Width+col):]
 			luma := int(y.Y[row*y.YStride+col])
 			u, v := cb(row, col), cr(row, col)
 			if webp {

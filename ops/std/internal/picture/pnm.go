@@ -1,4 +1,4 @@
-package std
+package picture
 
 import (
 	"bytes"
@@ -11,36 +11,36 @@ import (
 var errPNM = errors.New("the PNM file is cut short")
 
 // decodePNM reads portable bitmaps, graymaps and pixmaps (P1 to P6), as text or in binary.
-func decodePNM(c *ir.EvalCtx, data []byte) (picture, error) {
+func decodePNM(c *ir.EvalCtx, data []byte) (Picture, error) {
 	kind := data[1] - '0'
 	r := pnmReader{c, data[2:]}
 	width, err := r.number()
 	if err != nil {
-		return picture{}, err
+		return Picture{}, err
 	}
 	height, err := r.number()
 	if err != nil {
-		return picture{}, err
+		return Picture{}, err
 	}
 	top := 1
 	if kind != 1 && kind != 4 {
 		if top, err = r.number(); err != nil {
-			return picture{}, err
+			return Picture{}, err
 		}
 	}
 	if top < 1 || top > 1<<16-1 {
-		return picture{}, fmt.Errorf("PNM: expected a largest value from 1 to 65535, found %d", top)
+		return Picture{}, fmt.Errorf("PNM: expected a largest value from 1 to 65535, found %d", top)
 	}
 	if kind > 3 && len(r.rest) > 0 { // one space ends the header
 		r.rest = r.rest[1:]
 	}
 	// Every pixel takes at least a bit of the file, so a small file cannot demand a large image.
 	if width <= 0 || height <= 0 || width > 8*len(data)/height {
-		return picture{}, fmt.Errorf("PNM: an image of %d by %d in %d bytes", width, height, len(data))
+		return Picture{}, fmt.Errorf("PNM: an image of %d by %d in %d bytes", width, height, len(data))
 	}
 	p, err := newPicture(c, width, height)
 	if err != nil {
-		return picture{}, err
+		return Picture{}, err
 	}
 	channels := 1
 	if kind == 3 || kind == 6 {
@@ -65,13 +65,13 @@ func decodePNM(c *ir.EvalCtx, data []byte) (picture, error) {
 					v, err = r.binary(top)
 				}
 				if err != nil {
-					return picture{}, err
+					return Picture{}, err
 				}
 				if kind == 1 || kind == 4 {
 					v = 1 - v // ink
 				}
 				b := byte((min(v, top)*255 + top/2) / top)
-				out := p.rgb[3*(row*width+col):]
+				out := p.RGB[3*(row*width+col):]
 				if channels == 3 {
 					out[ch] = b
 				} else {
