@@ -3,6 +3,7 @@ package models
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,6 +60,17 @@ type Family struct {
 	Presets func() []Preset
 	// Claims reports whether a configuration without model_type is the family's; nil: none is.
 	Claims func(v *config.Value) bool
+	// Flax describes checkpoints that flax wrote for the family's released code; nil: there are none.
+	Flax *Checkpoint
+}
+
+// Checkpoint describes the files that a family's released code writes, and how their configuration is found.
+type Checkpoint struct {
+	// Code is the name of the code, and Tensor the name of a tensor by which its files are recognized.
+	Code, Tensor string
+	// Complete adds to the options of the code's command line what else belongs to a configuration, such as sizes. It
+	// keeps the options that are there. The notes list what was assumed.
+	Complete func(options *config.Value, w Weights) (notes []string, err error)
 }
 
 // Preset is a published model, untrained.
@@ -101,6 +113,26 @@ func Presets() []Preset {
 		}
 	}
 	return all
+}
+
+// CompleteFlax completes the options of a command line to a configuration of the family that recognizes a checkpoint
+// of flax.
+func CompleteFlax(options *config.Value, w Weights) (notes []string, err error) {
+	known := slices.DeleteFunc(Families(), func(f Family) bool { return f.Flax == nil })
+	slices.SortFunc(known, func(a, b Family) int { return cmp.Compare(a.Flax.Tensor, b.Flax.Tensor) })
+	var expected []string
+	for i, f := range known {
+		if w[f.Flax.Tensor] != nil {
+			options.Default("model_type", config.Value{Kind: config.String, Text: f.Type})
+			return f.Flax.Complete(options, w)
+		}
+		name := f.Flax.Tensor
+		if i > 0 {
+			name = path.Ext(name)
+		}
+		expected = append(expected, fmt.Sprintf("%s (%s)", name, f.Flax.Code))
+	}
+	return nil, fmt.Errorf("expected tensor %s, found neither", strings.Join(expected, " or "))
 }
 
 // types lists the model types.

@@ -112,10 +112,10 @@ func modelOf(path string) string {
 	return dir
 }
 
-// ReadFlax converts a checkpoint of S5 or LRU that flax wrote in msgpack, or the latest one in a folder (checkpoint_N). The
-// configuration is the options of the released code's command line, in the file at o.Config or else in args.json beside
-// the checkpoint; a config.json as in a model directory is right, too. Sizes of input and output follow from tensors. The
-// notes, in alphabetical order, list the defaults that were used.
+// ReadFlax converts a checkpoint that flax wrote in msgpack, or the latest one in a folder (checkpoint_N). Families
+// recognize theirs (models.Family.Flax). The configuration is the options of the released code's command line, in the
+// file at o.Config or else in args.json beside the checkpoint, completed by the family; a config.json as in a model
+// directory is right, too. The notes, in alphabetical order, list the defaults that were used.
 func ReadFlax(path string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
 	defer ends.Catch(path, &err)
 	if path, err = flaxPath(path); err != nil {
@@ -154,7 +154,7 @@ func ReadFlax(path string, o Options) (c models.Config, w models.Weights, notes 
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if notes, err = flaxOptions(options, tensors); err != nil {
+	if notes, err = models.CompleteFlax(options, tensors); err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if c, err = models.ConfigOf(options, source); err != nil {
@@ -262,77 +262,4 @@ func flatten(w *ends.Watch, all map[string]*tensor.Tensor, path string, v any) e
 		return nil
 	}
 	return fmt.Errorf("tensor %s: expected an array, found %T", config.Shorten(path), v)
-}
-
-// paddedSets are the data sets whose sequences the released code of S5 pads.
-var paddedSets = []string{"imdb-classification", "listops-classification", "aan-classification"}
-
-// flaxOptions adds settings without an option of the command line: the family, and those that follow from the data set.
-func flaxOptions(options *config.Value, tensors map[string]*tensor.Tensor) (notes []string, err error) {
-	set := func(key string, v config.Value) {
-		if options.Get(key) == nil {
-			options.Members = append(options.Members, config.Member{Key: key, Value: &v})
-		}
-	}
-	number := func(n int) config.Value { return config.Value{Kind: config.Number, Text: strconv.Itoa(n)} }
-	truth := func(b bool) config.Value { return config.Value{Kind: config.Bool, Text: strconv.FormatBool(b)} }
-	size := func(name string, axis, rank int) (int, error) {
-		t := tensors[name]
-		if t == nil || t.Rank() != rank {
-			return 0, fmt.Errorf("tensor %s: expected %d axes, found %s", name, rank, t)
-		}
-		return t.Dim(axis), nil
-	}
-	family := ""
-	switch {
-	case tensors["params.encoder.layers_0.seq.Lambda_re"] != nil:
-		family = "s5"
-	case tensors["params.encoder.layers_0.seq.nu_log"] != nil:
-		family = "lru"
-	default:
-		return nil, errors.New("expected tensor params.encoder.layers_0.seq.Lambda_re (S5) or .nu_log (LRU), found neither")
-	}
-	set("model_type", config.Value{Kind: config.String, Text: family})
-	inputs, err := size("params.encoder.encoder.kernel", 0, 2)
-	if err != nil {
-		return nil, err
-	}
-	set("d_input", number(inputs))
-	last := "params.decoder"
-	retrieval := tensors[last+".kernel"] == nil && tensors[last+".layer2.kernel"] != nil
-	if retrieval {
-		last += ".layer2"
-	}
-	outputs, err := size(last+".kernel", 1, 2)
-	if err != nil {
-		return nil, err
-	}
-	if family == "lru" {
-		groups := 1
-		if g := options.Get("multidim"); g != nil {
-			if groups, err = strconv.Atoi(g.Text); err != nil || groups < 1 || outputs%groups != 0 {
-				return nil, fmt.Errorf("multidim: expected a divisor of the %d outputs of tensor %s.kernel, found %s", outputs, last,
-					config.Shorten(g.Text))
-			}
-		}
-		set("d_output", number(outputs/groups))
-		return nil, nil
-	}
-	set("d_output", number(outputs))
-	set("retrieval", truth(retrieval))
-	if options.Get("padded") == nil {
-		padded := false
-		if d := options.Get("dataset"); d != nil {
-			padded = slices.ContainsFunc(paddedSets, func(name string) bool { return strings.HasSuffix(d.Text, name) })
-		}
-		set("padded", truth(padded))
-		notes = append(notes, fmt.Sprintf("padded: %v, which follows from the data set", padded))
-	}
-	for _, key := range []string{"activation_fn", "conj_sym", "discretization", "mode", "prenorm", "clip_eigs", "bidirectional",
-		"batchnorm", "blocks"} {
-		if options.Get(key) == nil {
-			notes = append(notes, key+": is not among the options; the default is used")
-		}
-	}
-	return notes, nil
 }

@@ -68,7 +68,7 @@ var packages = []struct {
 	{"models/s4", []string{"ir", "ir/tensor", "models", "models/config", "models/backbone", "ops/essm/spectral"}},
 	{"models/lstm", []string{"ir", "models", "models/config", "models/backbone"}},
 	{"models/transformer", []string{"ir", "models", "models/config", "models/backbone"}},
-	{"models/flax", []string{"ir", "ir/tensor", "models", "models/backbone"}},
+	{"models/flax", []string{"ir", "ir/tensor", "models", "models/config", "models/backbone"}},
 	{"models/s5", []string{"ir", "ir/tensor", "models", "models/config", "models/backbone", "models/flax",
 		"ops/essm/spectral"}},
 	{"models/lru", []string{"ir", "models", "models/config", "models/backbone", "models/flax"}},

@@ -50,6 +50,13 @@ type Member struct {
 	Value *Value
 }
 
+// Default adds a key to an object, unless it is there.
+func (v *Value) Default(key string, value Value) {
+	if v.Get(key) == nil {
+		v.Members = append(v.Members, Member{Key: key, Value: &value})
+	}
+}
+
 // Get returns the value of a key of an object; nil: there is none.
 func (v *Value) Get(key string) *Value {
 	if v == nil {

@@ -8,7 +8,7 @@
 //	block i, postnorm:  x = norm(x + gate(layer(x)))
 //	output = log softmax(decoder(pool(x)))
 //
-// It imports ir, ir/tensor, models and models/backbone, whose Network it uses.
+// It imports ir, ir/tensor, models, models/config, and models/backbone, whose Network it uses.
 package flax
 
 import (

@@ -156,7 +156,8 @@ func (l layer) Build(n *backbone.Network, x, state *ir.Value, prefix string) (y,
 func init() {
 	models.Register(models.Family{Type: Type, Doc: "LRU: one discrete diagonal system of all features in each layer",
 		New:     func() models.Config { return newConfig() },
-		Presets: presets})
+		Presets: presets,
+		Flax:    &models.Checkpoint{Code: "LRU", Tensor: flax.FirstLayer + "nu_log", Complete: complete}})
 }
 
 // presets has a small model for the task of the preset smnist.

@@ -6,13 +6,15 @@ import (
 
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/models/backbone"
+	"github.com/essmc/essmc/models/flax"
 	"github.com/essmc/essmc/ops/essm/spectral"
 )
 
 func init() {
 	models.Register(models.Family{Type: Type, Doc: "S5: one diagonal system of all features in each layer",
 		New:     func() models.Config { return newConfig() },
-		Presets: presets})
+		Presets: presets,
+		Flax:    &models.Checkpoint{Code: "S5", Tensor: flax.FirstLayer + "Lambda_re", Complete: complete}})
 }
 
 // presets has a small model for the task of the preset smnist, and the paper's for Speech Commands.
