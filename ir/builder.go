@@ -67,6 +67,20 @@ func (b *Builder) Sub(name string) *Builder {
 	return s
 }
 
+// Import lets Op and Ops find the operators of a domain that the graph does not name, in the given version. A domain that
+// the graph names keeps its version.
+func (b *Builder) Import(domain string, version int) {
+	root := b
+	for root.outer != nil {
+		root = root.outer
+	}
+	for _, opsets := range []map[string]int{b.opsets, root.g.Opsets} {
+		if _, ok := opsets[domain]; !ok && opsets != nil {
+			opsets[domain] = version
+		}
+	}
+}
+
 // PaceLike makes the nodes that are added count their steps as n does: they are n's body.
 func (b *Builder) PaceLike(n *Node) { b.g.pace = n.pace }
 

@@ -4,7 +4,8 @@ package ir
 // and 200 at most.
 const Pace = 1 << 13
 
-// Ended is the panic by which an evaluation ends at its context. Package ops/eval returns its error.
+// Ended is the panic by which an evaluation ends at its context, or a kernel from outside of this module at an error of
+// its own. Package ops/eval returns its error.
 type Ended struct{ Err error }
 
 // Interrupts marks the panic.

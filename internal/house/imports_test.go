@@ -101,6 +101,8 @@ var packages = []struct {
 		"runtime"}},
 	{"runtime/cpu", []string{"internal/ram", "internal/worktime", "ir", "ir/scalar", "ir/tensor", "ops", "ops/eval",
 		"ops/ml", "ops/std", "ops/essm", "runtime", "runtime/lowering", "runtime/cpu/kernel"}},
+	{"runtime/cpu/kernels", []string{"ir", "ir/tensor", "ops", "runtime", "runtime/plan", "runtime/lowering", "runtime/cpu/internal/record"}},
+	{"runtime/cpu/kernels/kernelstest", []string{"ir", "ir/tensor", "ops", "runtime", "runtime/ref", "runtime/cpu"}},
 	{"runtime/cuda/driver", nil},
 	{"runtime/cuda/driver/libcuda", []string{"runtime/cuda/driver", purego, "golang.org/x/sys"}},
 	{"runtime/cuda/ptx", nil},

@@ -30,6 +30,7 @@ type binding struct {
 // compile lowers a graph.
 func (b backend) compile(g *ir.Graph, c runtime.Config) (_ *program, err error) {
 	defer runtime.Ended(&err)
+	record.Sealed.Store(true)
 	l, err := lowering.Lower(g, c, &implementer{})
 	if err != nil {
 		return nil, err

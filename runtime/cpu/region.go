@@ -57,7 +57,8 @@ type call struct {
 	out   place
 	// Instead of run: a windowed operator, or a transpose.
 	windowed  *record.WindowedOp
-	tmp       int              // offset in scratch of the windowed operator's memory
+	tmp       int              // offset in scratch of the call's own memory, which windowed operators and some kernels need
+	scratch   int              // numbers of it that run gets as its last operand
 	transpose lowering.RowKind // ToRows or FromRows
 }
 
@@ -110,6 +111,9 @@ func (g *region) call(w *worker, i, sample, from, n int) {
 	args := w.args[:len(c.in)]
 	for j, p := range c.in {
 		args[j] = g.rows(w, p, sample, from, n)
+	}
+	if c.scratch > 0 {
+		args[len(args)-1] = w.Scratch[c.tmp : c.tmp+c.scratch]
 	}
 	y := g.rows(w, c.out, sample, from, n)
 	for left := n * g.per; left > 0; {

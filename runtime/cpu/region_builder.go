@@ -64,7 +64,10 @@ func (r *regionBuilder) finish(d *binding) *region {
 				g.refills = append(g.refills, op.Refill)
 			}
 			c.run, c.parts, c.over, c.windowed, c.transpose = op.Run, op.Parts, op.Over, op.Windowed, op.Transpose
-			c.in = make([]place, len(s.In))
+			c.in = make([]place, len(s.In), len(s.In)+1)
+			if c.scratch = op.Scratch; c.scratch > 0 {
+				c.in = append(c.in, nowhere)
+			}
 			for j := range c.in {
 				c.in[j] = nowhere
 			}
@@ -345,10 +348,13 @@ func (r *regionBuilder) place(d *binding, g *region) {
 		}
 		window = false
 		give(&c.out)
-		if c.windowed != nil && c.windowed.Scratch > 0 {
-			n := rows * c.windowed.Scratch
-			c.tmp = a.Take(n)
-			a.Give(c.tmp, n)
+		own := c.scratch
+		if c.windowed != nil {
+			own = rows * c.windowed.Scratch
+		}
+		if own > 0 {
+			c.tmp = a.Take(own)
+			a.Give(c.tmp, own)
 		}
 		free(i, c.in)
 		if _, read := last[c.out.val]; c.out.local && !read { // nobody reads it

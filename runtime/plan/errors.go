@@ -80,20 +80,37 @@ var packages = map[string]string{
 
 const module = "github.com/essmc/essmc/"
 
+// Package returns the import path of the package of this module that registers the operators of a domain; "" for domains
+// of other modules.
+func Package(domain string) string {
+	if p := packages[domain]; p != "" {
+		return module + p
+	}
+	return ""
+}
+
 // advice names the packages to import for operators.
 func advice(ops []UnknownOp) string {
-	var imports []string
+	var imports, others []string
 	for _, op := range ops {
-		if p := packages[op.Domain]; p != "" {
-			if line := fmt.Sprintf("import _ %q", module+p); !slices.Contains(imports, line) {
+		if p := Package(op.Domain); p != "" {
+			if line := fmt.Sprintf("import _ %q", p); !slices.Contains(imports, line) {
 				imports = append(imports, line)
 			}
+		} else if !slices.Contains(others, op.Domain) {
+			others = append(others, op.Domain)
 		}
 	}
-	if len(imports) == 0 {
-		return ""
+	text := ""
+	if len(imports) > 0 {
+		text = "; add " + strings.Join(imports, " and ") +
+			", or open the plan by package frontend/open, which has all operators"
 	}
-	return "; add " + strings.Join(imports, " and ") + ", or open the plan by package frontend/open, which has all operators"
+	if len(others) > 0 {
+		text += fmt.Sprintf("; domain %s is not part of essmc: use a program that registers its operators, such as the one "+
+			"that wrote the plan (docs/extending.md)", strings.Join(others, ", "))
+	}
+	return text
 }
 
 // readError is an error of reading the file, not of its content.

@@ -258,7 +258,8 @@ func TestUnknownOps(t *testing.T) {
 		t.Errorf("found %+v", e.Ops)
 	}
 	const want = "m.essm: this program lacks operators that the plan needs: " +
-		"test.Add version 7 (node -> Add, node -> Add_4, node -> Add_3 and 2 more); test.If version 2 (node -> y, node -> If)"
+		"test.Add version 7 (node -> Add, node -> Add_4, node -> Add_3 and 2 more); test.If version 2 (node -> y, node -> If); " +
+		"domain test is not part of essmc: use a program that registers its operators, such as the one that wrote the plan (docs/extending.md)"
 	if err.Error() != want {
 		t.Errorf("error\n%s\nexpected\n%s", err, want)
 	}

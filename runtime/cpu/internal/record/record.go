@@ -2,6 +2,7 @@ package record
 
 import (
 	"reflect"
+	"sync/atomic"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ops"
@@ -98,24 +99,38 @@ var (
 // twice, which is an error of this program.
 func Register(list ...Record) {
 	for _, r := range list {
-		old := Records[r.Op]
-		if old == nil {
-			Records[r.Op] = &r
-			continue
-		}
-		to, from := reflect.ValueOf(old).Elem(), reflect.ValueOf(r)
-		for i := range from.NumField() {
-			name := from.Type().Field(i).Name
-			switch {
-			case name == "Op" || from.Field(i).IsZero():
-			case to.Field(i).IsZero():
-				to.Field(i).Set(from.Field(i))
-			default:
-				panic("cpu: two files register " + name + " of operator " + r.Op)
-			}
+		if twice := Add(r); twice != "" {
+			panic("cpu: two files register " + twice + " of operator " + r.Op)
 		}
 	}
 }
+
+// Add is Register for one record. It returns the name of a field that is set already, and then adds nothing.
+func Add(r Record) (twice string) {
+	old := Records[r.Op]
+	if old == nil {
+		Records[r.Op] = &r
+		return ""
+	}
+	to, from := reflect.ValueOf(old).Elem(), reflect.ValueOf(r)
+	joined := *old
+	into := reflect.ValueOf(&joined).Elem()
+	for i := range from.NumField() {
+		name := from.Type().Field(i).Name
+		switch {
+		case name == "Op" || from.Field(i).IsZero():
+		case to.Field(i).IsZero():
+			into.Field(i).Set(from.Field(i))
+		default:
+			return name
+		}
+	}
+	*old = joined
+	return ""
+}
+
+// Sealed is set when the first graph is compiled: records do not change from then on.
+var Sealed atomic.Bool
 
 // For returns the record of an operator in its newest version; None for earlier versions and for operators without a
 // record.

@@ -9,7 +9,7 @@ import (
 )
 
 // RowFunc computes rows of an output from the same rows of its operands. x has an entry per input of the step, which
-// is nil for constant and absent ones. Long work ends at c (ops.Each and the like).
+// is nil for constant and absent ones, and another one for RowOp.Scratch. Long work ends at c (ops.Each and the like).
 type RowFunc func(c *ir.EvalCtx, y []float32, x [][]float32, rows int)
 
 // RowOp is a step of a region, for one set of shapes. Exactly one of Run, Windowed, Sums and Transpose is set.
@@ -22,6 +22,7 @@ type RowOp struct {
 	Sums      *Sums            // adds the rows before
 	Transpose lowering.RowKind // ToRows or FromRows
 	Refill    func()           // computes again what Run keeps of settled inputs; nil: nothing. It runs before a run
+	Scratch   int              // float32 numbers of working memory for each worker: the last entry of x, if there are some
 }
 
 // Sums is a running sum along time: of all steps up to each one, or, if Exclusive, of all steps before it.
