@@ -13,7 +13,7 @@ import (
 type OptionError struct {
 	Name   string // name of the model
 	Kind   Kind   // kind of the model
-	Option string // the field of Options: "Shapes", "Carry", "Rate", "Skip" or "Parameters"
+	Option string // the field of Options: "Shapes", "Carry", "Rate", "Skip", "Passes" or "Parameters"
 	Value  string // the value at fault if the option has several; may be empty
 	Err    error
 }

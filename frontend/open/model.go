@@ -18,6 +18,7 @@ import (
 	"github.com/essmc/essmc/models"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
+	"github.com/essmc/essmc/passes/raise"
 	"github.com/essmc/essmc/passes/stepgraph"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cpu"
@@ -133,7 +134,7 @@ func (m *Model) fromPlan(graph func(ir.Resolver) (*ir.Graph, error),
 
 // onPlan checks Options.Shapes against the inputs of a plan, whose graph keeps its dimensions.
 func (m *Model) onPlan(shapes shapes) error {
-	if err := m.checkSkip(); err != nil {
+	if err := m.checkPasses(); err != nil {
 		return err
 	}
 	if len(shapes) == 0 {
@@ -149,7 +150,7 @@ func (m *Model) onPlan(shapes shapes) error {
 
 // onSource applies Options to the source graph.
 func (m *Model) onSource(shapes shapes) (err error) {
-	if err := m.checkSkip(); err != nil {
+	if err := m.checkPasses(); err != nil {
 		return err
 	}
 	if m.Dims, err = shapes.bind(m.source); err != nil {
@@ -166,8 +167,10 @@ func (m *Model) onSource(shapes shapes) (err error) {
 }
 
 // PassNames returns the names of the passes in order, for Options.Skip. Some run twice.
-func PassNames() (names []string) {
-	for _, p := range Pipeline() {
+func PassNames() []string { return passNames(Pipeline()) }
+
+func passNames(list []*passes.Pass) (names []string) {
+	for _, p := range list {
 		if !slices.Contains(names, p.Name) {
 			names = append(names, p.Name)
 		}
@@ -175,13 +178,36 @@ func PassNames() (names []string) {
 	return names
 }
 
-// checkSkip checks the names in Options.Skip.
-func (m *Model) checkSkip() error {
+// pipeline returns the passes for the model, with Options.Passes and those in Options.Skip.
+func (m *Model) pipeline() ([]*passes.Pass, error) {
+	all, err := passes.Insert(Pipeline(), m.options.Passes...)
+	if err != nil {
+		return nil, m.wrong("Passes", "", err)
+	}
+	if m.Kind != Directory {
+		return all, nil
+	}
+	raising := raise.Pipeline() // the graph is made of the operators that raising recognizes
+	return slices.DeleteFunc(all, func(p *passes.Pass) bool {
+		is := len(raising) > 0 && p == raising[0]
+		if is {
+			raising = raising[1:]
+		}
+		return is
+	}), nil
+}
+
+// checkPasses checks Options.Passes, and the names in Options.Skip.
+func (m *Model) checkPasses() error {
+	all, err := passes.Insert(Pipeline(), m.options.Passes...)
+	if err != nil {
+		return m.wrong("Passes", "", err)
+	}
 	for _, name := range m.options.Skip {
 		if m.Kind == Plan {
 			return m.wrong("Skip", name, errors.New("the passes of a plan have run"))
 		}
-		names := PassNames()
+		names := passNames(all)
 		if !slices.Contains(names, name) {
 			return m.wrong("Skip", name, fmt.Errorf("no such pass; there are %s", strings.Join(names, ", ")))
 		}
@@ -206,13 +232,13 @@ func (m *Model) carry(g *ir.Graph) error {
 
 // compile runs the passes.
 func (m *Model) compile() (*ir.Graph, error) {
-	list := Pipeline()
-	if m.Kind == Directory { // made of the operators that raising recognizes
-		list = passes.Pipeline()
+	list, err := m.pipeline()
+	if err != nil {
+		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(p *passes.Pass) bool { return slices.Contains(m.options.Skip, p.Name) })
 	var g *ir.Graph
-	err := m.guarded(func() error {
+	err = m.guarded(func() error {
 		if g = m.source; m.once { // weights that passes replace are freed then
 			m.source = nil
 		} else {

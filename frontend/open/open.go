@@ -61,6 +61,9 @@ type Options struct {
 	// without "integers", what lies between DequantizeLinear and QuantizeLinear is computed on float32, as the file states
 	// it. The passes of a plan have run; it accepts no names.
 	Skip []string
+	// Passes are further passes. Each runs at the first place among the others that its After and Before allow; they name any
+	// passes of PassNames, and each other. The passes of a plan have run; it gets none of these.
+	Passes []*passes.Pass
 	// Parameters are patterns of names: the constants of the source that they select become parameters, whose content can be
 	// replaced later (ir.Graph.Parameters), before any pass looks at it. In a pattern "*" stands for any text and "?" for
 	// one byte: "*" selects all weights. Only a constant's own name selects one that is not of floating point or complex
