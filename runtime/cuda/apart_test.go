@@ -1,137 +1,102 @@
-package cuda
+package cuda_test
 
 import (
-	"slices"
+	"context"
+	"os"
+	"strings"
+	"testing"
 
+	"github.com/essmc/essmc/ir"
+	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
-	"github.com/essmc/essmc/runtime/cuda/kernel"
-	"github.com/essmc/essmc/runtime/lowering"
+	"github.com/essmc/essmc/runtime/backendtest"
+	"github.com/essmc/essmc/runtime/cuda"
+	"github.com/essmc/essmc/runtime/cuda/driver"
+	"github.com/essmc/essmc/runtime/cuda/emu"
+	"github.com/essmc/essmc/runtime/device"
 )
 
-// Fills with these numbers are orders to a driver of tests: memory becomes undefined, or must not be used.
-const (
-	Forgotten = 0xfe
-	Guarded   = 0xfd
-)
+// dividing is an emulated driver that is told where values are, and when they end (see device.Backend.Apart).
+type dividing struct{ *emu.Driver }
 
-// Apart returns the backend with all values of an executable separated. No two share memory, the gaps between them
-// are guarded, and when the last unit that uses a value has run, its memory becomes undefined. early ends lives that
-// many units too early, and short makes values that many bytes too short, for tests which show that this is found.
-func Apart(b runtime.Backend, early, short int) runtime.Backend {
-	b.(*backend).inspect = func(p *plan) { p.apart(early, short) }
-	return b
+func (d dividing) Fill(dst driver.Ptr, value byte, bytes uint64, s driver.Stream) error {
+	switch value {
+	case device.Forgotten:
+		return d.Driver.Forget(dst, bytes, s)
+	case device.Guarded:
+		return d.Driver.Guard(dst, bytes)
+	}
+	return d.Driver.Fill(dst, value, bytes, s)
 }
 
-const guardBytes = 2 * align
-
-func (p *plan) apart(early, short int) {
-	l := &p.memory
-	if r := p.repeats; r != nil {
-		p.forget(r.first, early, len(p.units)-1)
-		p.forget(r.next, early, len(p.units)-1)
-	} else {
-		p.forget(p.segments, early, len(p.units))
+// The suite with all values apart, in the long mode whole: nobody reads or writes beyond a value, or one
+// that has ended.
+func TestApart(t *testing.T) {
+	skip := map[string]string{
+		"memory":        "values that share no memory take more than their account",
+		"memory_bounds": "values that share no memory take more than their account",
 	}
-	l.arena = 0
-	var guards []item
-	for _, s := range l.order {
-		buffers := p.of(s)
-		if s.host || len(buffers) == 0 {
-			continue
+	if os.Getenv("ESSMC_LONG") == "" {
+		for _, name := range []string{"ops", "samples", "forms", "networks", "parameters/networks", "sequences", "outputs", "sessions", "shapes", "threads",
+			"options", "cancel", "close", "unsupported"} {
+			skip[name] = "takes long: ESSMC_LONG=1 runs it"
 		}
-		for k, x := range buffers {
-			l.offsets[x] = l.arena + faultBytes*k
-			if s == l.zeroed {
-				l.offsets[x] = l.arena + l.zeros[k].at
+	}
+	backendtest.Run(t, apart(t, cuda.Options{Fallback: "cpu"}), backendtest.Options{Must: []string{"*"}, Refuses: refuses, Seeds: 1,
+		Graphs: someGraphs(), Small: !longMode(), Skip: hurried(skip), Networks: productError})
+}
+
+// The reference cases with all values apart.
+func TestApartReference(t *testing.T) {
+	if os.Getenv("ESSMC_LONG") == "" {
+		t.Skip("takes long: ESSMC_LONG=1 runs it")
+	}
+	backendtest.Reference(t, apart(t, cuda.Options{}), backendtest.Options{})
+}
+
+// apart is emulated with values apart.
+func apart(t *testing.T, o cuda.Options) func() runtime.Backend {
+	return emulatedBy(t, func(d *emu.Driver) runtime.Backend { return cuda.Apart(backend(t, dividing{d}, o), 0, 0) })
+}
+
+// Values that end too early, or that are too short, are found.
+func TestApartFinds(t *testing.T) {
+	b := ir.NewBuilder("values", ops.Default, map[string]int{"": ops.Opsets()[""]})
+	x := b.Input("x", ir.Tensor(tensor.Float32, 7, 9))
+	y := b.Op("", "Softmax", []*ir.Value{x})
+	z := b.Op("", "Transpose", []*ir.Value{b.Op("", "Softmax", []*ir.Value{b.Op("", "Exp", []*ir.Value{y})})})
+	b.Output("z", b.Op("", "Softmax", []*ir.Value{z}))
+	b.Output("w", b.Op("", "Mul", []*ir.Value{y, y}))
+	g, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		early, short int
+		want         string
+	}{{0, 0, ""}, {1, 0, "nobody wrote"}, {0, 4, "where a guard is"}, {0, 1, "where a guard is"}} {
+		d := emu.New(emu.Options{})
+		m, err := runtime.New(g, runtime.Options{Backend: cuda.Apart(backend(t, dividing{d}, cuda.Options{}), c.early, c.short)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.NewSession()
+		in := data{"x": tensor.New(tensor.Float32, 7, 9)}
+		var text strings.Builder
+		for range 3 { // the third one is a graph
+			if _, err := s.Run(context.Background(), in); err != nil {
+				text.WriteString(err.Error())
 			}
 		}
-		size := max(0, s.Size-short)
-		next := (size+align-1)/align*align + guardBytes
-		l.arena += next
-		guards = append(guards, item{work: &record.Work{Kind: record.Fill, Dst: buffers[0], DstAt: size, Bytes: next - size,
-			Byte: Guarded}, crossing: crossing{v: p.outer(s)}})
-	}
-	first := p.segments
-	if p.repeats != nil {
-		first = p.repeats.first
-	}
-	if len(first) > 0 {
-		first[0].items = slices.Concat(guards, first[0].items)
-	}
-}
-
-// of returns the buffers in a span of the device: several for the units' faults, and for memory that is cleared.
-func (p *plan) of(s *span) (all []kernel.Buffer) {
-	switch {
-	case s.host:
-	case s == p.memory.zeroed:
-		for _, z := range p.memory.zeros {
-			all = append(all, z.buffer)
+		if err := m.Close(); err != nil && c.want == "" {
+			t.Error(err)
 		}
-	case s.buffer != 0:
-		all = append(all, s.buffer)
-	case s.value != nil:
-		if x := p.b.Uses(s.value); x != 0 {
-			all = append(all, x)
+		for _, f := range d.Close() {
+			text.WriteString(f.String() + "\n")
 		}
-	default:
-		for _, f := range p.memory.faults {
-			all = append(all, f.buffer)
+		if got := text.String(); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%d units early, %d bytes short: %s", c.early, c.short, got)
 		}
-	}
-	return all
-}
-
-// outer returns the input or output of the program in whose memory a span is; nil: none. Executables keep states elsewhere, and
-// run without the items of these.
-func (p *plan) outer(s *span) (v *lowering.Value) {
-	for _, x := range slices.Concat(p.d.Program.Inputs, p.d.Program.Outputs) {
-		if s.value != nil && p.b.Root(x) == s.value {
-			v = x
-		}
-	}
-	return v
-}
-
-// forget lets segments forget each value behind the last unit that uses it, up to a unit.
-func (p *plan) forget(list []*segment, early, most int) {
-	number := map[*unit]int{nil: len(p.units)}
-	for i, u := range p.units {
-		number[u] = i
-	}
-	behind := map[*segment]map[int][]item{} // by the place of the item before
-	for _, s := range p.memory.order {
-		buffers := p.of(s)
-		if s.host || len(buffers) == 0 || s.Last > most {
-			continue
-		}
-		var last *segment
-		place, now := 0, 0
-		for _, c := range list {
-			for i, it := range c.items {
-				if !it.faults { // copied after everything before them
-					now = number[it.unit]
-				}
-				if now <= s.Last-early {
-					last, place = c, i
-				}
-			}
-		}
-		if last == nil || s.Size == 0 {
-			continue
-		}
-		if behind[last] == nil {
-			behind[last] = map[int][]item{}
-		}
-		behind[last][place] = append(behind[last][place], item{work: &record.Work{Kind: record.Fill, Dst: buffers[0], Bytes: s.Size,
-			Byte: Forgotten}, crossing: crossing{v: p.outer(s)}})
-	}
-	for c, of := range behind {
-		var items []item
-		for i, it := range c.items {
-			items = append(append(items, it), of[i]...)
-		}
-		c.items = items
 	}
 }

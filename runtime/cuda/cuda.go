@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -11,7 +10,7 @@ import (
 	_ "github.com/essmc/essmc/ops/std"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/driver"
-	"github.com/essmc/essmc/runtime/lowering"
+	"github.com/essmc/essmc/runtime/device"
 )
 
 // Options configure the backend.
@@ -48,54 +47,19 @@ func New(d driver.Driver, o Options) (runtime.Backend, error) {
 	if err := card.Check(); err != nil {
 		return nil, fmt.Errorf("cuda: %w", err)
 	}
-	return &backend{drv: d, num: card.Device, device: card.String(), fallback: o.Fallback != "", idle: idleBytes,
-		keep: keepBytes}, nil
+	b := &backend{keep: keepBytes}
+	b.Backend = device.Backend{Name: "cuda", Operators: operators{}, Fallback: o.Fallback != "", Idle: idleBytes,
+		Open: func() (device.Device, error) { return openCard(d, card.Device, card.String(), b.keep) }}
+	return b, nil
 }
 
 type backend struct {
-	drv      driver.Driver
-	num      driver.Device
-	device   string // for messages
-	fallback bool
-	bare     bool        // has no kernels; for tests
-	idle     int         // bytes of unused tables to keep
-	keep     uint64      // free bytes that the pool keeps
-	inspect  func(*plan) // gets each plan before its memory is allocated; for tests
-
-	mu    sync.Mutex
-	open  *device // nil when no program uses it
-	users int
+	device.Backend
+	keep uint64 // free bytes that the pool keeps
 }
 
 func (*backend) Name() string          { return "cuda" }
 func (*backend) Resolver() ir.Resolver { return ops.Default }
-
-// acquire returns the device for a program, and opens it for the first one.
-func (b *backend) acquire() (*device, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.open == nil {
-		v, err := openDevice(b.drv, b.num, b.device, b.keep)
-		if err != nil {
-			return nil, err
-		}
-		b.open = v
-	}
-	b.users++
-	return b.open, nil
-}
-
-// release closes the device after the last program.
-func (b *backend) release() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.users--; b.users > 0 {
-		return nil
-	}
-	v := b.open
-	b.open = nil
-	return v.close()
-}
 
 // Compile lowers g. It returns a *runtime.UnsupportedError for a node that has no kernel, and a *runtime.OptionError for
 // options that the backend does not have: float64, observers, and products in types other than float32 and bfloat16.
@@ -112,17 +76,5 @@ func (b *backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error
 		return nil, &runtime.OptionError{Option: "Observe",
 			Msg: "the cuda backend replaces operators by their bodies and cannot show all values; the ref backend can"}
 	}
-	l := &lowerer{fallback: b.fallback, bare: b.bare}
-	p, err := lowering.Lower(g, c, l)
-	if err == nil {
-		err = l.refusal()
-	}
-	if err != nil {
-		return nil, err
-	}
-	v, err := b.acquire()
-	if err != nil {
-		return nil, err
-	}
-	return newProgram(p, b, v, c.Constants), nil
+	return b.Backend.Compile(g, c)
 }

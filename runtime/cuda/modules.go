@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/runtime/cuda/driver"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/device"
 )
 
 type textHash [sha256.Size]byte
@@ -15,15 +16,18 @@ type module struct {
 	hash   textHash
 	handle driver.Module
 	f      driver.Function
-	users  int // number of programs; guarded by device.loading
+	users  int // number of programs; guarded by card.loading
 }
 
 // modules are the modules that a program uses. Equal texts are compiled once for all programs of a device, and
 // unloaded with the last user.
 type modules struct {
-	v     *device
-	users map[textHash]*module // guarded by device.loading
+	v     *card
+	users map[textHash]*module // guarded by card.loading
 }
+
+// NewModules returns the modules of a new program.
+func (v *card) NewModules() device.Modules { return &modules{v: v, users: map[textHash]*module{}} }
 
 // function returns a compiled kernel.
 func (u *modules) function(c *kernel.Code) (driver.Function, error) {
@@ -67,8 +71,8 @@ func (m *module) load(drv driver.Driver, c *kernel.Code) error {
 	return nil
 }
 
-// close releases the modules of a program that has no executables any more.
-func (u *modules) close() error {
+// Close releases the modules of a program that has no executables any more.
+func (u *modules) Close() error {
 	v := u.v
 	v.loading.Lock()
 	defer v.loading.Unlock()

@@ -21,6 +21,7 @@ import (
 	_ "github.com/essmc/essmc/runtime/cuda/internal/products"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/device"
 	"github.com/essmc/essmc/runtime/lowering"
 	"github.com/essmc/essmc/runtime/ref"
 )
@@ -55,31 +56,31 @@ func steps(t *testing.T, g *ir.Graph, c runtime.Config, in map[string]tensor.Dat
 		t.Fatal(err)
 	}
 	bench, b := kerneltest.New(t), record.NewBuilder(d)
-	device := map[kernel.Buffer]kernel.Buffer{}
+	placed := map[kernel.Buffer]kernel.Buffer{}
 	place := func(x kernel.Buffer) kernel.Buffer {
-		if device[x] == 0 && x != 0 {
+		if placed[x] == 0 && x != 0 {
 			switch m := b.Memory(x); {
 			case m.Constant != nil:
-				device[x] = bench.In(m.Constant.Make())
+				placed[x] = bench.In(m.Constant.Make())
 			case m.Scratch > 0:
-				device[x] = bench.Out(m.Scratch)
+				placed[x] = bench.Out(m.Scratch)
 			case m.Value.Const != nil:
-				device[x] = bench.In(m.Value.Const.Bytes())
+				placed[x] = bench.In(m.Value.Const.Bytes())
 			case d.Given(m.Value):
-				device[x] = bench.In(in[m.Value.Name].(*tensor.Tensor).Bytes())
+				placed[x] = bench.In(in[m.Value.Name].(*tensor.Tensor).Bytes())
 			default:
-				device[x] = bench.Out(b.Bytes(m.Value))
+				placed[x] = bench.Out(b.Bytes(m.Value))
 			}
 		}
-		return device[x]
+		return placed[x]
 	}
-	run := func(u record.Unit) {
+	run := func(u device.Unit) {
 		for _, w := range u.Work {
-			if w.Kind == record.Fill {
-				bench.Set(place(w.Dst), bytes.Repeat([]byte{w.Byte}, w.Bytes))
+			if w.Kind == device.Fill {
+				bench.Set(place(kernel.Buffer(w.Dst)), bytes.Repeat([]byte{w.Byte}, w.Bytes))
 				continue
 			}
-			call := *w.Call
+			call := w.Launch.(*record.Call).Call
 			call.Args = append([]kernel.Arg(nil), call.Args...)
 			for i := range call.Args {
 				call.Args[i].Buffer = place(call.Args[i].Buffer)

@@ -1,316 +1,81 @@
 package record
 
 import (
-	"encoding/binary"
-	"fmt"
-	"math"
-
-	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/device"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Builder records the work of the units of one executable, in order. Records add work; the backend sets the unit
-// that they build for (Begin, Keep, Drop), and assigns memory to buffers.
-type Builder struct {
-	// Binding has shapes, types and constants. Its Program.Config has the options, such as the precision of
-	// products.
-	Binding *lowering.Binding
-
-	buffers []Memory // by kernel.Buffer - 1
-	values  map[*lowering.Value]kernel.Buffer
-	keyed   map[Key]kernel.Buffer
-	views   map[*lowering.Value]*lowering.Value
-
-	unit   Unit // under construction
-	added  []*lowering.Value
-	noted  []Key
-	viewed []*lowering.Value
-	before int // number of buffers
-	node   *ir.Node
-}
+// Builder is device.Builder with the buffers of package kernel, and with its calls as work.
+type Builder struct{ *device.Builder }
 
 // NewBuilder returns an empty builder.
-func NewBuilder(d *lowering.Binding) *Builder {
-	return &Builder{Binding: d, values: map[*lowering.Value]kernel.Buffer{}, keyed: map[Key]kernel.Buffer{},
-		views: map[*lowering.Value]*lowering.Value{}}
-}
+func NewBuilder(d *lowering.Binding) *Builder { return &Builder{device.NewBuilder(d)} }
 
-// Memory is the meaning of a Buffer: exactly one of its fields is set.
-type Memory struct {
-	// Value is in the memory that the backend chooses for a constant, a settled value, an input, or a value of the arena.
-	Value *lowering.Value
-	// Constant is data derived from constants and settled values.
-	Constant *Constant
-	// Scratch is memory of one unit, in bytes.
-	Scratch int
-	// Zeros is memory of one unit, in bytes, that is zero at the start of a run.
-	Zeros int
-	// Fault is the error message of a run in which the buffer's four bytes become nonzero.
-	Fault string
-}
+// Call is a call of a kernel as work of a unit.
+type Call struct{ kernel.Call }
 
-// Constant is data in the memory of a device that are computed once and stay there. Data that follow from settled values
-// are computed again in that memory for each new content.
-type Constant struct {
-	Key Key
-	// Make returns the bytes, as many each time. It must not keep the Builder or its Binding, which it may outlive.
-	Make func() []byte
-	// From are the tensors of the settled values that Make reads, as lowering.SettledOf returns them; nil if there are none.
-	From []*tensor.Tensor
-}
+// Name returns the kernel's name.
+func (c *Call) Name() string { return c.Code.Name }
 
-// Key identifies data derived from constants.
-type Key struct {
-	Of   any    // the *tensor.Tensor or *ir.Node that they belong to
-	Name string // which of its data
-}
-
-// Unit is the work of one unit of execution.
-type Unit struct {
-	Work []Work
-	// Cost is the sum of Builder.Work.
-	Cost ir.Work
-	// Form describes how the unit computes a recurrence or a convolution; it is the zero Form for other units.
-	Form Form
-	// Products describes how the unit's dense products are computed if an option requests lower precision; for
-	// float32 it includes the reason.
-	Products Form
-}
-
-// Form is one of several ways to compute something.
-type Form struct {
-	Name string // "scan", "fft", "direct"; "tf32", "bf16", "float32"
-	Why  string
-	Not  []Form // the other forms, with the reasons against them
-}
-
-// Work is one item: a launch, a Fill or a Copy.
-type Work struct {
-	Call *kernel.Call // if nil, see Kind
-	Kind WorkKind
-	// For Fill and Copy, in bytes; Src only for Copy, Byte only for Fill.
-	Dst, Src     kernel.Buffer
-	DstAt, SrcAt int
-	Bytes        int
-	Byte         byte
-}
-
-// WorkKind is the kind of an item of work.
-type WorkKind int8
-
-// The kinds of work.
-const (
-	Launch WorkKind = iota
-	Fill
-	Copy
-)
-
-// Begin starts the unit that the next calls build. node scopes the keys of Constant.
-func (b *Builder) Begin(node *ir.Node) {
-	b.unit, b.added, b.noted, b.viewed, b.before, b.node = Unit{}, nil, nil, nil, len(b.buffers), node
-}
-
-// Keep ends a unit, and returns its work.
-func (b *Builder) Keep() Unit {
-	u := b.unit
-	b.Begin(nil)
-	return u
-}
-
-// Drop ends a unit, and discards everything that was built for it.
-func (b *Builder) Drop() {
-	b.buffers = b.buffers[:b.before]
-	for _, v := range b.added {
-		delete(b.values, v)
+// Buffers calls f for the buffers among the arguments.
+func (c *Call) Buffers(f func(device.Buffer)) {
+	for _, a := range c.Args {
+		f(device.Buffer(a.Buffer))
 	}
-	for _, k := range b.noted {
-		delete(b.keyed, k)
-	}
-	for _, v := range b.viewed {
-		delete(b.views, v)
-	}
-	b.Begin(nil)
 }
-
-// Memory returns the meaning of a buffer.
-func (b *Builder) Memory(x kernel.Buffer) Memory { return b.buffers[x-1] }
-
-// Buffers returns the number of buffers: they are 1 to Buffers.
-func (b *Builder) Buffers() int { return len(b.buffers) }
-
-// Uses returns the buffer of a value, or 0 if it has none yet.
-func (b *Builder) Uses(v *lowering.Value) kernel.Buffer { return b.values[b.Root(v)] }
-
-// Root returns the value whose memory v uses: v itself unless View has shared it.
-func (b *Builder) Root(v *lowering.Value) *lowering.Value {
-	for b.views[v] != nil {
-		v = b.views[v]
-	}
-	return v
-}
-
-func (b *Builder) buffer(m Memory) kernel.Buffer {
-	b.buffers = append(b.buffers, m)
-	return kernel.Buffer(len(b.buffers))
-}
-
-// Buffer returns the elements of a value, in its type and in row-major order, as ir/tensor has them; a bool is a
-// byte of 0 or 1. The address is a multiple of 256, unless View has moved only names. It is 0 for nil, for an absent
-// optional input, and for a tensor without elements.
-func (b *Builder) Buffer(v *lowering.Value) kernel.Buffer {
-	if v == nil || b.Binding.Missing(v) {
-		return 0
-	}
-	v = b.Root(v)
-	if x, ok := b.values[v]; ok {
-		return x
-	}
-	shape := b.Binding.Shape(v)
-	if shape == nil {
-		panic(fmt.Sprintf("cuda: value %s has no known shape, a record asks for its memory", v.Name))
-	}
-	if n, _ := tensor.Size(shape); n == 0 {
-		return 0
-	}
-	x := b.buffer(Memory{Value: v})
-	b.values[v] = x
-	b.added = append(b.added, v)
-	return x
-}
-
-// Bytes returns the size of a value's elements.
-func (b *Builder) Bytes(v *lowering.Value) int {
-	n, _ := tensor.Size(b.Binding.Shape(v))
-	return tensor.ByteSize(b.Binding.DType(v), n)
-}
-
-// View makes out, an output of the step, share the memory of in; their bytes are equal, as in Reshape. It returns
-// false if that is impossible; the step must then copy.
-func (b *Builder) View(out, in *lowering.Value) bool {
-	d := b.Binding
-	if b.values[out] != 0 || b.views[out] != nil || d.Fixed(in) != nil || b.Bytes(in) != b.Bytes(out) {
-		return false
-	}
-	b.views[out] = in
-	b.viewed = append(b.viewed, out)
-	return true
-}
-
-// Constant returns data that belong to the step and follow from its attributes and sizes: tables of twiddle factors, of
-// windows. make returns their bytes; it is called when the first executable of the program needs them. All executables
-// share the data. key identifies them among the step's data. It must contain the sizes that they depend on: "twiddle 512".
-func (b *Builder) Constant(key string, make func() []byte) kernel.Buffer {
-	return b.keep(Key{b.node, key}, make, nil)
-}
-
-// Derived is Constant for data that also follow from the constant and settled inputs of steps, such as coefficients and
-// powers. make reads them (Numbers) each time that it is called.
-func (b *Builder) Derived(key string, make func() []byte, steps ...*lowering.Step) kernel.Buffer {
-	var from []*tensor.Tensor
-	for _, s := range steps {
-		from = append(from, lowering.SettledOf(s.In)...)
-	}
-	return b.keep(Key{b.node, key}, make, from)
-}
-
-// Weights returns a constant or settled value in another layout: split for tensor cores, transposed, in float64. make
-// returns its bytes. All programs of a model share the data of a layout. Its name must contain everything that they
-// depend on apart from the elements: "3xtf32 128x64".
-func (b *Builder) Weights(v *lowering.Value, layout string, make func() []byte) kernel.Buffer {
-	return b.keep(Key{b.Binding.Fixed(v), layout}, make, lowering.SettledOf([]*lowering.Value{v}))
-}
-
-// Float32 returns the elements of a value in float32. A constant or settled value of another type is rounded, in the same
-// order. It returns false for other values of another type, and for those that are not numbers.
-func (b *Builder) Float32(v *lowering.Value) (kernel.Buffer, bool) {
-	if v == nil || b.Binding.Missing(v) || b.Binding.IsFloat32(v) {
-		return b.Buffer(v), true
-	}
-	t := b.Binding.Fixed(v)
-	if t == nil || !numeric(t) {
-		return 0, false
-	}
-	if t.Len() == 0 {
-		return 0, true
-	}
-	return b.Weights(v, "float32", func() []byte {
-		out := make([]byte, 0, 4*t.Len())
-		x, _ := t.Float64s()
-		for _, v := range x {
-			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(v)))
-		}
-		return out
-	}), true
-}
-
-func (b *Builder) keep(k Key, make func() []byte, from []*tensor.Tensor) kernel.Buffer {
-	if x, ok := b.keyed[k]; ok {
-		return x
-	}
-	x := b.buffer(Memory{Constant: &Constant{k, make, from}})
-	b.keyed[k] = x
-	b.noted = append(b.noted, k)
-	return x
-}
-
-// Scratch returns memory that only the step uses, with undefined content. For 0 bytes it returns no buffer.
-func (b *Builder) Scratch(bytes int) kernel.Buffer {
-	if bytes == 0 {
-		return 0
-	}
-	if bytes < 0 {
-		panic(fmt.Sprintf("cuda: %d bytes of scratch memory", bytes))
-	}
-	return b.buffer(Memory{Scratch: bytes})
-}
-
-// Zeros returns memory that only the step uses. Its bytes are zero at the start of each run of the step's graph or
-// loop body. For 0 bytes it returns no buffer.
-func (b *Builder) Zeros(bytes int) kernel.Buffer {
-	if bytes == 0 {
-		return 0
-	}
-	return b.buffer(Memory{Zeros: bytes})
-}
-
-// Fault returns a 32-bit number that is zero when the work of the step starts. If a kernel changes it, the run fails
-// with the message, as an error of the step. It is for inputs that the operator refuses by their content, such as an
-// index out of range. The kernel must end as usual, and access only its buffers.
-func (b *Builder) Fault(message string) kernel.Buffer { return b.buffer(Memory{Fault: message}) }
 
 // Launch adds a launch. It ignores a grid without blocks.
 func (b *Builder) Launch(c kernel.Call) {
-	if c.Grid.X == 0 || c.Grid.Y == 0 || c.Grid.Z == 0 {
-		return
+	if c.Grid.X != 0 && c.Grid.Y != 0 && c.Grid.Z != 0 {
+		b.Builder.Launch(&Call{c})
 	}
-	b.unit.Work = append(b.unit.Work, Work{Call: &c})
 }
 
-// Fill adds work that sets the first bytes of x to value.
+// Memory, Uses, Buffer, Float32, Constant, Derived, Weights, Scratch, Zeros, Fault, Fill, FillAt, Copy and CopyAt are the
+// methods of device.Builder.
+
+func (b *Builder) Memory(x kernel.Buffer) device.Memory { return b.Builder.Memory(device.Buffer(x)) }
+
+func (b *Builder) Uses(v *lowering.Value) kernel.Buffer { return kernel.Buffer(b.Builder.Uses(v)) }
+
+func (b *Builder) Buffer(v *lowering.Value) kernel.Buffer { return kernel.Buffer(b.Builder.Buffer(v)) }
+
+func (b *Builder) Float32(v *lowering.Value) (kernel.Buffer, bool) {
+	x, ok := b.Builder.Float32(v)
+	return kernel.Buffer(x), ok
+}
+
+func (b *Builder) Constant(key string, make func() []byte) kernel.Buffer {
+	return kernel.Buffer(b.Builder.Constant(key, make))
+}
+
+func (b *Builder) Derived(key string, make func() []byte, steps ...*lowering.Step) kernel.Buffer {
+	return kernel.Buffer(b.Builder.Derived(key, make, steps...))
+}
+
+func (b *Builder) Weights(v *lowering.Value, layout string, make func() []byte) kernel.Buffer {
+	return kernel.Buffer(b.Builder.Weights(v, layout, make))
+}
+
+func (b *Builder) Scratch(bytes int) kernel.Buffer { return kernel.Buffer(b.Builder.Scratch(bytes)) }
+
+func (b *Builder) Zeros(bytes int) kernel.Buffer { return kernel.Buffer(b.Builder.Zeros(bytes)) }
+
+func (b *Builder) Fault(message string) kernel.Buffer { return kernel.Buffer(b.Builder.Fault(message)) }
+
 func (b *Builder) Fill(x kernel.Buffer, value byte, bytes int) { b.FillAt(x, 0, value, bytes) }
 
-// FillAt is Fill starting at offset at.
 func (b *Builder) FillAt(x kernel.Buffer, at int, value byte, bytes int) {
-	if bytes > 0 {
-		b.unit.Work = append(b.unit.Work, Work{Kind: Fill, Dst: x, DstAt: at, Byte: value, Bytes: bytes})
-	}
+	b.Builder.FillAt(device.Buffer(x), at, value, bytes)
 }
 
-// Copy adds a copy from the start of src to the start of dst.
 func (b *Builder) Copy(dst, src kernel.Buffer, bytes int) { b.CopyAt(dst, 0, src, 0, bytes) }
 
-// CopyAt is Copy between offsets. The ranges must not overlap.
 func (b *Builder) CopyAt(dst kernel.Buffer, dstAt int, src kernel.Buffer, srcAt int, bytes int) {
-	if bytes > 0 {
-		b.unit.Work = append(b.unit.Work, Work{Kind: Copy, Dst: dst, DstAt: dstAt, Src: src, SrcAt: srcAt, Bytes: bytes})
-	}
+	b.Builder.CopyAt(device.Buffer(dst), dstAt, device.Buffer(src), srcAt, bytes)
 }
-
-// Form records how the unit computes a recurrence or a convolution, for display. A fusion records it for the step
-// that has forms.
-func (b *Builder) Form(f Form) { b.unit.Form = f }
 
 // Precision returns how the unit computes a dense product with n × k constant weights: in the precision of the
 // options, unless the matrix is small.
@@ -324,30 +89,10 @@ func (b *Builder) Precision(n, k int) kernel.Precision {
 	default:
 		return p
 	}
-	small := lowering.SmallProduct(n, k)
-	if small == "" {
-		b.unit.Products = Form{Name: name}
-		return p
+	if small := lowering.SmallProduct(n, k); small != "" {
+		b.Products(device.Form{Name: "float32", Why: small})
+		return kernel.Float32
 	}
-	if b.unit.Products.Name == "" {
-		b.unit.Products = Form{Name: "float32", Why: small}
-	}
-	return kernel.Float32
-}
-
-// Work adds to the estimate of the unit's work, for display.
-func (b *Builder) Work(w ir.Work) {
-	b.unit.Cost.Flops += w.Flops
-	b.unit.Cost.Bytes += w.Bytes
-}
-
-// String describes the data of a key, for messages.
-func (k Key) String() string {
-	switch of := k.Of.(type) {
-	case *tensor.Tensor:
-		return fmt.Sprintf("%s %s", of, k.Name)
-	case *ir.Node:
-		return fmt.Sprintf("%s of node %v", k.Name, of)
-	}
-	return k.Name
+	b.Products(device.Form{Name: name})
+	return p
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/cuda/ptx"
+	"github.com/essmc/essmc/runtime/device"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -71,7 +72,7 @@ func TestBuilder(t *testing.T) {
 	b.Work(ir.Work{Flops: 3, Bytes: 4})
 	b.Work(ir.Work{Flops: 1})
 	u := b.Keep()
-	if len(u.Work) != 2 || u.Work[0].Kind != record.Fill || u.Work[1].Call == nil || u.Cost != (ir.Work{Flops: 4, Bytes: 4}) {
+	if len(u.Work) != 2 || u.Work[0].Kind != device.Fill || u.Work[1].Kind != device.Launches || u.Cost != (ir.Work{Flops: 4, Bytes: 4}) {
 		t.Errorf("found %+v", u)
 	}
 

@@ -23,9 +23,7 @@ type Record struct {
 	// Numbers are the inputs of floats, by index, whose numbers are bound like shapes if there are few, besides those that
 	// determine shapes (ir.Op.SizedBy).
 	Numbers []int
-	// Build adds the work of a step whose shapes are bound. It returns false if it does not support these shapes or
-	// types; the work that it has added is then dropped. Inputs and outputs are nil, or tensors of known shape
-	// without strings, and their types follow the operator's rules. Absent optional inputs are nil.
+	// Build adds the work of a step, as device.Record does.
 	Build func(b *Builder, s *lowering.Step) bool
 }
 
@@ -34,16 +32,9 @@ func Binds(op string, input int) bool {
 	return slices.ContainsFunc(records[op], func(r *Record) bool { return slices.Contains(r.Numbers, input) })
 }
 
-// Fusion computes several steps as one unit: a chain of elementwise operators, a product and what follows it, a layer.
+// Fusion computes several steps as one unit, as device.Fusion does.
 type Fusion struct {
-	// Name is shown in profiles and plan texts.
-	Name string
-	// Build looks at steps[0], and takes it with some of the later ones. steps are the steps of the program that
-	// nothing has taken, in order. Record.Build's guarantees hold for each, except that absent optional inputs may
-	// be present (Binding.Missing). Build adds the work of the steps that it takes, and returns them in order. If it
-	// returns nil it takes none, and the work that it has added is dropped. A value that only taken steps read needs
-	// no buffer (Binding.Inside). The work runs at the position of the last taken step. The backend drops it if a
-	// step in between that is not taken reads a result of a taken one.
+	Name  string
 	Build func(b *Builder, steps []*lowering.Step) (taken []*lowering.Step)
 }
 

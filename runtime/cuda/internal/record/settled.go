@@ -1,9 +1,6 @@
 package record
 
 import (
-	"context"
-
-	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -35,31 +32,4 @@ func Numbers(s *lowering.Step, i int) []float64 {
 		return nil
 	}
 	return v
-}
-
-// decision identifies what is decided by the content of a node's inputs.
-type decision struct {
-	node *ir.Node
-	name string
-}
-
-// Decided returns what f finds about the constant and settled inputs of a step, such as whether a system is stable. If one
-// is settled, f is called again for each new content; executables are bound anew if it finds otherwise. name
-// distinguishes what is decided by one step. f must not keep the Builder or its Binding.
-func (b *Builder) Decided(s *lowering.Step, name string, f func() bool) bool {
-	from := lowering.SettledOf(s.In)
-	if from == nil {
-		return f()
-	}
-	c := b.Binding.Program.Config.Constants
-	return *c.Settled(from, nil, decision{s.Node, name}, func() (any, func(context.Context) error) {
-		found := f()
-		return &found, func(context.Context) error {
-			if now := f(); now != found {
-				found = now
-				c.Choose()
-			}
-			return nil
-		}
-	}).(*bool)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/rows"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/device"
 	"github.com/essmc/essmc/runtime/lowering"
 	"github.com/essmc/essmc/runtime/ref"
 )
@@ -79,11 +80,11 @@ func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, buil
 		}
 	}
 	bench, builder := kerneltest.New(t), record.NewBuilder(d)
-	device := map[kernel.Buffer]kernel.Buffer{}
+	placed := map[kernel.Buffer]kernel.Buffer{}
 	var fault kernel.Buffer
 	place := func(x kernel.Buffer) kernel.Buffer {
-		if x == 0 || device[x] != 0 {
-			return device[x]
+		if x == 0 || placed[x] != 0 {
+			return placed[x]
 		}
 		at := func() kernel.Buffer {
 			switch m := builder.Memory(x); {
@@ -107,19 +108,19 @@ func run(t *testing.T, g *ir.Graph, in []tensor.Datum) (out []tensor.Datum, buil
 				return bench.Out(builder.Bytes(m.Value))
 			}
 		}
-		device[x] = at()
-		return device[x]
+		placed[x] = at()
+		return placed[x]
 	}
 	builder.Begin(s.Node)
 	if !record.For(s).Build(builder, s) {
 		return nil, true
 	}
 	for _, w := range builder.Keep().Work {
-		if w.Kind == record.Fill {
-			bench.Set(place(w.Dst), make([]byte, w.Bytes)) // fills are only with 0
+		if w.Kind == device.Fill {
+			bench.Set(place(kernel.Buffer(w.Dst)), make([]byte, w.Bytes)) // fills are only with 0
 			continue
 		}
-		call := *w.Call
+		call := w.Launch.(*record.Call).Call
 		call.Args = append([]kernel.Arg(nil), call.Args...)
 		for i := range call.Args {
 			call.Args[i].Buffer = place(call.Args[i].Buffer)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ops/essm"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
+	"github.com/essmc/essmc/runtime/device"
 )
 
 // scanned records that a step runs as a recurrence, and why it has no other form.
@@ -13,7 +14,7 @@ func scanned(b *record.Builder, why string) {
 	if form := b.Binding.Program.Config.Kernel; form != essm.FormAuto && form != "" && form != essm.FormScan {
 		why = essm.Refused(form, why)
 	}
-	b.Form(record.Form{Name: essm.FormScan, Why: why})
+	b.Form(device.Form{Name: essm.FormScan, Why: why})
 }
 
 // Reasons for scans.
@@ -59,8 +60,8 @@ func choose(b *record.Builder, c convolution, other float64) (transforms, ok boo
 	} else if ok {
 		pick = essm.FormDirect
 	}
-	var chosen record.Form
-	var not []record.Form
+	var chosen device.Form
+	var not []device.Form
 	for _, f := range []struct {
 		name string
 		time float64
@@ -77,14 +78,14 @@ func choose(b *record.Builder, c convolution, other float64) (transforms, ok boo
 			if text != "" {
 				why += "; " + text
 			}
-			chosen = record.Form{Name: f.name, Why: why}
+			chosen = device.Form{Name: f.name, Why: why}
 			continue
 		}
 		least := map[string]float64{essm.FormScan: other, essm.FormFFT: fast, essm.FormDirect: direct}[pick]
 		if text != "" {
 			text += "; "
 		}
-		not = append(not, record.Form{Name: f.name, Why: text + ratio(f.time, least)})
+		not = append(not, device.Form{Name: f.name, Why: text + ratio(f.time, least)})
 	}
 	chosen.Not = not
 	b.Form(chosen)

@@ -19,6 +19,7 @@ import (
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	_ "github.com/essmc/essmc/runtime/cuda/internal/recurrence"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
+	"github.com/essmc/essmc/runtime/device"
 	"github.com/essmc/essmc/runtime/lowering"
 	"github.com/essmc/essmc/runtime/ref"
 )
@@ -87,12 +88,12 @@ func runForm(t *testing.T, g *ir.Graph, in, want map[string]tensor.Datum, form s
 	if n := build(builder, p); n != len(p.Steps) {
 		t.Fatalf("%d of %d steps are taken", n, len(p.Steps))
 	}
-	device := map[kernel.Buffer]kernel.Buffer{}
+	placed := map[kernel.Buffer]kernel.Buffer{}
 	place := func(x kernel.Buffer) kernel.Buffer {
-		if x == 0 || device[x] != 0 {
-			return device[x]
+		if x == 0 || placed[x] != 0 {
+			return placed[x]
 		}
-		device[x] = func() kernel.Buffer {
+		placed[x] = func() kernel.Buffer {
 			switch m := builder.Memory(x); {
 			case m.Constant != nil:
 				return bench.In(m.Constant.Make())
@@ -112,22 +113,22 @@ func runForm(t *testing.T, g *ir.Graph, in, want map[string]tensor.Datum, form s
 				return bench.Out(builder.Bytes(m.Value))
 			}
 		}()
-		return device[x]
+		return placed[x]
 	}
 	unit := builder.Keep()
-	launches := slices.ContainsFunc(unit.Work, func(w record.Work) bool { return w.Call != nil })
+	launches := slices.ContainsFunc(unit.Work, func(w device.Work) bool { return w.Kind == device.Launches })
 	if f := unit.Form; launches && form != "" && f.Name != form && !strings.Contains(f.Why, form+" was requested, but ") {
 		t.Errorf("form %q: found %q, for it %s", form, f.Name, f.Why)
 	}
 	for _, w := range unit.Work {
-		if w.Kind == record.Fill && w.Byte == 0 {
-			bench.Set(place(w.Dst), make([]byte, w.Bytes))
+		if w.Kind == device.Fill && w.Byte == 0 {
+			bench.Set(place(kernel.Buffer(w.Dst)), make([]byte, w.Bytes))
 			continue
 		}
-		if w.Call == nil {
+		if w.Kind != device.Launches {
 			t.Fatal("the work holds more than launches")
 		}
-		call := *w.Call
+		call := w.Launch.(*record.Call).Call
 		call.Args = append([]kernel.Arg(nil), call.Args...)
 		for i := range call.Args {
 			call.Args[i].Buffer = place(call.Args[i].Buffer)

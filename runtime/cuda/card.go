@@ -7,10 +7,11 @@ import (
 
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/cuda/driver"
+	"github.com/essmc/essmc/runtime/device"
 )
 
-// device is a card that programs use: its context, its pool of memory, and the threads that call the driver.
-type device struct {
+// card is a device that programs use: its context, its pool of memory, and the threads that call the driver.
+type card struct {
 	drv  driver.Driver
 	num  driver.Device
 	name string // for messages: "device 0 (NVIDIA H100)"
@@ -30,18 +31,20 @@ type device struct {
 }
 
 const (
+	// idleBytes is the default for the tables that no executable uses.
+	idleBytes = 64 << 20
 	// keepBytes is the default for the free memory that the pool keeps for the next executable.
 	keepBytes = 64 << 20
 	// uploadBytes is the size of the buffer for uploads of constants.
 	uploadBytes = 1 << 20
 )
 
-// openDevice creates a context and everything that programs share. The pool keeps up to keep bytes of free memory.
-func openDevice(drv driver.Driver, num driver.Device, name string, keep uint64) (_ *device, err error) {
-	v := &device{drv: drv, num: num, name: name, issue: newWorker(), modules: map[textHash]*module{}}
+// openCard creates a context and everything that programs share. The pool keeps up to keep bytes of free memory.
+func openCard(drv driver.Driver, num driver.Device, name string, keep uint64) (_ *card, err error) {
+	v := &card{drv: drv, num: num, name: name, issue: newWorker(), modules: map[textHash]*module{}}
 	defer func() {
 		if err != nil {
-			_ = v.close()
+			_ = v.Close()
 		}
 	}()
 	return v, v.do(func() (err error) {
@@ -68,8 +71,8 @@ func openDevice(drv driver.Driver, num driver.Device, name string, keep uint64) 
 	})
 }
 
-// close frees everything. After a sticky error the driver refuses to; the memory is freed when the process ends.
-func (v *device) close() error {
+// Close frees everything. After a sticky error the driver refuses to; the memory is freed when the process ends.
+func (v *card) Close() error {
 	err := v.release(func(note func(error)) {
 		for _, m := range v.modules {
 			note(v.drv.UnloadModule(m.handle))
@@ -118,27 +121,27 @@ func (e *LostError) Error() string {
 func (e *LostError) Unwrap() error { return e.Err }
 
 // Lost returns the error of calls on a lost device, or nil if the device works.
-func (v *device) Lost() error {
+func (v *card) Lost() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.lost
 }
 
 // note adds the device to an error of the driver, and records an error that ends the device.
-func (v *device) note(err error) error {
+func (v *card) note(err error) error {
 	var of *driver.Error
 	var named *deviceError
 	if !errors.As(err, &of) || errors.As(err, &named) {
 		return err
 	}
 	if driver.Sticky(err) {
-		v.lose(err)
+		v.Lose(err)
 	}
 	return &deviceError{v.name, err}
 }
 
-// lose marks the device as lost for all programs.
-func (v *device) lose(err error) {
+// Lose marks the device as lost for all programs.
+func (v *card) Lose(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.lost == nil {
@@ -147,7 +150,7 @@ func (v *device) lose(err error) {
 }
 
 // do calls f on the thread that issues work. f must not wait for the device.
-func (v *device) do(f func() error) error {
+func (v *card) do(f func() error) error {
 	if err := v.Lost(); err != nil {
 		return err
 	}
@@ -155,7 +158,7 @@ func (v *device) do(f func() error) error {
 }
 
 // wait calls f on a thread of its own. f may wait for the device.
-func (v *device) wait(f func() error) error {
+func (v *card) wait(f func() error) error {
 	if err := v.Lost(); err != nil {
 		return err
 	}
@@ -180,23 +183,23 @@ func (v *device) wait(f func() error) error {
 }
 
 // synchronize waits until all work of s is done.
-func (v *device) synchronize(s driver.Stream) error {
+func (v *card) synchronize(s driver.Stream) error {
 	return v.wait(func() error { return v.finish(s) })
 }
 
 // finish is synchronize on a thread that may wait. If it fails, it tries again, because work that continues would
 // use memory that others get next. If that fails too, the device is lost.
-func (v *device) finish(s driver.Stream) error {
+func (v *card) finish(s driver.Stream) error {
 	err := v.drv.Synchronize(s)
 	if err != nil && !driver.Sticky(err) && v.drv.Synchronize(s) != nil {
-		v.lose(err)
+		v.Lose(err)
 	}
 	return err
 }
 
 // release calls f, which frees memory and handles of the device, and notes errors. It returns the first of them. It
 // returns nil once the device is lost, since everything is freed with the process then.
-func (v *device) release(f func(note func(error))) error {
+func (v *card) release(f func(note func(error))) error {
 	lost := v.Lost() != nil
 	var first error
 	err := v.issue.do(func() error {
@@ -215,7 +218,7 @@ func (v *device) release(f func(note func(error))) error {
 
 // allocate returns memory of the device; what describes it in errors. If the device is full, the error is a
 // *runtime.MemoryError.
-func (v *device) allocate(bytes int, s driver.Stream, what string) (a driver.Ptr, err error) {
+func (v *card) allocate(bytes int, s driver.Stream, what string) (a driver.Ptr, err error) {
 	err = v.do(func() error {
 		if a, err = v.drv.AllocFromPool(v.pool, uint64(bytes), s); !driver.Is(err, driver.OutOfMemory) {
 			return err
@@ -235,4 +238,85 @@ func (v *device) allocate(bytes int, s driver.Stream, what string) (a driver.Ptr
 		return err
 	})
 	return a, err
+}
+
+// Allocate returns memory for data that programs share, and for the states of streams.
+func (v *card) Allocate(bytes int, what string) (device.Ptr, error) {
+	at, err := v.allocate(bytes, v.stream, what)
+	return device.Ptr(at), err
+}
+
+// Free frees memory that no stream uses any more.
+func (v *card) Free(list []device.Ptr) error {
+	if len(list) == 0 {
+		return nil
+	}
+	err := v.release(func(note func(error)) {
+		for _, at := range list {
+			note(v.drv.Free(driver.Ptr(at), v.stream))
+		}
+	})
+	if err != nil || v.Lost() != nil {
+		return err
+	}
+	return v.synchronize(v.stream)
+}
+
+// AllocateHost returns pinned memory.
+func (v *card) AllocateHost(bytes int, what string) (b []byte, err error) {
+	err = v.wait(func() (err error) { // it may take long
+		b, err = v.drv.AllocHost(bytes)
+		return err
+	})
+	if driver.Is(err, driver.OutOfMemory) {
+		return nil, &runtime.MemoryError{Need: int64(bytes), What: what + ", in memory of the host that the device reaches,"}
+	}
+	return b, err
+}
+
+// Clear sets memory to zero, and waits until that is done.
+func (v *card) Clear(at device.Ptr, bytes int) error {
+	if err := v.do(func() error { return v.drv.Fill(driver.Ptr(at), 0, uint64(bytes), v.stream) }); err != nil {
+		return err
+	}
+	return v.synchronize(v.stream)
+}
+
+// Upload copies data to the device, and waits until they have arrived.
+func (v *card) Upload(to device.Ptr, data []byte) error {
+	v.loading.Lock()
+	defer v.loading.Unlock()
+	return v.wait(func() error {
+		for len(data) > 0 {
+			n := copy(v.buffer, data)
+			if err := v.drv.CopyToDevice(driver.Ptr(to), v.buffer[:n], v.stream); err != nil {
+				return err
+			}
+			if err := v.finish(v.stream); err != nil {
+				return err
+			}
+			to, data = to+device.Ptr(n), data[n:]
+		}
+		return nil
+	})
+}
+
+// Download copies data from the device, and waits until they have arrived.
+func (v *card) Download(data []byte, from device.Ptr) error {
+	v.loading.Lock()
+	defer v.loading.Unlock()
+	return v.wait(func() error {
+		for len(data) > 0 {
+			part := v.buffer[:min(len(data), len(v.buffer))]
+			if err := v.drv.CopyToHost(part, driver.Ptr(from), v.stream); err != nil {
+				return err
+			}
+			if err := v.finish(v.stream); err != nil {
+				return err
+			}
+			n := copy(data, part)
+			from, data = from+device.Ptr(n), data[n:]
+		}
+		return nil
+	})
 }

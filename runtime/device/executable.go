@@ -1,4 +1,4 @@
-package cuda
+package device
 
 import (
 	"fmt"
@@ -6,10 +6,6 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cuda/driver"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
-	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -18,15 +14,15 @@ type executable struct {
 	lowering.Frame
 	p      *program
 	plan   *plan
-	stream driver.Stream
+	stream Stream
 	nested bool
 
-	arena   driver.Ptr // 0 if there is none
-	pinned  []byte     // values on the host, then staged inputs and outputs; nil if there are none
-	own     []driver.Ptr
-	hosts   [][]byte     // other host memory that the device can access
-	address []driver.Ptr // by buffer - 1
-	tables  []record.Key // constants that it shares with other executables of the program
+	arena   Ptr    // 0 if there is none
+	pinned  []byte // values on the host, then staged inputs and outputs; nil if there are none
+	own     []Ptr
+	hosts   [][]byte // other host memory that the device can access
+	address []Ptr    // by buffer - 1
+	tables  []Key    // constants that it shares with other executables of the program
 
 	segments []*commands
 	next     []*commands // for iterations after the first; nil if the program does not repeat
@@ -45,7 +41,7 @@ func newExecutable(p *program, plan *plan, around *executable) (_ *executable, e
 		f(plan)
 	}
 	e := &executable{Frame: plan.d.NewFrame(around != nil), p: p, plan: plan, nested: around != nil,
-		address: make([]driver.Ptr, plan.b.Buffers()), subs: map[*unit][]*executable{}}
+		address: make([]Ptr, plan.b.Buffers()), subs: map[*unit][]*executable{}}
 	made := false
 	defer func() {
 		if !made { // a specific error, or a panic of a budget that ends the work
@@ -54,10 +50,7 @@ func newExecutable(p *program, plan *plan, around *executable) (_ *executable, e
 	}()
 	if around != nil {
 		e.stream = around.stream
-	} else if err := p.v.do(func() (err error) {
-		e.stream, err = p.v.drv.CreateStream()
-		return err
-	}); err != nil {
+	} else if e.stream, err = p.modules.NewStream(); err != nil {
 		return nil, err
 	}
 	if err := e.hold(); err != nil {
@@ -79,10 +72,8 @@ func newExecutable(p *program, plan *plan, around *executable) (_ *executable, e
 	if err != nil {
 		return nil, err
 	}
-	if around == nil && p.Config.Profile {
-		if e.times, err = e.newTimes(); err != nil {
-			return nil, err
-		}
+	if e.timed() {
+		e.times = e.newTimes()
 	}
 	made = true
 	return e, nil
@@ -96,21 +87,15 @@ func (e *executable) hold() error {
 	if err := e.Hold(int64(l.arena+host), what); err != nil {
 		return err
 	}
-	v := e.p.v
 	if l.arena > 0 {
 		var err error
-		if e.arena, err = v.allocate(l.arena, e.stream, what); err != nil {
+		if e.arena, err = e.stream.Allocate(l.arena, what); err != nil {
 			return err
 		}
 	}
 	if host > 0 {
-		if err := v.wait(func() (err error) { // it may take long
-			e.pinned, err = v.drv.AllocHost(host)
-			return err
-		}); err != nil {
-			if driver.Is(err, driver.OutOfMemory) {
-				return &runtime.MemoryError{Need: int64(host), What: what + ", in memory of the host that the device reaches,"}
-			}
+		var err error
+		if e.pinned, err = e.p.v.AllocateHost(host, what); err != nil {
 			return err
 		}
 		for lo := 0; lo < host; lo += 1 << 20 { // the byte of a bool must be 0 or 1
@@ -196,7 +181,7 @@ func (n nester) Nest(d *lowering.Binding) (lowering.Runner, error) {
 	e := n.e
 	var x *executable
 	err := d.Build(func() error {
-		plan, err := newPlan(d, e.p.b.fallback, nil)
+		plan, err := e.p.b.newPlan(d, e.p.b.Fallback, nil)
 		if err == nil {
 			x, err = newExecutable(e.p, plan, e)
 		}
@@ -222,9 +207,9 @@ func (n nester) Drop(r lowering.Runner) error {
 func (e *executable) resolve() error {
 	d, b, l := e.Binding, e.plan.b, &e.plan.memory
 	for i := range e.address {
-		x := kernel.Buffer(i + 1)
+		x := Buffer(i + 1)
 		if at, ok := l.offsets[x]; ok {
-			e.address[i] = e.arena + driver.Ptr(at)
+			e.address[i] = e.arena + Ptr(at)
 			continue
 		}
 		k := b.Memory(x)
@@ -235,7 +220,7 @@ func (e *executable) resolve() error {
 			continue
 		case k.Value.Fixed() != nil:
 			t := k.Value.Fixed()
-			c = &record.Constant{Key: record.Key{Of: t}, Make: t.Bytes, From: lowering.SettledOf([]*lowering.Value{k.Value})}
+			c = &Constant{Key: Key{Of: t}, Make: t.Bytes, From: lowering.SettledOf([]*lowering.Value{k.Value})}
 		case d.Constant(k.Value) != nil:
 			at, err := e.upload(d.Constant(k.Value), k.Value.Name)
 			if err != nil {
@@ -256,20 +241,20 @@ func (e *executable) resolve() error {
 }
 
 // upload gives the executable a constant of its own, for a value that depends only on shapes.
-func (e *executable) upload(t *tensor.Tensor, name string) (driver.Ptr, error) {
-	v, n, what := e.p.v, len(t.Bytes()), "value "+name
+func (e *executable) upload(t *tensor.Tensor, name string) (Ptr, error) {
+	n, what := len(t.Bytes()), "value "+name
 	if err := e.Hold(int64(n), what); err != nil {
 		return 0, err
 	}
-	at, err := v.allocate(n, e.stream, what)
+	at, err := e.stream.Allocate(n, what)
 	if err != nil {
 		return 0, err
 	}
 	e.own = append(e.own, at)
-	if err := v.synchronize(e.stream); err != nil { // another stream writes
+	if err := e.stream.Synchronize(); err != nil { // another stream writes
 		return 0, err
 	}
-	return at, v.upload(at, t.Bytes())
+	return at, e.p.v.Upload(at, t.Bytes())
 }
 
 // ArenaBytes returns the memory in use on the device and on the host.
@@ -288,19 +273,16 @@ func (e *executable) Close() error {
 
 // close frees everything, including the executables of subgraphs, once the device has finished with it.
 func (e *executable) close() error {
-	v := e.p.v
 	var err error
-	if e.stream != 0 && v.Lost() == nil {
-		err = v.synchronize(e.stream)
+	if e.stream != nil && e.p.v.Lost() == nil {
+		err = e.stream.Synchronize()
 	}
 	return first(err, e.giveBack())
 }
 
-// giveBack does the work of close after the device has finished. It keeps host memory if the device is lost, because
-// the device may still write to it.
+// giveBack does the work of close after the device has finished.
 func (e *executable) giveBack() error {
 	e.Release()
-	v := e.p.v
 	var errs []error
 	for _, u := range e.plan.units {
 		for _, sub := range e.subs[u] {
@@ -309,45 +291,33 @@ func (e *executable) giveBack() error {
 			}
 		}
 	}
-	errs = append(errs, v.release(func(note func(error)) {
+	if e.stream != nil {
 		all := slices.Concat(e.segments, e.next)
+		if e.fetch != nil {
+			all = append(all, e.fetch)
+		}
 		if e.keeps != nil {
 			all = slices.Concat(all, e.keeps.segments)
 		}
+		var segments []Segment
 		for _, c := range all {
-			if c.graph != 0 {
-				note(v.drv.DestroyExec(c.graph))
-			}
+			segments = append(segments, c.Segment)
 		}
-		if e.times != nil {
-			for _, x := range e.times.events {
-				note(v.drv.DestroyEvent(x))
-			}
-		}
-		for _, at := range e.own {
-			note(v.drv.Free(at, e.stream))
-		}
+		memory, hosts := e.own, e.hosts
 		if e.arena != 0 {
-			note(v.drv.Free(e.arena, e.stream))
+			memory = append(memory, e.arena)
 		}
-		if v.Lost() == nil {
-			for _, b := range e.hosts {
-				note(v.drv.FreeHost(b))
-			}
-			if e.pinned != nil {
-				note(v.drv.FreeHost(e.pinned))
-			}
+		if e.pinned != nil {
+			hosts = append(hosts, e.pinned)
 		}
-	}))
-	if e.stream != 0 && !e.nested {
-		if v.Lost() == nil { // the pool returns free memory when the host synchronizes
-			errs = append(errs, v.synchronize(e.stream))
+		errs = append(errs, e.stream.Free(segments, memory, hosts))
+		if !e.nested {
+			errs = append(errs, e.stream.Close())
 		}
-		errs = append(errs, v.release(func(note func(error)) { note(v.drv.DestroyStream(e.stream)) }))
 	}
 	errs = append(errs, e.p.constants.release(e.tables))
 	e.Frame, e.tables = lowering.Frame{}, nil
-	e.segments, e.next, e.own, e.hosts, e.subs, e.arena, e.pinned = nil, nil, nil, nil, nil, 0, nil
+	e.segments, e.next, e.fetch, e.own, e.hosts, e.subs, e.arena, e.pinned = nil, nil, nil, nil, nil, nil, 0, nil
 	return first(errs...)
 }
 

@@ -1,4 +1,4 @@
-package cuda
+package device
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -16,7 +15,7 @@ func (p *program) Explain(b runtime.Binding) (all []runtime.Choice, err error) {
 	defer runtime.Ended(&err)
 	err = p.with(b, nil, func(d *lowering.Binding) error {
 		return d.Build(func() error {
-			plan, err := newPlan(d, p.b.fallback, nil)
+			plan, err := p.b.newPlan(d, p.b.Fallback, nil)
 			if err == nil {
 				all = plan.choices()
 			}
@@ -30,7 +29,7 @@ func (p *plan) choices() (all []runtime.Choice) {
 	for _, u := range p.units {
 		s := u.steps[0]
 		if u.work != nil {
-			for _, f := range []record.Form{u.work.Form, u.work.Products} {
+			for _, f := range []Form{u.work.Form, u.work.Products} {
 				if f.Name == "" {
 					continue
 				}
@@ -67,7 +66,7 @@ func (p *plan) crossed(u *unit) string {
 	}
 	for _, s := range p.segments {
 		for _, it := range s.items {
-			if it.work == nil && it.toDevice && slices.Contains(u.steps[0].Out, it.v) {
+			if it.toDevice && slices.Contains(u.steps[0].Out, it.v) {
 				out = append(out, fmt.Sprintf("%s (%d bytes)", it.v.Name, p.bytes(it.v)))
 			}
 		}
@@ -90,7 +89,7 @@ func (p *program) Lowered(b *runtime.Binding) (text string, err error) {
 	defer runtime.Ended(&err)
 	err = p.with(*b, nil, func(d *lowering.Binding) error {
 		return d.Build(func() error {
-			plan, err := newPlan(d, p.b.fallback, nil)
+			plan, err := p.b.newPlan(d, p.b.Fallback, nil)
 			if err == nil {
 				n, cost := plan.total()
 				text = fmt.Sprintf("%d launches, %d floating-point operations; %d bytes on the device, %d on the host\n", n,

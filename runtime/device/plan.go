@@ -1,4 +1,4 @@
-package cuda
+package device
 
 import (
 	"slices"
@@ -6,16 +6,15 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
-	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // plan is the work and the memory of an executable, for one set of shapes. Making it allocates no memory of the
 // device.
 type plan struct {
+	from  *Backend
 	d     *lowering.Binding
-	b     *record.Builder
+	b     *Builder
 	units []*unit
 	// Segments and host units alternate: units[hosts[i]] runs after segments[i].
 	segments []*segment
@@ -28,8 +27,8 @@ type plan struct {
 // unit is a part of a program that runs as a whole: steps on the device, or one step on the host.
 type unit struct {
 	steps  []*lowering.Step
-	work   *record.Unit // on the device; nil if on the host
-	fusion string       // name of a fusion of several steps
+	work   *Unit  // on the device; nil if on the host
+	fusion string // name of a fusion of several steps
 	// control runs the subgraphs of a step on the host. If it is nil, the step is evaluated.
 	control lowering.Control
 	subs    []*plan // of its programs; nil for one that does not run
@@ -47,8 +46,8 @@ type crossing struct {
 // newPlan divides the steps into units, and plans their memory. The error is a *runtime.UnsupportedError for a step
 // that has no kernel for its shapes, unless fallback lets the host compute it. r describes how the body of a loop
 // repeats; it is nil for other programs.
-func newPlan(d *lowering.Binding, fallback bool, r *lowering.Repeated) (*plan, error) {
-	p := &plan{d: d, b: record.NewBuilder(d)}
+func (b *Backend) newPlan(d *lowering.Binding, fallback bool, r *lowering.Repeated) (*plan, error) {
+	p := &plan{from: b, d: d, b: NewBuilder(d)}
 	if err := p.divide(fallback); err != nil {
 		return nil, err
 	}
@@ -63,7 +62,7 @@ func newPlan(d *lowering.Binding, fallback bool, r *lowering.Repeated) (*plan, e
 					return nil, err
 				}
 				var err error
-				if sub, err = newPlan(x, fallback, u.control.Repeated(k)); err != nil {
+				if sub, err = b.newPlan(x, fallback, u.control.Repeated(k)); err != nil {
 					return nil, err
 				}
 			}
@@ -82,14 +81,14 @@ func newPlan(d *lowering.Binding, fallback bool, r *lowering.Repeated) (*plan, e
 func (p *plan) divide(fallback bool) error {
 	d := p.d
 	var live []*lowering.Step
-	builds := map[*lowering.Step]*record.Record{} // for steps that a record may build
+	builds := map[*lowering.Step]Record{} // for steps that a record may build
 	for _, s := range d.Program.Steps {
 		if d.Dead(s) {
 			continue
 		}
 		live = append(live, s)
 		if k, ok := s.Impl.(kernels); ok && p.fits(s) {
-			builds[s] = k.Record
+			builds[s] = k.record
 		}
 	}
 	small := p.small(live)
@@ -140,9 +139,9 @@ func (p *plan) divide(fallback bool) error {
 }
 
 // build lets a record build a unit. A panic is a bug in the record, and is reported with the node.
-func (p *plan) build(r *record.Record, s *lowering.Step) (built bool, err error) {
+func (p *plan) build(r Record, s *lowering.Step) (built bool, err error) {
 	defer recovered(s, &err)
-	return r.Build(p.b, p.present(s)), nil
+	return r(p.b, p.present(s)), nil
 }
 
 // recovered turns a panic during the building of s into an error, unless a budget or a context ends the work with
@@ -192,9 +191,9 @@ const window = 256
 
 // fuse tries the fusions on a unit that starts with live[i]. It also returns the unit's position, which is its last
 // step's.
-func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]*record.Record,
+func (p *plan) fuse(live []*lowering.Step, i int, records map[*lowering.Step]Record,
 	in map[*lowering.Step]int) (_ *unit, place int, err error) {
-	all := record.Fusions()
+	all := p.from.Operators.Fusions()
 	if len(all) == 0 {
 		return nil, 0, nil
 	}
@@ -293,7 +292,7 @@ func (p *plan) hosted(s *lowering.Step, fallback bool) (*unit, error) {
 		}
 	}
 	if !fallback && !p.d.Refused() { // a step that no backend computes fails with the operator's error
-		return nil, unsupported(s, "operator %s: %s", s.Node.Op.FullName(), u.why)
+		return nil, p.from.unsupported(s, "operator %s: %s", s.Node.Op.FullName(), u.why)
 	}
 	return u, nil
 }
@@ -325,10 +324,10 @@ func (u *unit) form() string {
 	var names []string
 	for _, w := range u.work.Work {
 		name := "fill"
-		switch {
-		case w.Call != nil:
-			name = w.Call.Code.Name
-		case w.Kind == record.Copy:
+		switch w.Kind {
+		case Launches:
+			name = w.Launch.Name()
+		case Copy:
 			name = "copy"
 		}
 		if !slices.Contains(names, name) {
@@ -349,7 +348,7 @@ func (p *plan) total() (launches int, cost ir.Work) {
 			continue
 		}
 		for _, w := range u.work.Work {
-			if w.Call != nil {
+			if w.Kind == Launches {
 				launches++
 			}
 		}
@@ -360,18 +359,16 @@ func (p *plan) total() (launches int, cost ir.Work) {
 }
 
 // uses calls f for each buffer that the unit's work reads or writes.
-func (u *unit) uses(f func(kernel.Buffer)) {
+func (u *unit) uses(f func(Buffer)) {
 	if u.work == nil {
 		return
 	}
 	for _, w := range u.work.Work {
-		if w.Call == nil {
+		if w.Kind != Launches {
 			f(w.Dst)
 			f(w.Src)
 			continue
 		}
-		for _, a := range w.Call.Args {
-			f(a.Buffer)
-		}
+		w.Launch.Buffers(f)
 	}
 }

@@ -1,11 +1,9 @@
-package cuda
+package device
 
 import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
-	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -21,7 +19,7 @@ type segment struct {
 // item is one operation of a stream.
 type item struct {
 	unit *unit
-	work *record.Work // of the unit; nil for a copy between host and device
+	work *Work // of the unit; nil for a copy between host and device
 	crossing
 	faults bool // copies all faults to the host
 }
@@ -80,7 +78,7 @@ func (m *mover) onDevice(u *unit) {
 		}
 	}
 	used := map[*lowering.Value]bool{} // by root
-	u.uses(func(x kernel.Buffer) {
+	u.uses(func(x Buffer) {
 		if x == 0 {
 			return
 		}
@@ -127,13 +125,13 @@ func (m *mover) onDevice(u *unit) {
 
 // fault adds a number by which a unit reports that it cannot compute its inputs. All of them are cleared at the
 // start of a run.
-func (m *mover) fault(x kernel.Buffer, message string, u *unit) {
+func (m *mover) fault(x Buffer, message string, u *unit) {
 	l := &m.memory
 	if slices.ContainsFunc(l.faults, func(f fault) bool { return f.buffer == x }) {
 		return
 	}
 	if len(l.faults) == 0 {
-		l.clear = &record.Work{Kind: record.Fill, Dst: x}
+		l.clear = &Work{Kind: Fill, Dst: x}
 		m.open.items = append(m.open.items, item{unit: u, work: l.clear})
 	}
 	l.faults = append(l.faults, fault{x, u, message})
@@ -142,14 +140,14 @@ func (m *mover) fault(x kernel.Buffer, message string, u *unit) {
 }
 
 // zeros adds memory of a unit that must be zero. All such memory is cleared together, at the start of a run.
-func (m *mover) zeros(x kernel.Buffer, bytes int, u *unit) {
+func (m *mover) zeros(x Buffer, bytes int, u *unit) {
 	l := &m.memory
 	if slices.ContainsFunc(l.zeros, func(z zeros) bool { return z.buffer == x }) {
 		return
 	}
 	at := 0
 	if n := len(l.zeros); n == 0 {
-		l.clearZeros = &record.Work{Kind: record.Fill, Dst: x}
+		l.clearZeros = &Work{Kind: Fill, Dst: x}
 		m.open.items = append(m.open.items, item{unit: u, work: l.clearZeros})
 	} else {
 		at = l.zeros[n-1].end()

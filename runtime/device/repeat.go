@@ -1,4 +1,4 @@
-package cuda
+package device
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -36,7 +35,7 @@ func (p *plan) repeat(r *lowering.Repeated) {
 		from, to := b.Root(out), b.Root(in)
 		// The copies run first, so no result may share memory with an input.
 		l.lives[from].First, l.lives[to].First = 0, 0
-		copies = append(copies, item{unit: p.units[begin], work: &record.Work{Kind: record.Copy, Dst: b.Uses(in),
+		copies = append(copies, item{unit: p.units[begin], work: &Work{Kind: Copy, Dst: b.Uses(in),
 			Src: b.Uses(out), Bytes: p.bytes(in)}})
 		stay, gone = append(stay, in), append(gone, out)
 		x.out = append(x.out, c.Out)
@@ -121,8 +120,8 @@ func (e *executable) Fetch(ctx context.Context, out []tensor.Datum) error {
 	if e.fetch == nil || len(e.fetch.list) == 0 {
 		return nil
 	}
-	err := e.issue(ctx, e.fetch.list)
-	if waited := e.p.v.synchronize(e.stream); err == nil {
+	err := e.fetch.Issue(ctx, false)
+	if waited := e.stream.Synchronize(); err == nil {
 		err = waited
 	}
 	if err != nil {

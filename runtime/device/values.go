@@ -1,4 +1,4 @@
-package cuda
+package device
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -36,7 +35,7 @@ type forValues struct {
 
 // deciding returns the inputs whose values are needed by steps that cannot run without them: small integer inputs
 // from which inputs of these steps are computed.
-func deciding(d *lowering.Binding, steps []*lowering.Step) []int {
+func (b *Backend) deciding(d *lowering.Binding, steps []*lowering.Step) []int {
 	makes := map[*lowering.Value]*lowering.Step{}
 	for _, s := range d.Program.Steps {
 		for _, v := range s.Out {
@@ -51,7 +50,7 @@ func deciding(d *lowering.Binding, steps []*lowering.Step) []int {
 		s := open[0]
 		open = open[1:]
 		for i, v := range s.In {
-			if v == nil || seen[v] || d.Constant(v) != nil || !decides(d, s, i) {
+			if v == nil || seen[v] || d.Constant(v) != nil || !b.decides(d, s, i) {
 				continue
 			}
 			seen[v] = true
@@ -67,7 +66,7 @@ func deciding(d *lowering.Binding, steps []*lowering.Step) []int {
 }
 
 // decides reports whether the values of an input of a step can determine how it runs.
-func decides(d *lowering.Binding, s *lowering.Step, i int) bool {
+func (b *Backend) decides(d *lowering.Binding, s *lowering.Step, i int) bool {
 	v := s.In[i]
 	shape := d.Shape(v)
 	if n, err := tensor.Size(shape); shape == nil || len(shape) > 1 || err != nil || n > maxDeciding {
@@ -77,7 +76,7 @@ func decides(d *lowering.Binding, s *lowering.Step, i int) bool {
 	case tensor.Int32, tensor.Int64:
 		return true
 	case tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16:
-		return slices.Contains(s.Node.Op.SizedBy, i) || record.Binds(s.Node.Op.FullName(), i)
+		return slices.Contains(s.Node.Op.SizedBy, i) || b.Operators.Binds(s.Node.Op.FullName(), i)
 	}
 	return false
 }
@@ -86,14 +85,14 @@ func decides(d *lowering.Binding, s *lowering.Step, i int) bool {
 // of its plan.
 func (p *program) asks(d *lowering.Binding, made *plan, err error) []int {
 	if u := (*runtime.UnsupportedError)(nil); errors.As(err, &u) {
-		if made, err = newPlan(d, true, nil); err != nil {
+		if made, err = p.b.newPlan(d, true, nil); err != nil {
 			return nil
 		}
 	}
 	if made == nil {
 		return nil
 	}
-	return deciding(d, made.refused)
+	return p.b.deciding(d, made.refused)
 }
 
 // Run computes the outputs with an executable for the values of the deciding inputs.

@@ -1,31 +1,28 @@
-package cuda
+package device
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // lowerer reports to the lowering of one graph which steps have kernels.
 type lowerer struct {
-	fallback bool
-	bare     bool
-	refused  *runtime.UnsupportedError // the first
-	sized    map[*lowering.Value]bool
-	seen     map[*lowering.Program]int // number of steps already in sized
+	*Backend
+	refused *runtime.UnsupportedError // the first
+	sized   map[*lowering.Value]bool
+	seen    map[*lowering.Program]int // number of steps already in sized
 }
 
-func (*lowerer) Name() string { return "cuda" }
+func (l *lowerer) Name() string { return l.Backend.Name }
 
-// kernels is Step.Impl of a step with a record.
-type kernels struct{ *record.Record }
+// kernels is Step.Impl of a step with a
+type kernels struct{ record Record }
 
 func (kernels) String() string { return "kernel" }
 
@@ -52,10 +49,10 @@ type counting struct{}
 
 func (counting) String() string { return "on the host, if it is small" }
 
-// Implement looks for a record.
+// Implement looks for a
 func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Support {
 	n := s.Node
-	if r := record.For(declared(s)); r != nil && !l.bare {
+	if r := l.records(declared(s)); r != nil {
 		s.Impl = kernels{r}
 		return lowering.Implemented
 	}
@@ -73,7 +70,7 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 		s.Impl = counting{}
 		return lowering.Implemented
 	}
-	if !l.fallback && l.refused == nil {
+	if !l.Fallback && l.refused == nil {
 		why := "has neither a kernel nor a body"
 		if n.Op.Body != nil {
 			why = "has no kernel, and its body does not cover all of it"
@@ -81,7 +78,7 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 		if s.Source != n {
 			why += fmt.Sprintf(" (it is part of the body of %s)", s.Source.Op.FullName())
 		}
-		l.refused = unsupported(s, "operator %s %s", n.Op.FullName(), why)
+		l.refused = l.unsupported(s, "operator %s %s", n.Op.FullName(), why)
 	}
 	return lowering.Evaluate
 }
@@ -89,15 +86,16 @@ func (l *lowerer) Implement(c *lowering.Compiler, s *lowering.Step) lowering.Sup
 // Widens reports whether a node on float16 or bfloat16 is computed in float32: because kernels support only that or
 // are faster, or because the node is replaced by its body.
 func (l *lowerer) Widens(n *ir.Node) bool {
-	if l.bare {
+	if l.Operators == nil {
 		return false
 	}
 	wide := *n
 	wide.Inputs, wide.Outputs = widened(n.Inputs), widened(n.Outputs)
-	if strings.HasPrefix(n.Op.Name, "Reduce") { // one thread computes each result
-		return record.For(standing(&wide)) != nil
+	has := func(n *ir.Node) bool { return l.Operators.For(standing(n)) != nil }
+	if l.Operators.Wide(n.Op) {
+		return has(&wide)
 	}
-	return record.For(standing(n)) == nil && (n.Op.Body != nil || record.For(standing(&wide)) != nil)
+	return !has(n) && (n.Op.Body != nil || has(&wide))
 }
 
 // widened returns values with float32 instead of narrower floats.
@@ -141,9 +139,17 @@ func declared(s *lowering.Step) *lowering.Step {
 	return &t
 }
 
+// records returns what builds the work of a step on the device, or nil.
+func (b *Backend) records(s *lowering.Step) Record {
+	if b.Operators == nil {
+		return nil
+	}
+	return b.Operators.For(s)
+}
+
 // unsupported refuses the node of a step.
-func unsupported(s *lowering.Step, format string, args ...any) *runtime.UnsupportedError {
-	return &runtime.UnsupportedError{Backend: "cuda", Node: s.Source,
+func (b *Backend) unsupported(s *lowering.Step, format string, args ...any) *runtime.UnsupportedError {
+	return &runtime.UnsupportedError{Backend: b.Name, Node: s.Source,
 		Why: fmt.Sprintf(format, args...) + "; Fallback lets the processor compute it"}
 }
 

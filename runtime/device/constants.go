@@ -1,4 +1,4 @@
-package cuda
+package device
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cuda/driver"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
 )
 
 // constants are a program's data in the memory of the device. Programs of one model share entries
@@ -19,18 +17,15 @@ import (
 // Data that belong to a step are tables, which may differ between shapes. Tables that no executable uses are kept
 // for the next one, up to idle bytes in total; beyond that the oldest are freed first.
 type constants struct {
-	v      *device
+	v      Device
 	shared *runtime.Constants
 	idle   int
 
 	mu     sync.Mutex
-	used   map[record.Key]*entry
-	unused []record.Key // tables without executables, longest unused first
-	bytes  int          // of the unused tables
+	used   map[Key]*entry
+	unused []Key // tables without executables, longest unused first
+	bytes  int   // of the unused tables
 }
-
-// idleBytes is the default limit for tables that no executable uses.
-const idleBytes = 64 << 20
 
 // entry is a program's use of a constant.
 type entry struct {
@@ -42,20 +37,20 @@ type entry struct {
 type constant struct {
 	mu    sync.Mutex
 	users int // number of programs
-	at    driver.Ptr
+	at    Ptr
 	bytes int
-	again *record.Constant // what computes the data of its first user, if they follow from parameters
+	again *Constant // what computes the data of its first user, if they follow from parameters
 }
 
 // sharedKey is the key of a constant in runtime.Constants.
 type sharedKey struct {
-	v *device
-	record.Key
+	v Device
+	Key
 }
 
 // get returns the address of a constant, and uploads it for its first user. tables are the tables of the calling
 // executable.
-func (c *constants) get(k *record.Constant, tables *[]record.Key) (driver.Ptr, error) {
+func (c *constants) get(k *Constant, tables *[]Key) (Ptr, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.used[k.Key]
@@ -77,7 +72,7 @@ func (c *constants) get(k *record.Constant, tables *[]record.Key) (driver.Ptr, e
 }
 
 // share returns what the programs of the model, or those of one version of its parameters, share.
-func (c *constants) share(k *record.Constant) *constant {
+func (c *constants) share(k *Constant) *constant {
 	key, v := sharedKey{c.v, k.Key}, c.v
 	if len(k.From) == 0 {
 		return c.shared.Get(key, func() any { return new(constant) }).(*constant)
@@ -89,7 +84,7 @@ func (c *constants) share(k *record.Constant) *constant {
 }
 
 // release ends the use of tables by an executable.
-func (c *constants) release(tables []record.Key) error {
+func (c *constants) release(tables []Key) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, key := range tables {
@@ -102,7 +97,7 @@ func (c *constants) release(tables []record.Key) error {
 			c.bytes += x.bytes
 		}
 	}
-	var free []driver.Ptr
+	var free []Ptr
 	for c.bytes > c.idle {
 		x := c.used[c.unused[0]]
 		free = x.leave(free)
@@ -110,11 +105,11 @@ func (c *constants) release(tables []record.Key) error {
 		c.unused = c.unused[1:]
 		c.bytes -= x.bytes
 	}
-	return c.free(free)
+	return c.v.Free(free)
 }
 
 // acquire adds a program to the users of the constant.
-func (x *constant) acquire(v *device, k *record.Constant) error {
+func (x *constant) acquire(v Device, k *Constant) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.users == 0 {
@@ -130,7 +125,7 @@ func (x *constant) acquire(v *device, k *record.Constant) error {
 }
 
 // renew computes the data again, after the content of parameters has been replaced. Without users there is nothing to do.
-func (x *constant) renew(v *device) error {
+func (x *constant) renew(v Device) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.users == 0 {
@@ -138,13 +133,13 @@ func (x *constant) renew(v *device) error {
 	}
 	data := x.again.Make()
 	if len(data) != x.bytes {
-		return fmt.Errorf("cuda: constant %s: expected %d bytes as before, found %d", x.again.Key, x.bytes, len(data))
+		return fmt.Errorf("constant %s: expected %d bytes as before, found %d", x.again.Key, x.bytes, len(data))
 	}
-	return v.upload(x.at, data)
+	return v.Upload(x.at, data)
 }
 
 // leave removes a user. It appends memory without users to free.
-func (x *constant) leave(free []driver.Ptr) []driver.Ptr {
+func (x *constant) leave(free []Ptr) []Ptr {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.users--; x.users > 0 {
@@ -158,87 +153,31 @@ func (x *constant) leave(free []driver.Ptr) []driver.Ptr {
 }
 
 // upload allocates the memory, and waits until the data have arrived.
-func (x *constant) upload(v *device, k *record.Constant) error {
+func (x *constant) upload(v Device, k *Constant) error {
 	data := k.Make()
 	if x.bytes = len(data); x.bytes == 0 {
 		return nil
 	}
-	at, err := v.allocate(x.bytes, v.stream, fmt.Sprintf("constant %s", k.Key))
+	at, err := v.Allocate(x.bytes, fmt.Sprintf("constant %s", k.Key))
 	if err != nil {
 		return err
 	}
-	if err := v.upload(at, data); err != nil {
-		_ = v.release(func(note func(error)) { note(v.drv.Free(at, v.stream)) })
+	if err := v.Upload(at, data); err != nil {
+		_ = v.Free([]Ptr{at})
 		return err
 	}
 	x.at = at
 	return nil
 }
 
-// upload copies data to the device, and waits until they have arrived.
-func (v *device) upload(at driver.Ptr, data []byte) error {
-	v.loading.Lock()
-	defer v.loading.Unlock()
-	return v.wait(func() error {
-		for len(data) > 0 {
-			n := copy(v.buffer, data)
-			if err := v.drv.CopyToDevice(at, v.buffer[:n], v.stream); err != nil {
-				return err
-			}
-			if err := v.finish(v.stream); err != nil {
-				return err
-			}
-			at, data = at+driver.Ptr(n), data[n:]
-		}
-		return nil
-	})
-}
-
-// download copies data from the device, and waits until they have arrived.
-func (v *device) download(data []byte, at driver.Ptr) error {
-	v.loading.Lock()
-	defer v.loading.Unlock()
-	return v.wait(func() error {
-		for len(data) > 0 {
-			part := v.buffer[:min(len(data), len(v.buffer))]
-			if err := v.drv.CopyToHost(part, at, v.stream); err != nil {
-				return err
-			}
-			if err := v.finish(v.stream); err != nil {
-				return err
-			}
-			n := copy(data, part)
-			at, data = at+driver.Ptr(n), data[n:]
-		}
-		return nil
-	})
-}
-
 // close releases the constants of a program that has no executables any more.
 func (c *constants) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var free []driver.Ptr
+	var free []Ptr
 	for _, x := range c.used {
 		free = x.leave(free)
 	}
 	c.used, c.unused, c.bytes = nil, nil, 0
-	return c.free(free)
-}
-
-// free frees memory that no stream uses any more.
-func (c *constants) free(list []driver.Ptr) error {
-	if len(list) == 0 {
-		return nil
-	}
-	v := c.v
-	err := v.release(func(note func(error)) {
-		for _, at := range list {
-			note(v.drv.Free(at, v.stream))
-		}
-	})
-	if err != nil || v.Lost() != nil {
-		return err
-	}
-	return v.synchronize(v.stream)
+	return c.v.Free(free)
 }

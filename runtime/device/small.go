@@ -1,4 +1,4 @@
-package cuda
+package device
 
 import (
 	"github.com/essmc/essmc/ir"

@@ -1,11 +1,9 @@
-package cuda
+package device
 
 import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
-	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
@@ -15,7 +13,7 @@ const align = 256
 // layout assigns memory to the values of a plan: in the arena of the device, and in pinned host memory.
 type layout struct {
 	lives     map[*lowering.Value]*span // by root, in the arena
-	scratched map[kernel.Buffer]*span
+	scratched map[Buffer]*span
 	held      map[*lowering.Value]*span // on the host
 	order     []*span                   // all spans in order of discovery
 	control   []*span                   // of units that run subgraphs
@@ -24,17 +22,17 @@ type layout struct {
 	staged map[*lowering.Value]int // offset after the values on the host
 
 	faults   []fault
-	clear    *record.Work // sets the zeros
-	faultsAt int          // offset of their copies, after the values on the host
+	clear    *Work // sets the zeros
+	faultsAt int   // offset of their copies, after the values on the host
 
 	zeros      []zeros
 	zeroed     *span // all zeros, or nil
-	clearZeros *record.Work
+	clearZeros *Work
 
-	offsets map[kernel.Buffer]int // in the arena
-	arena   int                   // bytes of the device
-	places  int                   // bytes of the host
-	staging int                   // bytes of the host
+	offsets map[Buffer]int // in the arena
+	arena   int            // bytes of the device
+	places  int            // bytes of the host
+	staging int            // bytes of the host
 }
 
 // span is a request for memory between two units.
@@ -42,14 +40,14 @@ type span struct {
 	lowering.Interval
 	host   bool
 	value  *lowering.Value
-	buffer kernel.Buffer
+	buffer Buffer
 	unit   *unit // for the memory of a control
 	at     int
 }
 
 // fault is a number by which a unit reports that it cannot compute its inputs.
 type fault struct {
-	buffer  kernel.Buffer
+	buffer  Buffer
 	unit    *unit
 	message string
 }
@@ -58,7 +56,7 @@ const faultBytes = 4
 
 // zeros is a unit's part of the memory that is cleared at the start of a run.
 type zeros struct {
-	buffer    kernel.Buffer
+	buffer    Buffer
 	at, bytes int
 }
 
@@ -66,8 +64,8 @@ type zeros struct {
 func (z zeros) end() int { return (z.at + z.bytes + 3) / 4 * 4 }
 
 func (l *layout) init() {
-	*l = layout{lives: map[*lowering.Value]*span{}, scratched: map[kernel.Buffer]*span{},
-		held: map[*lowering.Value]*span{}, staged: map[*lowering.Value]int{}, offsets: map[kernel.Buffer]int{}}
+	*l = layout{lives: map[*lowering.Value]*span{}, scratched: map[Buffer]*span{},
+		held: map[*lowering.Value]*span{}, staged: map[*lowering.Value]int{}, offsets: map[Buffer]int{}}
 }
 
 func (l *layout) add(s *span, unit int) *span {
@@ -85,7 +83,7 @@ func (l *layout) touch(root *lowering.Value, unit int) {
 }
 
 // scratch records scratch memory of a unit.
-func (l *layout) scratch(x kernel.Buffer, bytes, unit int) {
+func (l *layout) scratch(x Buffer, bytes, unit int) {
 	if l.scratched[x] == nil {
 		l.scratched[x] = l.add(&span{buffer: x, Interval: lowering.Interval{Size: bytes}}, unit)
 	}

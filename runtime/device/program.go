@@ -1,4 +1,4 @@
-package cuda
+package device
 
 import (
 	"fmt"
@@ -6,16 +6,15 @@ import (
 
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
-	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
 // program is a lowered graph, with its compiled kernels and its constants in the memory of the device.
 type program struct {
 	*lowering.Program
-	b         *backend
-	v         *device
-	modules   *modules
+	b         *Backend
+	v         Device
+	modules   Modules
 	constants *constants
 
 	mu   sync.Mutex
@@ -23,9 +22,9 @@ type program struct {
 	kept map[*kept]bool       // the states of streams
 }
 
-func newProgram(p *lowering.Program, b *backend, v *device, shared *runtime.Constants) *program {
-	return &program{Program: p, b: b, v: v, modules: &modules{v: v, users: map[textHash]*module{}},
-		constants: &constants{v: v, shared: shared, idle: b.idle, used: map[record.Key]*entry{}},
+func newProgram(p *lowering.Program, b *Backend, v Device, shared *runtime.Constants) *program {
+	return &program{Program: p, b: b, v: v, modules: v.NewModules(),
+		constants: &constants{v: v, shared: shared, idle: b.Idle, used: map[Key]*entry{}},
 		made:      map[*executable]bool{}}
 }
 
@@ -41,7 +40,7 @@ func (p *program) Close() error {
 	}
 	p.made, p.kept = nil, nil
 	p.mu.Unlock()
-	errs = append(errs, p.modules.close(), p.constants.close(), p.b.release())
+	errs = append(errs, p.modules.Close(), p.constants.close(), p.b.release())
 	return first(errs...)
 }
 
@@ -68,7 +67,7 @@ func (p *program) Bind(b runtime.Binding) (_ runtime.Executable, err error) {
 func (p *program) bind(b runtime.Binding, content []*tensor.Tensor) (e *executable, which []int, err error) {
 	err = p.with(b, content, func(d *lowering.Binding) error {
 		return d.Build(func() error {
-			plan, err := newPlan(d, p.b.fallback, nil)
+			plan, err := p.b.newPlan(d, p.b.Fallback, nil)
 			if content == nil {
 				if which = p.asks(d, plan, err); which != nil {
 					return nil
