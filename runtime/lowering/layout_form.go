@@ -99,7 +99,7 @@ func (t *layouts) window(s *Step) *form {
 	if t.d.timeAxis(x) == 1 {
 		return t.windowOf(s, f, x, y)
 	}
-	if next := t.sole(y); next != nil {
+	if next := t.d.Sole(y); next != nil {
 		if _, by, ok := t.movedInTime(next); ok && by >= 0 && by+t.d.Shape(next.Out[0])[2] <= t.length(y) {
 			y, f.Shift, f.next = next.Out[0], by, next
 		}
@@ -143,15 +143,6 @@ func (t *layouts) sequence(s *Step) int {
 		found = i
 	}
 	return found
-}
-
-// sole returns the only reader of v, or nil if there are several, or none.
-func (t *layouts) sole(v *Value) *Step {
-	d := t.d
-	if len(d.Readers(v)) != 1 || d.Leaves(v) || d.Dead(d.Readers(v)[0]) {
-		return nil
-	}
-	return d.Readers(v)[0]
 }
 
 // shift returns the form of a step that, together with the step before it, moves a sequence along time and keeps
@@ -267,17 +258,6 @@ func (t *layouts) elementwise(s *Step) *form {
 		return nil
 	}
 	return f
-}
-
-// PerChannel reports whether a tensor of the first shape broadcasts to the second shape with one element for each
-// index of axis 1.
-func PerChannel(shape, to []int) bool {
-	at := len(shape) - len(to) + 1
-	if at < 0 || len(shape) > len(to) || shape[at] != to[1] {
-		return false
-	}
-	n, _ := tensor.Size(shape)
-	return n == to[1]
 }
 
 // fixedAs returns a constant or settled value as v is, with the elements of v in the tensor k.

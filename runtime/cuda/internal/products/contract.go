@@ -198,14 +198,16 @@ func vector(b *record.Builder, s *lowering.Step, i int) (*kernel.Matrix, bool) {
 	return &kernel.Matrix{Buffer: x, Inner: 1}, ok
 }
 
-// constant reports whether input i is a constant tensor of numbers.
-func constant(s *lowering.Step, i int) bool {
-	k := s.Fixed(i)
-	if k == nil {
+// constant reports whether input i is a constant or settled tensor of floats.
+func constant(s *lowering.Step, i int) bool { return float(s.Fixed(i)) }
+
+// float reports whether products read a tensor that is constant or settled.
+func float(t *tensor.Tensor) bool {
+	if t == nil {
 		return false
 	}
-	t := k.DType()
-	return t == tensor.Float32 || t == tensor.Float64 || t == tensor.Float16 || t == tensor.BFloat16
+	d := t.DType()
+	return d == tensor.Float32 || d == tensor.Float64 || d == tensor.Float16 || d == tensor.BFloat16
 }
 
 func launch(b *record.Builder, p kernel.Product) {

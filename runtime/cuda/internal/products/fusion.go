@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"github.com/essmc/essmc/ir/scalar"
-	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/cuda/ptx"
@@ -35,88 +33,62 @@ const (
 	mostTaken     = 12
 )
 
-// follower is an elementwise step that a product computes.
-type follower struct {
-	step *lowering.Step
-	e    scalar.Expr
-	in   []operand // buffers of the inputs that e reads
-}
-
-// operand is a number that a follower reads. It is of exactly one kind.
-type operand struct {
-	from     *lowering.Value // the result of a taken step
-	constant *float32
-	read     *reading
-}
-
-// reading is a number in memory: one per element, per column, per row, per channel of the rows, or one for all.
-type reading struct {
-	buffer                     kernel.Buffer
-	row, column, channel, flat bool
-}
-
 // fuse takes a product with the elementwise steps after it, as long as only one of their values is read elsewhere.
 func fuse(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
-	first := steps[0]
+	d, first := b.Binding, steps[0]
 	maker := makers[first.Node.Op.FullName()]
-	if maker == nil || record.For(first) == nil || len(steps) == 1 || !b.Binding.IsFloat32(first.Out[0]) {
+	if maker == nil || record.For(first) == nil || len(steps) == 1 || !d.IsFloat32(first.Out[0]) {
 		return nil
 	}
-	d := b.Binding
 	shape := d.Shape(first.Out[0])
 	// Check whether there is anything to take before building the product.
 	if d.Leaves(first.Out[0]) || len(shape) == 0 || slices.Contains(shape, 0) {
 		return nil
 	}
-	channels := first.Node.Op.Name == "Conv"
-	var all []follower
-	taken, closed := []*lowering.Step{first}, 0
-	results := first.Out
-	halves := splitOf(b, steps)
-	if halves != nil {
-		taken, results = append(taken, halves), halves.Out
+	taken, results := steps[:1:1], first.Out
+	if halves := splitOf(b, steps); halves != nil {
+		maker, taken, results = pairedLinear, append(taken, halves), halves.Out
 		shape = d.Shape(halves.Out[0])
 	}
-	before := len(taken)
-	for _, s := range steps[1:min(len(steps), mostFollowers)] {
-		if len(taken) == mostTaken {
-			break
-		}
-		if s == halves {
-			continue
-		}
-		if !slices.ContainsFunc(s.In, func(v *lowering.Value) bool { return v != nil && writes(taken, v) }) {
-			continue
-		}
-		f, ok := followerOf(b, s, taken, shape, channels)
-		if !ok {
-			break
-		}
-		all, taken = append(all, f), append(taken, s)
-		if escapes(d, taken) {
-			closed = len(all)
-		}
-	}
-	if closed == 0 {
+	channels := first.Node.Op.Name == "Conv"
+	f := lowering.NewFusion(d, shape, func(_ scalar.Expr, s *lowering.Step, operands []*lowering.Value) bool {
+		return d.IsFloat32(s.Out[0]) && !slices.ContainsFunc(operands[len(results):], func(v *lowering.Value) bool {
+			return spreadOf(d.Shape(v), shape, channels) == lowering.General || !d.IsFloat32(v) && !float(v.Fixed())
+		})
+	}, results...)
+	more := d.Follow(taken, steps[1:min(len(steps), mostFollowers)], mostTaken-len(taken), nil, f.Add)
+	if len(more) == 0 {
 		return nil
-	}
-	all, taken = all[:closed], taken[:closed+before]
-	if halves != nil {
-		maker = pairedLinear
 	}
 	p, ok := maker(b, first)
 	if !ok {
 		return nil
 	}
-	p.C.Buffer = b.Buffer(all[closed-1].step.Out[0])
-	rows := p.M
+	last, rows := more[len(more)-1].Out[0], p.M
+	p.C.Buffer = b.Buffer(last)
 	if channels {
 		rows = shape[1]
 	}
-	p.Epilogue = epilogue(all, results, rows, p.N/len(results))
+	if p.Epilogue, ok = epilogue(b, f, last, len(results), rows, p.N/len(results), channels); !ok {
+		return nil
+	}
 	launch(b, p)
 	// In the order of the program: the split may come after others.
+	taken = append(taken, more...)
 	return slices.DeleteFunc(slices.Clone(steps), func(s *lowering.Step) bool { return !slices.Contains(taken, s) })
+}
+
+// spreadOf is lowering.SpreadOf for rows that are the channels of samples, if channels is set: operands with a number for
+// each channel are PerRow then.
+func spreadOf(v, shape []int, channels bool) lowering.Spread {
+	spread := lowering.SpreadOf(v, shape)
+	switch {
+	case !channels || spread == lowering.Same || spread == lowering.Single:
+		return spread
+	case lowering.PerChannel(v, shape):
+		return lowering.PerRow
+	}
+	return lowering.General
 }
 
 // splitOf returns the step that splits the features of a dense layer with constant weights into halves, if nothing
@@ -161,169 +133,61 @@ func pairedLinear(b *record.Builder, s *lowering.Step) (kernel.Product, bool) {
 	return p, true
 }
 
-func writes(steps []*lowering.Step, v *lowering.Value) bool {
-	return slices.ContainsFunc(steps, func(s *lowering.Step) bool { return slices.Contains(s.Out, v) })
-}
-
-// escapes reports whether only the last of all results is read elsewhere.
-func escapes(d *lowering.Binding, taken []*lowering.Step) bool {
-	for _, s := range taken[:len(taken)-1] {
-		if slices.ContainsFunc(s.Out, func(v *lowering.Value) bool { return !d.Inside(v, taken) }) {
-			return false
-		}
-	}
-	return true
-}
-
-// followerOf returns an elementwise step as a follower of taken, or false if it cannot be one.
-func followerOf(b *record.Builder, s *lowering.Step, taken []*lowering.Step, shape []int, channels bool) (follower, bool) {
-	d := b.Binding
-	if len(s.Out) != 1 || s.Out[0] == nil || !d.IsFloat32(s.Out[0]) || !slices.Equal(d.Shape(s.Out[0]), shape) {
-		return follower{}, false
-	}
-	e, ok := ops.Element(d.Concrete(s))
-	if !ok {
-		return follower{}, false
-	}
-	f := follower{step: s, e: e, in: make([]operand, len(s.In))}
-	for _, i := range e.Reads() {
-		v := s.In[i]
-		if v == nil {
-			return follower{}, false
-		}
-		if writes(taken, v) {
-			f.in[i].from = v
-			continue
-		}
-		size, _ := tensor.Size(d.Shape(v))
-		if t := d.Constant(v); t != nil && size == 1 {
-			x, err := t.Float64s()
-			if err != nil {
-				return follower{}, false
-			}
-			c := float32(x[0])
-			f.in[i].constant = &c
-			continue
-		}
-		r, ok := readingOf(d.Shape(v), shape, channels)
-		if !ok {
-			return follower{}, false
-		}
-		switch {
-		case d.IsFloat32(v) && v.Const == nil:
-			r.buffer = b.Buffer(v)
-		case constant(s, i):
-			r.buffer = weights(b, v, 1, size, size, 1).Buffer
-		default:
-			return follower{}, false
-		}
-		f.in[i].read = &r
-	}
-	return f, true
-}
-
-// readingOf returns how numbers of shape v are read for results of shape, or false if they cannot be.
-func readingOf(v, shape []int, channels bool) (reading, bool) {
-	v = append(slices.Repeat([]int{1}, max(0, len(shape)-len(v))), v...)
-	var varies []int
-	for i, n := range v {
-		if n != shape[i] && n != 1 || len(v) != len(shape) {
-			return reading{}, false
-		}
-		if n == shape[i] && n > 1 {
-			varies = append(varies, i)
-		}
-	}
-	var large []int
-	for i, n := range shape {
-		if n > 1 {
-			large = append(large, i)
-		}
-	}
-	last := len(shape) - 1
-	switch {
-	case slices.Equal(varies, large):
-		return reading{flat: true}, true
-	case len(varies) == 0:
-		return reading{}, true
-	case channels: // rows are channels of samples
-		return reading{channel: true}, slices.Equal(varies, []int{1})
-	case slices.Equal(varies, []int{last}):
-		return reading{column: true}, true
-	case shape[last] > 1 && slices.Equal(varies, large[:len(large)-1]):
-		return reading{row: true}, true
-	}
-	return reading{}, false
-}
-
-// epilogue returns the computation of the followers on a product of n columns, or on the halves of one. rows is the
-// number of channels, if these are read.
-func epilogue(all []follower, products []*lowering.Value, rows, n int) *kernel.Epilogue {
+// epilogue returns the computation of the value last on a product of n columns, or on the halves of one: the first results
+// operands of f. rows is the number of channels, if rows are these.
+func epilogue(b *record.Builder, f *lowering.Fusion, last *lowering.Value, results, rows, n int,
+	channels bool) (*kernel.Epilogue, bool) {
+	d, expr := b.Binding, f.Of(last)
 	e := &kernel.Epilogue{Args: []kernel.Arg{kernel.U32(rows), kernel.U32(n)}}
-	var readings []*reading
-	for _, f := range all {
-		for _, o := range f.in {
-			if o.read != nil {
-				readings = append(readings, o.read)
-				e.Args = append(e.Args, kernel.Ptr(o.read.buffer))
-			}
+	spreads := map[int]lowering.Spread{} // of operands in memory
+	reads := slices.DeleteFunc(expr.Reads(), func(i int) bool { return i < results })
+	for _, i := range reads {
+		v := f.Operands[i]
+		x, ok := b.Float32(v)
+		if !ok {
+			return nil, false
 		}
+		e.Args, spreads[i] = append(e.Args, kernel.Ptr(x)), spreadOf(d.Shape(v), d.Shape(last), channels)
 	}
 	begin := func(k *ptx.Kernel) func(k *ptx.Kernel, row, col ptx.U32, x ...ptx.F32) ptx.F32 {
 		rows, columns := k.U32Param("rows"), k.U32Param("columns")
-		at := map[*reading]ptx.Addr{}
-		for i, r := range readings {
-			at[r] = k.PtrParam("operand" + string(rune('a'+i%26)) + string(rune('a'+i/26)))
+		base := map[int]ptx.Addr{}
+		for j, i := range reads {
+			base[i] = k.PtrParam("operand" + string(rune('a'+j%26)) + string(rune('a'+j/26)))
 		}
-		return func(k *ptx.Kernel, row, col ptx.U32, x ...ptx.F32) (y ptx.F32) {
-			values := map[*lowering.Value]ptx.F32{}
-			for i, v := range products {
-				values[v] = x[i]
-			}
-			for _, f := range all {
-				in := make([]ptx.F32, len(f.in))
-				for i, o := range f.in {
-					switch {
-					case o.from != nil:
-						in[i] = values[o.from]
-					case o.constant != nil:
-						in[i] = ptx.F(*o.constant)
-					case o.read != nil:
-						in[i] = o.read.number(at[o.read], row, col, rows, columns)
+		return func(k *ptx.Kernel, row, col ptx.U32, x ...ptx.F32) ptx.F32 {
+			in := append(x, make([]ptx.F32, len(f.Operands)-results)...)
+			for _, i := range reads {
+				at := base[i]
+				switch spreads[i] {
+				case lowering.Same:
+					at = at.Index64(row.MulWide(columns).Add(col.Wide()), 4)
+				case lowering.PerFeature:
+					at = at.Index(col, 4)
+				case lowering.PerRow:
+					r := row
+					if channels {
+						r = row.Rem(rows)
 					}
+					at = at.Index(r, 4)
 				}
-				y = kernel.Expression(k, f.e, in...)
-				values[f.step.Out[0]] = y
+				in[i] = at.LoadF32(0)
 			}
-			return y
+			return kernel.Expression(k, expr, in...)
 		}
 	}
-	if len(products) == 2 {
+	if results == 2 {
 		e.Pair = func(k *ptx.Kernel) kernel.PairHook {
 			hook := begin(k)
 			return func(k *ptx.Kernel, row, col ptx.U32, first, second ptx.F32) ptx.F32 {
 				return hook(k, row, col, first, second)
 			}
 		}
-		return e
+		return e, true
 	}
 	e.Begin = func(k *ptx.Kernel) kernel.Hook {
 		hook := begin(k)
 		return func(k *ptx.Kernel, row, col ptx.U32, x ptx.F32) ptx.F32 { return hook(k, row, col, x) }
 	}
-	return e
-}
-
-func (r *reading) number(at ptx.Addr, row, col, rows, columns ptx.U32) ptx.F32 {
-	switch {
-	case r.flat:
-		at = at.Index64(row.MulWide(columns).Add(col.Wide()), 4)
-	case r.column:
-		at = at.Index(col, 4)
-	case r.row:
-		at = at.Index(row, 4)
-	case r.channel:
-		at = at.Index(row.Rem(rows), 4)
-	}
-	return at.LoadF32(0)
+	return e, true
 }

@@ -5,14 +5,14 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// numeric reports whether the elements of a tensor are real numbers.
-func numeric(t *tensor.Tensor) bool { return t.ReadFloat64s(nil, 0) == nil }
+// Numeric reports whether the elements of a tensor are real numbers.
+func Numeric(t *tensor.Tensor) bool { return t.ReadFloat64s(nil, 0) == nil }
 
 // Fixed reports whether the inputs of a step with the given numbers are constants or settled, and numbers, or absent.
 // Their shapes are known.
 func Fixed(s *lowering.Step, inputs ...int) bool {
 	for _, i := range inputs {
-		if t := s.Fixed(i); !s.Absent(i) && (t == nil || !numeric(t)) {
+		if t := s.Fixed(i); !s.Absent(i) && (t == nil || !Numeric(t)) {
 			return false
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cuda/internal/record"
 	"github.com/essmc/essmc/runtime/cuda/kernel"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -19,8 +18,8 @@ func init() {
 			if !takesSystem(s) || convolved(b) && takesSiso(s) {
 				return buildSiso(b, s)
 			}
-			l := newLayer(b, s)
-			return l != nil && buildLayer(b, l)
+			l := newLayer(b, nil, s)
+			return l != nil && l.build()
 		}})
 	record.RegisterFusion(10, record.Fusion{Name: "layer", Build: fuseLayer})
 }
@@ -46,9 +45,14 @@ type layer struct {
 	b     *record.Builder
 	taken []*lowering.Step
 	u     *lowering.Value // input of the layer
-	// known are the values of the group that the current stage can express.
-	known map[*lowering.Value]scalar.Expr
+	// last has the expressions of the last stage. Its operands are the result that the stage begins with, the value that
+	// its product reads, u, and then numbers.
+	last    *lowering.Fusion
+	product *lowering.Step // of the last stage, or nil
 }
+
+// numbered is the index of the first operand of a stage with numbers.
+const numbered = 3
 
 // parts are the parts of a layer that have constant and settled inputs.
 type parts struct {
@@ -64,16 +68,47 @@ type stage struct {
 	numbers []*tensor.Tensor // one per feature, or one for all
 }
 
-// newLayer returns a layer with only its system, or nil if there is no kernel for these shapes.
-func newLayer(b *record.Builder, s *lowering.Step) *layer {
+// newLayer returns a layer with only its system and the norm before it, if that is not nil; nil if there is no kernel
+// for these shapes.
+func newLayer(b *record.Builder, norm, s *lowering.Step) *layer {
 	shape := b.Binding.ShapeOf(s, 0)
 	if _, ok := stateType(b, at(s.In, 10), at(s.Out, 1)); !ok || !small(shape...) ||
 		!small(s.Fixed(1).Len()*shape[1], shape[1]*shape[2]) {
 		return nil
 	}
-	x := scalar.Inputs(3)
-	return &layer{b: b, parts: parts{system: s, stages: []stage{{}}}, taken: []*lowering.Step{s}, u: s.In[0],
-		known: map[*lowering.Value]scalar.Expr{s.Out[0]: x[0], s.In[0]: x[2]}}
+	l := &layer{b: b, parts: parts{system: s, norm: norm}, taken: []*lowering.Step{s}, u: s.In[0]}
+	if norm != nil {
+		if !fixed(norm, 1, 2) || norm.Absent(1) || norm.Absent(2) || norm.Fixed(1).Len() != shape[2] ||
+			norm.Fixed(2).Len() != shape[2] || !norm.Float32Input(0) {
+			return nil
+		}
+		l.taken, l.u = []*lowering.Step{norm, s}, norm.In[0]
+	}
+	l.begin(s.Out[0], nil)
+	if norm != nil && !l.last.Add(norm) {
+		return nil
+	}
+	return l
+}
+
+// begin begins a stage with a result and, unless that is nil, the value that its product reads.
+func (l *layer) begin(result, read *lowering.Value) {
+	d, shape := l.b.Binding, l.b.Binding.ShapeOf(l.system, 0)
+	l.last = lowering.NewFusion(d, shape, func(_ scalar.Expr, s *lowering.Step, operands []*lowering.Value) bool {
+		return d.IsFloat32(s.Out[0]) && !slices.ContainsFunc(operands[numbered:], func(v *lowering.Value) bool {
+			t := v.Fixed()
+			return t == nil || !record.Numeric(t) || t.Len() != 1 && (t.Len() != shape[2] || t.Dim(-1) != shape[2])
+		})
+	}, result, read, l.u)
+}
+
+// end ends the last stage with the value that it computes.
+func (l *layer) end(v *lowering.Value) {
+	g := stage{product: l.product, element: l.last.Of(v)}
+	for _, n := range l.last.Operands[numbered:] {
+		g.numbers = append(g.numbers, n.Fixed())
+	}
+	l.stages = append(l.stages, g)
 }
 
 // fuseLayer takes a system and the steps after it that treat each step of time separately: products with square
@@ -92,180 +127,67 @@ func fuseLayer(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 		convolved(b) && takesSiso(steps[i]) {
 		return nil
 	}
-	l := newLayer(b, steps[i])
-	if l == nil || before != nil && !l.begin(before) {
+	l := newLayer(b, before, steps[i])
+	if l == nil {
 		return nil
 	}
-	var best *layer
-	if before == nil {
-		best = l.closed(l.system.Out[0])
-	}
-	for _, s := range steps[i+1:] {
-		if !l.reads(s) {
-			continue
-		}
-		if !l.add(s) {
-			break
-		}
-		if c := l.closed(s.Out[0]); c != nil {
-			best = c
-		}
-	}
-	if best == nil && before != nil {
-		best = l.closed(l.system.Out[0])
-	}
-	if best == nil || len(best.taken) == 1 || !buildLayer(b, best) {
+	more := b.Binding.Follow(l.taken, steps[i+1:], len(steps), at(l.system.Out, 1), l.add)
+	if len(more) == 0 && (before == nil || !b.Binding.Inside(before.Out[0], l.taken)) {
 		return nil
 	}
-	return best.taken
-}
-
-// begin lets a norm before the system join the layer.
-func (l *layer) begin(s *lowering.Step) bool {
-	features := l.b.Binding.ShapeOf(l.system, 0)[2]
-	if !fixed(s, 1, 2) || s.Absent(1) || s.Absent(2) || s.Fixed(1).Len() != features || s.Fixed(2).Len() != features ||
-		!s.Float32Input(0) {
-		return false
+	l = newLayer(b, before, steps[i])
+	for _, s := range more {
+		l.add(s)
 	}
-	l.norm = s
-	l.u, l.taken = s.In[0], []*lowering.Step{s, l.system}
-	l.known[l.u] = scalar.Input(2)
-	delete(l.known, s.Out[0])
-	return l.element(s)
-}
-
-// reads reports whether a step reads a result of the layer.
-func (l *layer) reads(s *lowering.Step) bool {
-	return slices.ContainsFunc(append(slices.Clone(s.In), capturedBy(s)...), func(v *lowering.Value) bool {
-		return v != nil && slices.ContainsFunc(l.taken, func(t *lowering.Step) bool { return slices.Contains(t.Out, v) })
-	})
-}
-
-func capturedBy(s *lowering.Step) (out []*lowering.Value) {
-	for _, c := range s.Captures {
-		out = append(out, c.Outer)
+	if !l.build() {
+		return nil
 	}
-	return out
+	return l.taken
 }
 
 // add lets a step join the layer, if it can.
 func (l *layer) add(s *lowering.Step) bool {
-	if len(s.Out) != 1 || len(s.Captures) > 0 || !l.sequence(s.Out[0]) {
-		return false
-	}
 	if s.Node.Op.FullName() == "essm.Linear" {
-		if !l.product(s) {
+		if !l.multiply(s) {
 			return false
 		}
-	} else if !l.element(s) {
+	} else if !l.last.Add(s) {
 		return false
 	}
 	l.taken = append(l.taken, s)
 	return true
 }
 
-// sequence reports whether a value is float32 and has the shape of u.
-func (l *layer) sequence(v *lowering.Value) bool {
-	d := l.b.Binding
-	return d.IsFloat32(v) && slices.Equal(d.Shape(v), d.ShapeOf(l.system, 0))
-}
-
-// product starts a stage with a product.
-func (l *layer) product(s *lowering.Step) bool {
-	features := l.b.Binding.ShapeOf(l.system, 0)[2]
-	e, ok := l.known[s.In[0]]
-	if !ok || s.In[0] == l.u || !fixed(s, 1, 2) || !slices.Equal(s.ConstShape(1), []int{features, features}) {
+// multiply starts a stage with a product.
+func (l *layer) multiply(s *lowering.Step) bool {
+	d, shape := l.b.Binding, l.b.Binding.ShapeOf(l.system, 0)
+	if !l.last.Of(s.In[0]).Valid() || s.In[0] == l.u || !fixed(s, 1, 2) || !d.IsFloat32(s.Out[0]) ||
+		!slices.Equal(s.ConstShape(1), []int{shape[2], shape[2]}) || !slices.Equal(d.Shape(s.Out[0]), shape) {
 		return false
 	}
-	last := &l.stages[len(l.stages)-1]
-	last.element = e
-	l.stages = append(l.stages, stage{product: s})
-	x := scalar.Inputs(3)
-	l.known = map[*lowering.Value]scalar.Expr{s.Out[0]: x[0], s.In[0]: x[1], l.u: x[2]}
+	l.end(s.In[0])
+	l.product = s
+	l.begin(s.Out[0], s.In[0])
 	return true
 }
 
-// element adds an elementwise operator to the current stage.
-func (l *layer) element(s *lowering.Step) bool {
-	e, ok := ops.Element(s.Node)
-	if !ok {
-		return false
-	}
-	features := l.b.Binding.ShapeOf(l.system, 0)[2]
-	last := &l.stages[len(l.stages)-1]
-	args := make([]scalar.Expr, len(s.In))
-	for i := range args {
-		args[i] = scalar.Const(0)
-	}
-	for _, i := range e.Reads() {
-		v := s.In[i]
-		if x, ok := l.known[v]; ok {
-			args[i] = x
-			continue
-		}
-		c := s.Fixed(i)
-		if c == nil || !fixed(s, i) {
-			return false
-		}
-		switch {
-		case c.Len() == 1 && v.Const != nil:
-			args[i] = scalar.Const(s.Constant64(i)[0])
-		case c.Len() == 1, c.Len() == features && c.Dim(-1) == features:
-			n := slices.Index(last.numbers, c)
-			if n < 0 {
-				n = len(last.numbers)
-				last.numbers = append(last.numbers, c)
-			}
-			args[i] = scalar.Input(3 + n)
-		default:
-			return false
-		}
-	}
-	l.known[s.Out[0]] = e.With(args...)
-	return true
-}
-
-// closed returns the layer up to the value v, or nil if another value of the layer is read elsewhere.
-func (l *layer) closed(v *lowering.Value) *layer {
-	for _, s := range l.taken {
-		for i, x := range s.Out {
-			if x == nil || x == v || s == l.system && i == 1 {
-				continue
-			}
-			if !l.b.Binding.Inside(x, l.taken) {
-				return nil
-			}
-		}
-	}
-	c := *l
-	c.taken, c.stages = slices.Clone(l.taken), slices.Clone(l.stages)
-	for i := range c.stages {
-		c.stages[i].numbers = slices.Clone(c.stages[i].numbers)
-	}
-	c.stages[len(c.stages)-1].element = l.known[v]
-	return &c
-}
-
-// buildLayer adds the launches of a layer.
-func buildLayer(b *record.Builder, l *layer) bool {
-	s, d := l.system, b.Binding
+// build adds the launches of the layer, which ends with the result of the step that joined last.
+func (l *layer) build() bool {
+	b, s, d, y := l.b, l.system, l.b.Binding, l.taken[len(l.taken)-1].Out[0]
+	l.end(y)
 	shape := d.ShapeOf(s, 0)
 	first, last := at(s.In, 10), at(s.Out, 1)
 	single, _ := stateType(b, first, last)
 	f := kernel.LayerForm{Features: shape[2], States: s.Fixed(1).Len(), State32: single}
 	f.Forward, f.Backward = directions(s)
 	for _, g := range l.stages {
-		e := g.element
-		if !e.Valid() { // a system without stages
-			e = scalar.Input(0)
-		}
-		f.Stages = append(f.Stages, kernel.Stage{Product: g.product != nil, Element: e, Numbers: len(g.numbers)})
+		f.Stages = append(f.Stages, kernel.Stage{Product: g.product != nil, Element: g.element, Numbers: len(g.numbers)})
 	}
 	if slices.ContainsFunc(f.Stages, func(s kernel.Stage) bool { return s.Product }) {
 		f.Precision = b.Precision(f.Features, f.Features)
 	}
 	k := kernel.Layer{LayerForm: f, Batch: shape[0], Length: shape[1]}
-	k.U, k.Y = b.Buffer(l.u), b.Buffer(l.taken[len(l.taken)-1].Out[0])
+	k.U, k.Y = b.Buffer(l.u), b.Buffer(y)
 	k.First, k.Last = b.Buffer(first), b.Buffer(last)
 	if k.Length == 0 {
 		if k.Last != 0 && k.First != 0 {
