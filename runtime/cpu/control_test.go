@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
@@ -27,8 +29,8 @@ const cached = `g (float[N,64] a, float[64,64] w, int64 m) => (kn, vn, s) <int64
 
 // TestGrowingLoop checks a loop whose shapes change, from run to run, also where memory is scarce.
 func TestGrowingLoop(t *testing.T) {
-	g, r := parse(t, cached), newGen(3)
-	w := r.floats(0.1, 64, 64)
+	g, r := Parse(t, cached), NewGen(3)
+	w := r.Floats(0.1, 64, 64)
 	for _, limit := range []int64{0, 180_000} {
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 2, MaxMemory: limit})
 		if err != nil {
@@ -38,12 +40,12 @@ func TestGrowingLoop(t *testing.T) {
 		s := m.NewSession()
 		for i, c := range []struct{ rows, m int }{{1, 3}, {1, 9}, {2, 4}, {1, 9}, {3, 40}, {1, 0}, {2, 41}, {3, 40}} {
 			name := fmt.Sprintf("limit %d, run %d, %d rows, %d iterations", limit, i, c.rows, c.m)
-			in := map[string]tensor.Datum{"a": r.floats(1, c.rows, 64), "w": w, "m": number(int64(c.m))}
+			in := map[string]tensor.Datum{"a": r.Floats(1, c.rows, 64), "w": w, "m": Number(int64(c.m))}
 			out, err := s.Run(context.Background(), in)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			closeTo(t, name, out, truth(t, g, in), 1e-5)
+			CloseTo(t, name, out, Truth(t, g, in), 1e-5)
 			if s.Memory() > limit && limit > 0 {
 				t.Errorf("%s: holds %d bytes", name, s.Memory())
 			}
@@ -54,13 +56,13 @@ func TestGrowingLoop(t *testing.T) {
 // TestGrowingLoopAppends checks that caches grow where they are, and that a run of known shapes makes nothing but its
 // outputs.
 func TestGrowingLoopAppends(t *testing.T) {
-	p, err := New().Compile(parse(t, cached), runtime.Config{Threads: 1})
+	p, err := New().Compile(Parse(t, cached), runtime.Config{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	r := newGen(3)
-	in := []tensor.Datum{r.floats(1, 1, 64), r.floats(0.1, 64, 64), number(50)}
+	r := NewGen(3)
+	in := []tensor.Datum{r.Floats(1, 1, 64), r.Floats(0.1, 64, 64), Number(50)}
 	b := runtime.Binding{Dims: map[string]int64{"N": 1}}
 	for _, d := range in {
 		b.Inputs = append(b.Inputs, ir.Of(d.(*tensor.Tensor)))

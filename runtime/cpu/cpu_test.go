@@ -1,11 +1,11 @@
 package cpu
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
+
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -13,29 +13,6 @@ import (
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/ref"
 )
-
-// gen generates random data.
-type gen struct{ *rand.Rand }
-
-func newGen(seed uint64) gen { return gen{rand.New(rand.NewPCG(seed, 17))} }
-
-func (r gen) floats(scale float64, shape ...int) *tensor.Tensor {
-	t := tensor.New(tensor.Float32, shape...)
-	v := tensor.Data[float32](t)
-	for i := range v {
-		v[i] = float32(scale * r.NormFloat64())
-	}
-	return t
-}
-
-func (r gen) doubles(f func() float64, shape ...int) *tensor.Tensor {
-	t := tensor.New(tensor.Float64, shape...)
-	v := tensor.Data[float64](t)
-	for i := range v {
-		v[i] = f()
-	}
-	return t
-}
 
 // system describes a random state-space operator.
 type system struct {
@@ -54,7 +31,7 @@ func (s system) String() string {
 }
 
 // ssm adds the operator to b. u has heads·h features.
-func (s system) ssm(r gen, b *ir.Builder, u, state *ir.Value) []*ir.Value {
+func (s system) ssm(r Gen, b *ir.Builder, u, state *ir.Value) []*ir.Value {
 	c := func(name string, t *tensor.Tensor) *ir.Value { return b.Const(name, t) }
 	scale := 1 / math.Sqrt(float64(s.h))
 	attrs := []ir.Attr{ir.A("direction", s.direction), ir.A("window", s.window)}
@@ -65,32 +42,32 @@ func (s system) ssm(r gen, b *ir.Builder, u, state *ir.Value) []*ir.Value {
 	var d *ir.Value
 	switch s.d {
 	case "diagonal":
-		d = c("D", r.floats(1, s.ch, s.heads, s.m))
+		d = c("D", r.Floats(1, s.ch, s.heads, s.m))
 	case "full":
-		d = c("D", r.floats(scale, s.ch, s.heads, s.m, s.h))
+		d = c("D", r.Floats(scale, s.ch, s.heads, s.m, s.h))
 	}
 	if s.dense {
 		in := []*ir.Value{u,
-			c("abar", r.doubles(func() float64 { return 0.6 / math.Sqrt(float64(s.n)) * r.NormFloat64() }, s.ch,
+			c("abar", r.Doubles(func() float64 { return 0.6 / math.Sqrt(float64(s.n)) * r.NormFloat64() }, s.ch,
 				s.heads, s.n, s.n)),
-			c("gamma", r.doubles(func() float64 { return r.NormFloat64() / math.Sqrt(float64(s.n)) }, s.ch, s.heads,
+			c("gamma", r.Doubles(func() float64 { return r.NormFloat64() / math.Sqrt(float64(s.n)) }, s.ch, s.heads,
 				s.n, s.n)),
-			c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), d,
+			c("B", r.Floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.Floats(scale, s.ch, s.heads, s.m, s.n)), d,
 			state}
 		return b.Ops("essm", "DenseSSM", outs, in, attrs...)
 	}
 	in := []*ir.Value{u,
-		c("a_re", r.doubles(func() float64 { return -math.Exp(-1 - 4*r.Float64()) }, s.ch, s.heads, s.n)),
-		c("a_im", r.doubles(func() float64 { return 2 * r.NormFloat64() }, s.ch, s.heads, s.n)),
-		c("b_re", r.doubles(r.NormFloat64, s.ch, s.heads, s.n)),
-		c("b_im", r.doubles(r.NormFloat64, s.ch, s.heads, s.n)),
-		c("B", r.floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.floats(scale, s.ch, s.heads, s.m, s.n)), nil, nil, d,
+		c("a_re", r.Doubles(func() float64 { return -math.Exp(-1 - 4*r.Float64()) }, s.ch, s.heads, s.n)),
+		c("a_im", r.Doubles(func() float64 { return 2 * r.NormFloat64() }, s.ch, s.heads, s.n)),
+		c("b_re", r.Doubles(r.NormFloat64, s.ch, s.heads, s.n)),
+		c("b_im", r.Doubles(r.NormFloat64, s.ch, s.heads, s.n)),
+		c("B", r.Floats(scale, s.ch, s.heads, s.n, s.h)), c("C", r.Floats(scale, s.ch, s.heads, s.m, s.n)), nil, nil, d,
 		state}
 	if s.complexB {
-		in[7] = c("B_im", r.floats(scale, s.ch, s.heads, s.n, s.h))
+		in[7] = c("B_im", r.Floats(scale, s.ch, s.heads, s.n, s.h))
 	}
 	if s.complexC {
-		in[8] = c("C_im", r.floats(scale, s.ch, s.heads, s.m, s.n))
+		in[8] = c("C_im", r.Floats(scale, s.ch, s.heads, s.m, s.n))
 	}
 	return b.Ops("essm", "SSM", outs, in, attrs...)
 }
@@ -108,10 +85,10 @@ func (s system) stateSize() int {
 
 // graph returns a model with only the operator, and inputs for it.
 func (s system) graph(t testing.TB, seed uint64) (*ir.Graph, map[string]tensor.Datum) {
-	r := newGen(seed)
+	r := NewGen(seed)
 	b := ir.NewBuilder("system", ops.Default, ops.Opsets())
 	u := b.Input("u", ir.Tensor(tensor.Float32, "B", "L", s.heads*s.h))
-	in := map[string]tensor.Datum{"u": r.floats(1, s.batch, s.length, s.heads*s.h)}
+	in := map[string]tensor.Datum{"u": r.Floats(1, s.batch, s.length, s.heads*s.h)}
 	var state *ir.Value
 	if s.state {
 		state = b.Input("state", ir.Tensor(tensor.Float32, "B", s.stateSize()))
@@ -127,72 +104,15 @@ func (s system) graph(t testing.TB, seed uint64) (*ir.Graph, map[string]tensor.D
 	}
 	if s.state { // with a window only a state that belongs to some past means the same in every form
 		in["state"] = tensor.New(tensor.Float32, s.batch, s.stateSize())
-		in["state"] = run(t, g, runtime.Options{Backend: ref.New()}, in)["state_out"]
-		in["u"] = r.floats(1, s.batch, s.length, s.heads*s.h)
+		in["state"] = Run(t, g, runtime.Options{Backend: ref.New()}, in)["state_out"]
+		in["u"] = r.Floats(1, s.batch, s.length, s.heads*s.h)
 	}
 	return g, in
 }
 
-// run runs a graph once.
-func run(t testing.TB, g *ir.Graph, o runtime.Options, in map[string]tensor.Datum) map[string]tensor.Datum {
-	t.Helper()
-	m, err := runtime.New(g, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	out, err := m.NewSession().Run(context.Background(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// truth evaluates a graph by the interpreter, in float64.
-func truth(t testing.TB, g *ir.Graph, in map[string]tensor.Datum) map[string]tensor.Datum {
-	t.Helper()
-	return run(t, g, runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, in)
-}
-
-// closeTo reports an error unless got is within tol of want, relative to the largest number of want.
-func closeTo(t testing.TB, what string, got, want map[string]tensor.Datum, tol float64) {
-	t.Helper()
-	for name, w := range want {
-		wt, gt := w.(*tensor.Tensor), got[name].(*tensor.Tensor)
-		if fmt.Sprint(wt.Shape()) != fmt.Sprint(gt.Shape()) {
-			t.Fatalf("%s: %s: shape %v, expected %v", what, name, gt.Shape(), wt.Shape())
-		}
-		a, _ := wt.Float64s()
-		b, _ := gt.Float64s()
-		top, worst, at := 1e-6, 0.0, 0
-		for i := range a {
-			if a[i] == b[i] || math.IsNaN(a[i]) && math.IsNaN(b[i]) {
-				if !math.IsInf(a[i], 0) && !math.IsNaN(a[i]) {
-					top = max(top, math.Abs(a[i]))
-				}
-				continue
-			}
-			d := math.Abs(a[i] - b[i])
-			if !(d <= math.MaxFloat64) { // a number for none, or none for a number
-				t.Fatalf("%s: %s[%d] = %g, expected %g", what, name, i, b[i], a[i])
-			}
-			top = max(top, math.Abs(a[i]))
-			if d > worst {
-				worst, at = d, i
-			}
-		}
-		if !(worst <= tol*top) {
-			t.Errorf("%s: %s[%d] = %g, expected %g; error %.3g relative to %.3g", what, name, at, b[at], a[at],
-				worst/top, top)
-		}
-	}
-}
-
-var directions = []string{"forward", "backward", "bidirectional"}
-
 // systems returns systems of various shapes and kinds.
 func systems() (all []system) {
-	for i, dir := range directions {
+	for i, dir := range Directions {
 		for _, length := range []int{1, 2, 17, 300} {
 			for _, window := range []int{0, 1, 5, 40} {
 				k := len(all)
@@ -217,23 +137,23 @@ func systems() (all []system) {
 func TestSystems(t *testing.T) {
 	for i, s := range systems() {
 		g, in := s.graph(t, uint64(i))
-		want := truth(t, g, in)
+		want := Truth(t, g, in)
 		for _, form := range []string{"", "scan", "chunked", "fft", "direct"} {
-			got := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, in)
-			closeTo(t, form+" "+s.String(), got, want, 5e-6)
-			checkParameters(t, form+" "+s.String(), g, in, runtime.Options{Kernel: form})
+			got := Run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, in)
+			CloseTo(t, form+" "+s.String(), got, want, 5e-6)
+			on.Parameters(t, form+" "+s.String(), g, in, runtime.Options{Kernel: form})
 		}
 	}
 }
 
 // TestWideHeads tests systems with inputs that take so long to compute that the back pass keeps them for the main pass.
 func TestWideHeads(t *testing.T) {
-	for i, dir := range directions {
+	for i, dir := range Directions {
 		s := system{batch: 2, length: 300, ch: 1, heads: 2, n: 3, h: 200, m: 5, direction: dir}
 		g, in := s.graph(t, uint64(i))
-		got := run(t, g, runtime.Options{Backend: New(), Threads: 1}, in)
-		closeTo(t, s.String(), got, truth(t, g, in), 5e-6)
-		if three := run(t, g, runtime.Options{Backend: New(), Threads: 3}, in); !tensor.Equal(got["y"].(*tensor.Tensor),
+		got := Run(t, g, runtime.Options{Backend: New(), Threads: 1}, in)
+		CloseTo(t, s.String(), got, Truth(t, g, in), 5e-6)
+		if three := Run(t, g, runtime.Options{Backend: New(), Threads: 3}, in); !tensor.Equal(got["y"].(*tensor.Tensor),
 			three["y"].(*tensor.Tensor)) {
 			t.Errorf("%s: answers with 3 threads differ from those with 1", dir)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -13,7 +15,7 @@ import (
 // BenchmarkElementwise measures elementwise operators by themselves, in fused kernels, under broadcasting, and in
 // epilogues of convolutions.
 func BenchmarkElementwise(b *testing.B) {
-	r := newGen(5)
+	r := NewGen(5)
 	rows := ir.Tensor(tensor.Float32, 128, 256)
 	image := ir.Tensor(tensor.Float32, 1, 16, 40, 40)
 	type build = func(b *ir.Builder, x *ir.Value) *ir.Value
@@ -22,7 +24,7 @@ func BenchmarkElementwise(b *testing.B) {
 	}
 	behind := func(f build) build {
 		return func(b *ir.Builder, x *ir.Value) *ir.Value {
-			w := b.Const("w", r.floats(0.2, 16, 16, 3, 3))
+			w := b.Const("w", r.Floats(0.2, 16, 16, 3, 3))
 			return f(b, b.Op("", "Conv", []*ir.Value{x, w}, ir.A("pads", []int64{1, 1, 1, 1})))
 		}
 	}
@@ -41,10 +43,10 @@ func BenchmarkElementwise(b *testing.B) {
 			return b.Op("", "Add", []*ir.Value{x, b.Const("k", tensor.Scalar(float32(0.25)))})
 		}},
 		{"MulFeatures", rows, func(b *ir.Builder, x *ir.Value) *ir.Value {
-			return b.Op("", "Mul", []*ir.Value{x, b.Const("k", r.floats(1, 256))})
+			return b.Op("", "Mul", []*ir.Value{x, b.Const("k", r.Floats(1, 256))})
 		}},
 		{"chain", rows, func(b *ir.Builder, x *ir.Value) *ir.Value {
-			v := b.Op("", "Tanh", []*ir.Value{b.Op("", "Mul", []*ir.Value{x, b.Const("k", r.floats(1, 256))})})
+			v := b.Op("", "Tanh", []*ir.Value{b.Op("", "Mul", []*ir.Value{x, b.Const("k", r.Floats(1, 256))})})
 			return b.Op("", "Max", []*ir.Value{b.Op("", "Sub", []*ir.Value{v, x}), b.Op("", "Neg", []*ir.Value{x})})
 		}},
 		{"broadcast", ir.Tensor(tensor.Float32, 16, 1, 64), func(b *ir.Builder, x *ir.Value) *ir.Value {
@@ -59,10 +61,10 @@ func BenchmarkElementwise(b *testing.B) {
 			return b.Op("", "Mul", []*ir.Value{x, b.Op("", "Sigmoid", []*ir.Value{x})})
 		})},
 		{"convPRelu", image, behind(func(b *ir.Builder, x *ir.Value) *ir.Value {
-			return b.Op("", "PRelu", []*ir.Value{x, b.Const("k", r.floats(1, 16, 1, 1))})
+			return b.Op("", "PRelu", []*ir.Value{x, b.Const("k", r.Floats(1, 16, 1, 1))})
 		})},
 		{"convBias", image, behind(func(b *ir.Builder, x *ir.Value) *ir.Value {
-			v := b.Op("", "Add", []*ir.Value{x, b.Const("k", r.floats(1, 16, 1, 1))})
+			v := b.Op("", "Add", []*ir.Value{x, b.Const("k", r.Floats(1, 16, 1, 1))})
 			return b.Op("", "Clip", []*ir.Value{v, b.Const("lo", tensor.Scalar(float32(0))),
 				b.Const("hi", tensor.Scalar(float32(6)))})
 		})},
@@ -83,7 +85,7 @@ func BenchmarkElementwise(b *testing.B) {
 			n, _ := d.Known()
 			shape = append(shape, int(n))
 		}
-		in := map[string]tensor.Datum{"x": r.floats(1, shape...)}
+		in := map[string]tensor.Datum{"x": r.Floats(1, shape...)}
 		s := m.NewSession()
 		out, err := s.Run(context.Background(), in)
 		if err != nil {

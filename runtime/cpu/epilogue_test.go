@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -15,7 +17,7 @@ import (
 
 // Elementwise operators after a convolution are computed with it, with the same results as separate operators.
 func TestEpilogue(t *testing.T) {
-	r := newGen(21)
+	r := NewGen(21)
 	type conv struct {
 		n, c, group, m int
 		size, taps     []int
@@ -35,9 +37,9 @@ func TestEpilogue(t *testing.T) {
 				b := ir.NewBuilder("epilogue", ops.Default, ops.Opsets())
 				op := func(name string, in []*ir.Value, attrs ...ir.Attr) *ir.Value { return b.Op("", name, in, attrs...) }
 				num := func(v float32) *ir.Value { return b.Const("k", tensor.Scalar(v)) }
-				per := func() *ir.Value { return b.Const("p", r.floats(1, c.m, 1, 1)) }
+				per := func() *ir.Value { return b.Const("p", r.Floats(1, c.m, 1, 1)) }
 				x := b.Input("x", ir.Tensor(tensor.Float32, "n", c.c, "h", "w"))
-				w := b.Const("w", r.floats(1, append([]int{c.m, c.c / c.group}, c.taps...)...))
+				w := b.Const("w", r.Floats(1, append([]int{c.m, c.c / c.group}, c.taps...)...))
 				attrs := []ir.Attr{ir.A("pads", c.pads), ir.A("group", c.group)}
 				y := op("Conv", []*ir.Value{x, w}, attrs...)
 				y = op("LeakyRelu", []*ir.Value{y}, ir.A("alpha", 0.25))
@@ -47,7 +49,7 @@ func TestEpilogue(t *testing.T) {
 				y = op("Div", []*ir.Value{num(3), op("Add", []*ir.Value{op("Abs", []*ir.Value{y}), num(2)})})
 				early := op("HardSwish", []*ir.Value{y})
 				b.Output("early", early) // an output is not gone over
-				bias := b.Const("bias", r.floats(1, c.m))
+				bias := b.Const("bias", r.Floats(1, c.m))
 				z := op("Conv", []*ir.Value{x, w, bias}, attrs...)
 				z = op("Clip", []*ir.Value{z, num(-2), num(2)})
 				z = op("Add", []*ir.Value{z, early})
@@ -60,7 +62,7 @@ func TestEpilogue(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				data := r.floats(1, append([]int{c.n, c.c}, c.size...)...)
+				data := r.Floats(1, append([]int{c.n, c.c}, c.size...)...)
 				in := map[string]tensor.Datum{"x": data}
 				m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: threads, Profile: true})
 				if err != nil {
@@ -70,7 +72,7 @@ func TestEpilogue(t *testing.T) {
 				if err := s.RunInto(context.Background(), in, out); err != nil {
 					t.Fatal(err)
 				}
-				closeTo(t, "epilogue", out, truth(t, g, in), 4e-6)
+				CloseTo(t, "epilogue", out, Truth(t, g, in), 4e-6)
 				if n := len(s.Profile()); n != 5 { // four convolutions, and what is multiplied by itself
 					t.Errorf("%d units, expected 5: %v", n, s.Profile())
 				}
@@ -84,7 +86,7 @@ func TestEpilogue(t *testing.T) {
 				data = data.Clone()
 				tensor.Data[float32](data)[5] = float32(math.NaN())
 				in["x"] = data
-				want := truth(t, g, in)
+				want := Truth(t, g, in)
 				got, err := s.Run(context.Background(), in)
 				if err != nil {
 					t.Fatal(err)

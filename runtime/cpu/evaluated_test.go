@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime"
 )
@@ -22,7 +24,7 @@ func TestSlow(t *testing.T) {
 		{"Relu", 60, ""},
 	} {
 		x := tensor.New(tensor.Float32, 20, c.size, c.size)
-		g, feed := nodeGraph(t, c.op, 1, []operand{given(x)})
+		g, feed := NodeGraph(t, c.op, 1, []Operand{Given(x)})
 		var log strings.Builder
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1,
 			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})

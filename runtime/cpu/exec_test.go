@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -24,24 +26,24 @@ import (
 func layered(t testing.TB, s system, layers int, activation func(b *ir.Builder, x *ir.Value) *ir.Value,
 	block bool) *ir.Graph {
 	t.Helper()
-	r := newGen(9)
+	r := NewGen(9)
 	h := s.heads * s.h
 	b := ir.NewBuilder("layered", ops.Default, ops.Opsets())
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", h))
 	layer := func(b *ir.Builder, x *ir.Value) *ir.Value {
 		f64 := func(n int) *ir.Value {
-			return b.Const("c", r.doubles(func() float64 { return 1 + 0.1*r.NormFloat64() }, n))
+			return b.Const("c", r.Doubles(func() float64 { return 1 + 0.1*r.NormFloat64() }, n))
 		}
 		u := b.Op("essm", "Affine", []*ir.Value{x, f64(h), f64(h)})
 		y := s.ssm(r, b, u, nil)[0]
 		y = activation(b, y)
-		y = b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.floats(0.3, h, s.ch*s.heads*s.m)),
-			b.Const("bias", r.floats(1, h))})
+		y = b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.Floats(0.3, h, s.ch*s.heads*s.m)),
+			b.Const("bias", r.Floats(1, h))})
 		gate := b.Op("", "Sigmoid", []*ir.Value{b.Op("essm", "Linear",
-			[]*ir.Value{y, b.Const("w", r.floats(0.3, h, h))})})
+			[]*ir.Value{y, b.Const("w", r.Floats(0.3, h, h))})})
 		y = b.Op("", "Add", []*ir.Value{x, b.Op("", "Mul", []*ir.Value{y, gate})})
 		return b.Op("", "LayerNormalization",
-			[]*ir.Value{y, b.Const("scale", r.floats(1, h)), b.Const("shift", r.floats(1, h))})
+			[]*ir.Value{y, b.Const("scale", r.Floats(1, h)), b.Const("shift", r.Floats(1, h))})
 	}
 	for i := range layers {
 		if !block {
@@ -71,10 +73,10 @@ var plain = system{ch: 1, heads: 3, n: 5, h: 4, m: 4, direction: "bidirectional"
 
 // TestBlocks tests Blocks with every activation of layers.
 func TestBlocks(t *testing.T) {
-	r := newGen(1)
+	r := NewGen(1)
 	for _, name := range []string{"Gelu", "Relu", "LeakyRelu", "Tanh", "Sigmoid", "Swish", "Erf", "Exp", "Softplus",
 		"HardSwish", "Selu"} {
-		for _, dir := range directions {
+		for _, dir := range Directions {
 			s := plain
 			s.direction = dir
 			g := layered(t, s, 2, func(b *ir.Builder, x *ir.Value) *ir.Value {
@@ -83,11 +85,11 @@ func TestBlocks(t *testing.T) {
 				}
 				return b.Op("", name, []*ir.Value{x})
 			}, true)
-			in := map[string]tensor.Datum{"x": r.floats(1, 2, 157, 12)}
-			want := truth(t, g, in)
+			in := map[string]tensor.Datum{"x": r.Floats(1, 2, 157, 12)}
+			want := Truth(t, g, in)
 			for _, form := range []string{"", "fft"} {
-				closeTo(t, name+" "+dir+" "+form,
-					run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, in), want, 2e-5)
+				CloseTo(t, name+" "+dir+" "+form,
+					Run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2}, in), want, 2e-5)
 			}
 		}
 	}
@@ -120,14 +122,14 @@ func TestRegions(t *testing.T) {
 // TestOperators checks that a chain of standard operators on activations of rank 3, as in imported graphs, is one
 // region.
 func TestOperators(t *testing.T) {
-	r := newGen(3)
+	r := NewGen(3)
 	b := ir.NewBuilder("operators", ops.Default, ops.Opsets())
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
-	y := b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(1, 12, 20))})
-	y = b.Op("", "Add", []*ir.Value{y, b.Const("bias", r.floats(1, 20))})
-	y = b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.floats(1, 20)),
-		b.Const("shift", r.floats(1, 20))})
-	z := b.Op("", "MatMul", []*ir.Value{b.Op("", "Relu", []*ir.Value{y}), b.Const("v", r.floats(1, 20, 12))})
+	y := b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.Floats(1, 12, 20))})
+	y = b.Op("", "Add", []*ir.Value{y, b.Const("bias", r.Floats(1, 20))})
+	y = b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.Floats(1, 20)),
+		b.Const("shift", r.Floats(1, 20))})
+	z := b.Op("", "MatMul", []*ir.Value{b.Op("", "Relu", []*ir.Value{y}), b.Const("v", r.Floats(1, 20, 12))})
 	b.Output("y", b.Op("", "Add", []*ir.Value{x, b.Op("", "Mul", []*ir.Value{z, b.Op("", "Sigmoid", []*ir.Value{z})})}))
 	g, err := b.Build()
 	if err != nil {
@@ -143,23 +145,23 @@ func TestOperators(t *testing.T) {
 	if len(units) != 1 || units[0].region == nil || units[0].region.tiles < 2 {
 		t.Errorf("%d units, expected one region of several tiles", len(units))
 	}
-	in := map[string]tensor.Datum{"x": r.floats(1, 2, 301, 12)}
-	closeTo(t, "operators", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-6)
+	in := map[string]tensor.Datum{"x": r.Floats(1, 2, 301, 12)}
+	CloseTo(t, "operators", Run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), Truth(t, g, in), 1e-6)
 }
 
 // TestThreads checks that answers do not depend on the number of threads.
 func TestThreads(t *testing.T) {
-	r := newGen(2)
+	r := NewGen(2)
 	for _, form := range runtime.Kernels() {
-		for _, dir := range directions {
+		for _, dir := range Directions {
 			s := plain
 			s.direction = dir
 			s.window = 7 * len(form) % 3
 			g := layered(t, s, 2, geluOp, true)
-			in := map[string]tensor.Datum{"x": r.floats(1, 2, 600, 12)}
-			want := run(t, g, runtime.Options{Backend: New(), Threads: 1, Kernel: form}, in)["y"].(*tensor.Tensor)
+			in := map[string]tensor.Datum{"x": r.Floats(1, 2, 600, 12)}
+			want := Run(t, g, runtime.Options{Backend: New(), Threads: 1, Kernel: form}, in)["y"].(*tensor.Tensor)
 			for _, threads := range []int{2, 3, 8} {
-				got := run(t, g, runtime.Options{Backend: New(), Threads: threads, Kernel: form},
+				got := Run(t, g, runtime.Options{Backend: New(), Threads: threads, Kernel: form},
 					in)["y"].(*tensor.Tensor)
 				if !tensor.Equal(want, got) {
 					t.Errorf("%s %s: answers with %d threads differ from those with 1", form, dir, threads)
@@ -183,7 +185,7 @@ func TestAllocations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in := []tensor.Datum{newGen(1).floats(1, 2, 500, 12)}
+			in := []tensor.Datum{NewGen(1).Floats(1, 2, 500, 12)}
 			out := []tensor.Datum{tensor.New(tensor.Float32, 2, 500, 12)}
 			n := testing.AllocsPerRun(5, func() {
 				if err := e.Run(context.Background(), in, out); err != nil {
@@ -229,7 +231,7 @@ func TestMemoryLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = m.NewSession().Run(context.Background(), map[string]tensor.Datum{"x": newGen(1).floats(1, 1, 50000, 12)})
+	_, err = m.NewSession().Run(context.Background(), map[string]tensor.Datum{"x": NewGen(1).Floats(1, 1, 50000, 12)})
 	var e *runtime.MemoryError
 	if !errors.As(err, &e) || e.Limit != 100000 {
 		t.Errorf("found %v", err)
@@ -273,7 +275,7 @@ func testCancel(t *testing.T, form string, dense bool) {
 		t.Fatal(err)
 	}
 	ses := m.NewSession()
-	in := map[string]tensor.Datum{"x": newGen(1).floats(1, 1, 40000, 128)}
+	in := map[string]tensor.Datum{"x": NewGen(1).Floats(1, 1, 40000, 128)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var at time.Duration
 	time.AfterFunc(30*time.Millisecond, func() { at = worktime.Now(); cancel() })
@@ -338,7 +340,7 @@ func TestPanic(t *testing.T) {
 		r := e.units[1].region
 		i := slices.IndexFunc(r.calls, func(c call) bool { return c.src.Op.Name == "Affine" })
 		r.calls[i].run = func(*ir.EvalCtx, []float32, [][]float32, int) { panic("wrong") }
-		err = e.Run(context.Background(), []tensor.Datum{newGen(1).floats(1, 1, 3000, 12)}, make([]tensor.Datum, 1))
+		err = e.Run(context.Background(), []tensor.Datum{NewGen(1).Floats(1, 1, 3000, 12)}, make([]tensor.Datum, 1))
 		var n *runtime.NodeError
 		if !errors.As(err, &n) || n.Node != r.calls[i].src || !errors.Is(err, runtime.ErrInternal) {
 			t.Errorf("%d threads: found %v", threads, err)
@@ -364,7 +366,7 @@ func TestProfile(t *testing.T) {
 	}
 	s := m.NewSession()
 	if _, err := s.Run(context.Background(),
-		map[string]tensor.Datum{"x": newGen(1).floats(1, 1, 100, 12)}); err != nil {
+		map[string]tensor.Datum{"x": NewGen(1).Floats(1, 1, 100, 12)}); err != nil {
 		t.Fatal(err)
 	}
 	p := s.Profile()

@@ -3,6 +3,8 @@ package cpu
 import (
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -36,19 +38,19 @@ func TestExplain(t *testing.T) {
 
 // TestUnstable checks that a system whose state grows runs as a scan, whatever form is requested.
 func TestUnstable(t *testing.T) {
-	r := newGen(3)
+	r := NewGen(3)
 	b := ir.NewBuilder("unstable", ops.Default, ops.Opsets())
 	v := b.Input("v", ir.Tensor(tensor.Float32, "B", "L", 3))
-	f := func(x float64) *ir.Value { return b.Const("c", r.doubles(func() float64 { return x }, 1, 1, 3)) }
+	f := func(x float64) *ir.Value { return b.Const("c", r.Doubles(func() float64 { return x }, 1, 1, 3)) }
 	b.Output("x", b.Op("essm", "Scan", []*ir.Value{v, f(0.01), f(1), f(1), f(0)}))
 	g, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]tensor.Datum{"v": r.floats(1, 2, 300, 3)}
-	want := truth(t, g, in)
+	in := map[string]tensor.Datum{"v": r.Floats(1, 2, 300, 3)}
+	want := Truth(t, g, in)
 	for _, form := range []string{"", "fft", "direct", "chunked"} {
-		closeTo(t, form, run(t, g, runtime.Options{Backend: New(), Kernel: form}, in), want, 1e-6)
+		CloseTo(t, form, Run(t, g, runtime.Options{Backend: New(), Kernel: form}, in), want, 1e-6)
 	}
 	m, err := runtime.New(g, runtime.Options{Backend: New(), Kernel: "fft"})
 	if err != nil {
@@ -61,13 +63,13 @@ func TestUnstable(t *testing.T) {
 }
 
 func TestLongConv(t *testing.T) {
-	r := newGen(4)
-	for _, dir := range directions {
+	r := NewGen(4)
+	for _, dir := range Directions {
 		for _, length := range []int{1, 5, 64, 200} {
 			for _, taps := range []int{1, 3, 100} {
 				b := ir.NewBuilder("conv", ops.Default, ops.Opsets())
 				v := b.Input("v", ir.Tensor(tensor.Float32, "B", "L", 5))
-				k := b.Const("k", r.floats(1, 5, taps))
+				k := b.Const("k", r.Floats(1, 5, taps))
 				b.Output("x", b.Op("", "Relu",
 					[]*ir.Value{b.Op("essm", "LongConv", []*ir.Value{b.Op("", "Neg", []*ir.Value{v}), k},
 						ir.A("direction", dir))}))
@@ -75,10 +77,10 @@ func TestLongConv(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				in := map[string]tensor.Datum{"v": r.floats(1, 2, length, 5)}
-				want := truth(t, g, in)
+				in := map[string]tensor.Datum{"v": r.Floats(1, 2, length, 5)}
+				want := Truth(t, g, in)
 				for _, form := range []string{"", "scan", "fft", "direct"} {
-					closeTo(t, dir+" "+form, run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 3}, in),
+					CloseTo(t, dir+" "+form, Run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 3}, in),
 						want, 2e-6)
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
@@ -50,7 +52,7 @@ var (
 func TestExpression(t *testing.T) {
 	opsets := ops.Opsets()
 	opsets["cpu.test"] = 1
-	r := newGen(41)
+	r := NewGen(41)
 	for _, c := range []struct {
 		name  string
 		op    string
@@ -116,16 +118,16 @@ func TestExpression(t *testing.T) {
 				x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", f)),
 					b.Input("y", ir.Tensor(tensor.Float32, "B", "L", f))
 				one := b.Input("one", ir.Tensor(tensor.Float32, "B", "L", 1))
-				per := func() *ir.Value { return b.Const("per", r.floats(1, f)) }
+				per := func() *ir.Value { return b.Const("per", r.Floats(1, f)) }
 				b.Output("out", c.build(b, x, y, one, per))
 				g, err := b.Build()
 				if err != nil {
 					t.Fatal(err)
 				}
 				name := fmt.Sprintf("%s, %d rows of %d", c.name, rows, f)
-				in := map[string]tensor.Datum{"x": r.floats(1, 2, rows, f), "y": r.floats(1, 2, rows, f),
-					"one": r.floats(1, 2, rows, 1)}
-				want := truth(t, g, in)
+				in := map[string]tensor.Datum{"x": r.Floats(1, 2, rows, f), "y": r.Floats(1, 2, rows, f),
+					"one": r.Floats(1, 2, rows, 1)}
+				want := Truth(t, g, in)
 				var first []float32
 				for _, threads := range []int{1, 3} {
 					m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: threads})
@@ -136,7 +138,7 @@ func TestExpression(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					closeTo(t, name, got, want, 4e-6)
+					CloseTo(t, name, got, want, 4e-6)
 					y := tensor.Data[float32](got["out"].(*tensor.Tensor))
 					if first == nil {
 						first = slices.Clone(y)
@@ -208,7 +210,7 @@ func TestExpressionAllocates(t *testing.T) {
 func TestExpressionOfTruthValues(t *testing.T) {
 	opsets := ops.Opsets()
 	opsets["cpu.test"] = 1
-	r := newGen(43)
+	r := NewGen(43)
 	b := ir.NewBuilder("expression", ops.Default, opsets)
 	x := b.Input("x", ir.Tensor(tensor.Float32, 1, 33))
 	mask := tensor.New(tensor.Bool, 33)
@@ -221,7 +223,7 @@ func TestExpressionOfTruthValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]tensor.Datum{"x": r.floats(1, 1, 33)}
+	in := map[string]tensor.Datum{"x": r.Floats(1, 1, 33)}
 	m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +233,7 @@ func TestExpressionOfTruthValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeTo(t, "truth values", got, truth(t, g, in), 4e-6)
+	CloseTo(t, "truth values", got, Truth(t, g, in), 4e-6)
 }
 
 // TestElements finds every operator that has an expression computed by it on float32 numbers, unless there is a reason.
@@ -301,8 +303,8 @@ func TestExpressionColumns(t *testing.T) {
 	if way := wayOf(t, g, "essmc.cpu.Columns", map[string]int64{"B": 2, "L": 30}); way != WayColumns {
 		t.Errorf("halves are copied %s", way)
 	}
-	r := newGen(47)
-	in := map[string]tensor.Datum{"x": r.floats(1, 2, 30, 64)}
+	r := NewGen(47)
+	in := map[string]tensor.Datum{"x": r.Floats(1, 2, 30, 64)}
 	m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -312,5 +314,5 @@ func TestExpressionColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeTo(t, "halves", got, truth(t, g, in), 4e-6)
+	CloseTo(t, "halves", got, Truth(t, g, in), 4e-6)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/models"
@@ -38,7 +40,7 @@ func rowCalls(t *testing.T, g *ir.Graph, dims map[string]int64) int {
 
 // Operators between products are computed by fused kernels, with the same results as separate operators.
 func TestFused(t *testing.T) {
-	r := newGen(31)
+	r := NewGen(31)
 	for _, c := range []struct {
 		name  string
 		calls int // row kernels, products included
@@ -115,9 +117,9 @@ func TestFused(t *testing.T) {
 				b := ir.NewBuilder("fused", ops.Default, ops.Opsets())
 				x, y := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", f)),
 					b.Input("y", ir.Tensor(tensor.Float32, "B", "L", f))
-				per := func() *ir.Value { return b.Const("per", r.floats(1, f)) }
+				per := func() *ir.Value { return b.Const("per", r.Floats(1, f)) }
 				product := func(x *ir.Value) *ir.Value {
-					return b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(1/math.Sqrt(float64(f)), f, f))})
+					return b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.Floats(1/math.Sqrt(float64(f)), f, f))})
 				}
 				b.Output("out", c.build(b, x, y, per, product))
 				g, err := b.Build()
@@ -125,9 +127,9 @@ func TestFused(t *testing.T) {
 					t.Fatal(err)
 				}
 				name := fmt.Sprintf("%s, %d rows of %d", c.name, rows, f)
-				in := map[string]tensor.Datum{"x": r.floats(1, 2, rows, f), "y": r.floats(1, 2, rows, f)}
-				checkParameters(t, name, g, in, runtime.Options{})
-				want := truth(t, g, in)
+				in := map[string]tensor.Datum{"x": r.Floats(1, 2, rows, f), "y": r.Floats(1, 2, rows, f)}
+				on.Parameters(t, name, g, in, runtime.Options{})
+				want := Truth(t, g, in)
 				var first map[string]tensor.Datum
 				for _, threads := range []int{1, 3} {
 					m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: threads})
@@ -138,7 +140,7 @@ func TestFused(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					closeTo(t, name, got, want, 4e-6)
+					CloseTo(t, name, got, want, 4e-6)
 					if first == nil {
 						first = got
 					} else if !slices.Equal(tensor.Data[float32](got["out"].(*tensor.Tensor)),
@@ -147,7 +149,7 @@ func TestFused(t *testing.T) {
 					}
 					m.Close()
 				}
-				for _, g := range []*ir.Graph{g, withParameters(g)} {
+				for _, g := range []*ir.Graph{g, WithParameters(g)} {
 					if g == nil {
 						continue
 					}

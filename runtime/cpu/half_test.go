@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -25,17 +27,17 @@ func half(d tensor.DType, x *tensor.Tensor) *tensor.Tensor {
 
 // checkHalf compares a node on numbers in a narrow type with the interpreter, which rounds its result once. It fails
 // if the node is evaluated.
-func checkHalf(t *testing.T, op string, outputs int, in []operand, attrs ...ir.Attr) {
+func checkHalf(t *testing.T, op string, outputs int, in []Operand, attrs ...ir.Attr) {
 	t.Helper()
 	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
-		narrow := make([]operand, len(in))
+		narrow := make([]Operand, len(in))
 		for i, o := range in {
-			if narrow[i] = o; o.data != nil && o.data.DType() == tensor.Float32 {
-				narrow[i].data = half(d, o.data)
+			if narrow[i] = o; o.Data != nil && o.Data.DType() == tensor.Float32 {
+				narrow[i].Data = half(d, o.Data)
 			}
 		}
-		g, feed := nodeGraph(t, op, outputs, narrow, attrs...)
-		want := run(t, g, runtime.Options{Backend: ref.New()}, feed)
+		g, feed := NodeGraph(t, op, outputs, narrow, attrs...)
+		want := Run(t, g, runtime.Options{Backend: ref.New()}, feed)
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Profile: true})
 		if err != nil {
 			t.Fatalf("%s: %v", op, err)
@@ -64,33 +66,33 @@ func checkHalf(t *testing.T, op string, outputs int, in []operand, attrs ...ir.A
 }
 
 func TestHalfNodes(t *testing.T) {
-	r := newGen(161)
+	r := NewGen(161)
 	for _, n := range []int{1, 7, 33, 130} {
-		x, y := given(r.floats(1, 3, 5, n)), given(r.floats(1, 5, n))
+		x, y := Given(r.Floats(1, 3, 5, n)), Given(r.Floats(1, 5, n))
 		for _, op := range []string{"Add", "Sub", "Mul", "Max", "Min", "PRelu"} {
-			checkHalf(t, op, 1, []operand{x, y})
+			checkHalf(t, op, 1, []Operand{x, y})
 		}
 		for _, op := range []string{"Relu", "Neg", "Abs", "Sigmoid", "Tanh", "Erf", "Exp", "Gelu", "HardSwish", "Softmax",
 			"Sqrt", "Floor", "Identity", "Flatten", "LogSoftmax"} {
-			checkHalf(t, op, 1, []operand{x})
+			checkHalf(t, op, 1, []Operand{x})
 		}
-		w := r.floats(0.3, n, 9)
-		checkHalf(t, "MatMul", 1, []operand{x, fixed(w)})
-		checkHalf(t, "MatMul", 1, []operand{x, given(w)})
-		checkHalf(t, "Gemm", 1, []operand{y, fixed(w), fixed(r.floats(1, 9))})
-		checkHalf(t, "LayerNormalization", 1, []operand{x, fixed(r.floats(1, n)), fixed(r.floats(1, n))})
-		checkHalf(t, "Transpose", 1, []operand{x}, ir.A("perm", []int{1, 2, 0}))
-		checkHalf(t, "Concat", 1, []operand{x, x}, ir.A("axis", 1))
-		checkHalf(t, "Gather", 1, []operand{y, fixed(whole(1, 0, 4))}, ir.A("axis", 0))
-		checkHalf(t, "ReduceMean", 1, []operand{x, ints(2)})
-		checkHalf(t, "Reshape", 1, []operand{x, ints(5, -1)})
-		checkHalf(t, "Conv", 1, []operand{x, fixed(r.floats(0.3, 4, 5, 1))})
-		checkHalf(t, "MaxPool", 1, []operand{x}, ir.A("kernel_shape", []int{1}))
-		checkHalf(t, "TopK", 2, []operand{x, ints(int64(1 + n/3))})
-		checkHalf(t, "Equal", 1, []operand{x, y})
-		checkHalf(t, "Cast", 1, []operand{x}, ir.A("to", int(tensor.Float32)))
-		checkHalf(t, "Cast", 1, []operand{x}, ir.A("to", int(tensor.Float16)))
-		checkHalf(t, "Cast", 1, []operand{x}, ir.A("to", int(tensor.BFloat16)))
+		w := r.Floats(0.3, n, 9)
+		checkHalf(t, "MatMul", 1, []Operand{x, Fixed(w)})
+		checkHalf(t, "MatMul", 1, []Operand{x, Given(w)})
+		checkHalf(t, "Gemm", 1, []Operand{y, Fixed(w), Fixed(r.Floats(1, 9))})
+		checkHalf(t, "LayerNormalization", 1, []Operand{x, Fixed(r.Floats(1, n)), Fixed(r.Floats(1, n))})
+		checkHalf(t, "Transpose", 1, []Operand{x}, ir.A("perm", []int{1, 2, 0}))
+		checkHalf(t, "Concat", 1, []Operand{x, x}, ir.A("axis", 1))
+		checkHalf(t, "Gather", 1, []Operand{y, Fixed(Whole(1, 0, 4))}, ir.A("axis", 0))
+		checkHalf(t, "ReduceMean", 1, []Operand{x, Ints(2)})
+		checkHalf(t, "Reshape", 1, []Operand{x, Ints(5, -1)})
+		checkHalf(t, "Conv", 1, []Operand{x, Fixed(r.Floats(0.3, 4, 5, 1))})
+		checkHalf(t, "MaxPool", 1, []Operand{x}, ir.A("kernel_shape", []int{1}))
+		checkHalf(t, "TopK", 2, []Operand{x, Ints(int64(1 + n/3))})
+		checkHalf(t, "Equal", 1, []Operand{x, y})
+		checkHalf(t, "Cast", 1, []Operand{x}, ir.A("to", int(tensor.Float32)))
+		checkHalf(t, "Cast", 1, []Operand{x}, ir.A("to", int(tensor.Float16)))
+		checkHalf(t, "Cast", 1, []Operand{x}, ir.A("to", int(tensor.BFloat16)))
 	}
 }
 
@@ -107,33 +109,33 @@ func TestHalfCasts(t *testing.T) {
 			math.Float32frombits(uint32(i)<<16|0x7fff))
 	}
 	for _, to := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
-		sameNumbersOf(t, "Cast", given(tensor.FromSlice(near, len(near))), ir.A("to", int(to)))
+		sameNumbersOf(t, "Cast", Given(tensor.FromSlice(near, len(near))), ir.A("to", int(to)))
 	}
 	h, b := tensor.New(tensor.Float16, 1<<16), tensor.New(tensor.BFloat16, 1<<16)
 	for i := range all {
 		tensor.Data[tensor.F16](h)[i], tensor.Data[tensor.BF16](b)[i] = tensor.F16(i), tensor.BF16(i)
 	}
-	sameNumbersOf(t, "Cast", given(h), ir.A("to", int(tensor.Float32)))
-	sameNumbersOf(t, "Cast", given(b), ir.A("to", int(tensor.Float32)))
+	sameNumbersOf(t, "Cast", Given(h), ir.A("to", int(tensor.Float32)))
+	sameNumbersOf(t, "Cast", Given(b), ir.A("to", int(tensor.Float32)))
 	whole := tensor.New(tensor.Int64, 5000)
 	for i := range tensor.Data[int64](whole) {
 		tensor.Data[int64](whole)[i] = int64(i-2500) * int64(1+i*i*i)
 	}
-	sameNumbersOf(t, "Cast", given(whole), ir.A("to", int(tensor.Float16)))
-	sameNumbersOf(t, "Cast", given(whole), ir.A("to", int(tensor.BFloat16)))
+	sameNumbersOf(t, "Cast", Given(whole), ir.A("to", int(tensor.Float16)))
+	sameNumbersOf(t, "Cast", Given(whole), ir.A("to", int(tensor.BFloat16)))
 }
 
 // sameNumbersOf compares a node of one operand with the interpreter, number by number.
-func sameNumbersOf(t *testing.T, op string, in operand, attrs ...ir.Attr) {
+func sameNumbersOf(t *testing.T, op string, in Operand, attrs ...ir.Attr) {
 	t.Helper()
-	g, feed := nodeGraph(t, op, 1, []operand{in}, attrs...)
-	want := run(t, g, runtime.Options{Backend: ref.New()}, feed)["outa"].(*tensor.Tensor)
-	got := run(t, g, runtime.Options{Backend: New()}, feed)["outa"].(*tensor.Tensor)
+	g, feed := NodeGraph(t, op, 1, []Operand{in}, attrs...)
+	want := Run(t, g, runtime.Options{Backend: ref.New()}, feed)["outa"].(*tensor.Tensor)
+	got := Run(t, g, runtime.Options{Backend: New()}, feed)["outa"].(*tensor.Tensor)
 	a, _ := got.Float64s()
 	b, _ := want.Float64s()
 	for i := range a {
 		if math.Float64bits(a[i]) != math.Float64bits(b[i]) && (a[i] == a[i] || b[i] == b[i]) {
-			t.Fatalf("%s of %s: element %d is %v, expected %v", op, in.data, i, a[i], b[i])
+			t.Fatalf("%s of %s: element %d is %v, expected %v", op, in.Data, i, a[i], b[i])
 		}
 	}
 }
@@ -181,24 +183,24 @@ var halfGraphs = []string{
 }
 
 func TestHalfGraphs(t *testing.T) {
-	r := newGen(162)
+	r := NewGen(162)
 	for _, text := range halfGraphs {
-		g := parse(t, text)
+		g := Parse(t, text)
 		for _, n := range []int{1, 5, 40} {
 			feed := map[string]tensor.Datum{}
 			for _, v := range g.Inputs {
 				switch v.Name {
 				case "x":
-					feed["x"] = half(tensor.Float16, r.floats(1, n, 4))
+					feed["x"] = half(tensor.Float16, r.Floats(1, n, 4))
 				case "k":
-					feed["k"] = flag(n != 5)
+					feed["k"] = Flag(n != 5)
 				case "n":
-					feed["n"] = number(int64(n % 7))
+					feed["n"] = Number(int64(n % 7))
 				}
 			}
-			want := run(t, g, runtime.Options{Backend: ref.New()}, feed)
+			want := Run(t, g, runtime.Options{Backend: ref.New()}, feed)
 			for _, threads := range []int{1, 3} {
-				got := run(t, g, runtime.Options{Backend: New(), Threads: threads}, feed)
+				got := Run(t, g, runtime.Options{Backend: New(), Threads: threads}, feed)
 				for name, w := range want {
 					if e := backendtest.Diff(got[name], w, ir.Tolerance{Ulps: 4}); e != "" {
 						t.Errorf("%s: output %s: %s", text, name, e)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -18,7 +20,7 @@ import (
 // seqNet builds networks of convolutions over time as exporters write them: sequences are (samples, features, steps).
 type seqNet struct {
 	*ir.Builder
-	gen
+	Gen
 }
 
 func (b *seqNet) op(name string, in []*ir.Value, attrs ...ir.Attr) *ir.Value {
@@ -34,7 +36,7 @@ func (b *seqNet) weights(shape ...int) *ir.Value {
 	for _, n := range shape[1:] {
 		per *= n
 	}
-	return b.Const("w", b.floats(1/math.Sqrt(float64(max(1, per))), shape...))
+	return b.Const("w", b.Floats(1/math.Sqrt(float64(max(1, per))), shape...))
 }
 
 func features1(v *ir.Value) int {
@@ -78,7 +80,7 @@ func (b *seqNet) mamba(x *ir.Value, directions ...string) *ir.Value {
 		y := b.op("Swish", []*ir.Value{b.turned(b.chomped(b.turned(halves[0]), 12, 4, 1, 12))})
 		s := plain
 		s.direction = dir
-		y = s.ssm(b.gen, b.Builder, y, nil)[0]
+		y = s.ssm(b.Gen, b.Builder, y, nil)[0]
 		y = b.op("Mul", []*ir.Value{y, b.op("Swish", halves[1:])})
 		y = b.op("MatMul", []*ir.Value{y, b.weights(12, int(w))})
 		x = b.op("LayerNormalization", []*ir.Value{b.op("Add", []*ir.Value{x, y}), b.weights(int(w))})
@@ -94,7 +96,7 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 			y := b.op("Relu", []*ir.Value{b.chomped(x, 16, 3, d, 16)})
 			y = b.op("Relu", []*ir.Value{b.conv(y, 16, 1, 1, 1, 0, 0)})
 			if i == 2 {
-				y = b.op("Mul", []*ir.Value{y, b.Const("s", b.floats(1, 16, 1))})
+				y = b.op("Mul", []*ir.Value{y, b.Const("s", b.Floats(1, 16, 1))})
 			}
 			x = b.op("Add", []*ir.Value{x, y})
 		}
@@ -174,7 +176,7 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 		z = b.op("Mul", []*ir.Value{b.op("Sub", []*ir.Value{single, z}), b.op("HardSwish", []*ir.Value{y})})
 		z = b.conv(b.op("Div", []*ir.Value{z, b.Const("d", tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 6, 1))}), 6, 3,
 			2, 1, 4, 0)
-		z = b.op("PRelu", []*ir.Value{z, b.Const("slope", b.floats(0.3, 6, 1))})
+		z = b.op("PRelu", []*ir.Value{z, b.Const("slope", b.Floats(0.3, 6, 1))})
 		return b.conv(z, 6, 3, 2, 1, 4, 0)
 	},
 	"several": func(b *seqNet, x *ir.Value) *ir.Value { // of both layouts, read inside and outside
@@ -187,13 +189,13 @@ var seqNets = map[string]func(b *seqNet, x *ir.Value) *ir.Value{
 		}
 		b.Output("rows", b.turned(z))
 		b.Output("rows2", b.turned(z))
-		return b.op("MatMul", []*ir.Value{b.Const("w", b.floats(0.3, 5, 8)), z})
+		return b.op("MatMul", []*ir.Value{b.Const("w", b.Floats(0.3, 5, 8)), z})
 	},
 }
 
 func seqGraph(t testing.TB, name string, in int) *ir.Graph {
 	t.Helper()
-	b := &seqNet{ir.NewBuilder(name, ops.Default, ops.Opsets()), newGen(8)}
+	b := &seqNet{ir.NewBuilder(name, ops.Default, ops.Opsets()), NewGen(8)}
 	b.Graph().Meta[ir.MetaTime], b.Graph().Meta[ir.MetaBatch] = "L", "B"
 	b.Output("y", seqNets[name](b, b.Input("x", ir.Tensor(tensor.Float32, "B", in, "L"))))
 	g, err := b.Build()
@@ -210,8 +212,8 @@ func TestTimeMajor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := seqGraph(t, name, 5)
 			for _, shape := range [][2]int{{1, 192}, {2, 1037}, {3, 700}, {1, 1700}} {
-				in := []tensor.Datum{newGen(3).floats(1, shape[0], 5, shape[1])}
-				want := truth(t, g, map[string]tensor.Datum{"x": in[0]})
+				in := []tensor.Datum{NewGen(3).Floats(1, shape[0], 5, shape[1])}
+				want := Truth(t, g, map[string]tensor.Datum{"x": in[0]})
 				var first []tensor.Datum
 				for _, threads := range []int{1, 2, 3, 7} {
 					for _, rows := range []int{1 << 30, 1, 300} {
@@ -236,7 +238,7 @@ func TestTimeMajor(t *testing.T) {
 								for i, v := range g.Outputs {
 									got[v.Name] = out[i]
 								}
-								closeTo(t, fmt.Sprint(shape), got, want, 3e-5)
+								CloseTo(t, fmt.Sprint(shape), got, want, 3e-5)
 							}
 							for i := range out {
 								if !tensor.Equal(out[i].(*tensor.Tensor), first[i].(*tensor.Tensor)) {
@@ -275,14 +277,14 @@ func TestTimeMajorRefuses(t *testing.T) {
 				ir.A("pads", []int64{1, 1}))
 		},
 	} {
-		b := &seqNet{ir.NewBuilder(name, ops.Default, ops.Opsets()), newGen(8)}
+		b := &seqNet{ir.NewBuilder(name, ops.Default, ops.Opsets()), NewGen(8)}
 		b.Graph().Meta[ir.MetaTime] = "L"
 		b.Output("y", conv(b, b.Input("x", ir.Tensor(tensor.Float32, "B", 5, "L"))))
 		g, err := b.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := []tensor.Datum{newGen(3).floats(1, 1, 5, 200)}
+		in := []tensor.Datum{NewGen(3).Floats(1, 1, 5, 200)}
 		e := bindChunks(t, g, stretchRows, 1, in)
 		for _, u := range e.units {
 			if u.region != nil && u.region.pipeline != nil {
@@ -296,14 +298,14 @@ func TestTimeMajorRefuses(t *testing.T) {
 		if err := e.Run(context.Background(), in, out); err != nil {
 			t.Fatal(err)
 		}
-		closeTo(t, name, map[string]tensor.Datum{"y": out[0]}, truth(t, g, map[string]tensor.Datum{"x": in[0]}), 1e-5)
+		CloseTo(t, name, map[string]tensor.Datum{"y": out[0]}, Truth(t, g, map[string]tensor.Datum{"x": in[0]}), 1e-5)
 	}
 }
 
 // A run stops soon after it is cancelled, and the next one is as if it had not been.
 func TestTimeMajorCancel(t *testing.T) {
 	g := seqGraph(t, "wavenet", 5)
-	in := []tensor.Datum{newGen(3).floats(1, 2, 5, 5000)}
+	in := []tensor.Datum{NewGen(3).Floats(1, 2, 5, 5000)}
 	e := bindChunks(t, g, stretchRows, 3, in)
 	want, got := make([]tensor.Datum, 1), make([]tensor.Datum, 1)
 	if err := e.Run(context.Background(), in, want); err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/irtext"
 	"github.com/essmc/essmc/ir/tensor"
@@ -72,7 +74,7 @@ func FuzzLoops(f *testing.F) {
 
 // spoiled returns a random graph of loops in which some types and values are replaced by others.
 func spoiled(seed uint64) string {
-	w := newGen(seed)
+	w := NewGen(seed)
 	words := strings.SplitAfter(backendtest.RandomLoops(seed), " ")
 	types := []string{"float[] ", "float[] ", "float[3,2] ", "float[1,3] ", "float[N,3] ", "float[P,Q] ", "int64[2,3] ",
 		"seq(float[]) "}

@@ -7,45 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/essmc/essmc/ir"
-	"github.com/essmc/essmc/ir/irtext"
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir/tensor"
-	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime"
 	"github.com/essmc/essmc/runtime/backendtest"
 )
 
-// parse reads a graph in ONNX's textual syntax, without its header.
-func parse(t testing.TB, text string) *ir.Graph {
-	t.Helper()
-	return parseWith(t, text)
-}
-
-// parseWith is parse for graphs with operators of other domains.
-func parseWith(t testing.TB, text string, domains ...string) *ir.Graph {
-	t.Helper()
-	imports := `"" : 24`
-	for _, d := range domains {
-		imports += fmt.Sprintf(", %q : 1", d)
-	}
-	g, err := irtext.Parse([]byte(`<ir_version: 10, opset_import: [`+imports+`]>`+text), "text", ops.Default,
-		irtext.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-func flag(b bool) *tensor.Tensor { return tensor.Scalar(b) }
-
-func whole(v ...int64) *tensor.Tensor { return tensor.FromSlice(v, len(v)) }
-
-func number(v int64) *tensor.Tensor { return tensor.Scalar(v) }
-
 // TestLoopForms checks how loops run. The suite for backends checks their answers.
 func TestLoopForms(t *testing.T) {
 	for _, c := range backendtest.LoopCases() {
-		m, err := runtime.New(parse(t, c.Text), runtime.Options{Backend: New(), Profile: true})
+		m, err := runtime.New(Parse(t, c.Text), runtime.Options{Backend: New(), Profile: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,13 +34,6 @@ func TestLoopForms(t *testing.T) {
 	}
 }
 
-func compareDatum(t *testing.T, name string, got, want tensor.Datum) {
-	t.Helper()
-	if d := backendtest.Diff(got, want, cases); d != "" {
-		t.Fatalf("%s: %s", name, d)
-	}
-}
-
 // TestLoopsAllocateNothing checks that loops with fixed shapes do not allocate.
 func TestLoopsAllocateNothing(t *testing.T) {
 	for _, c := range backendtest.LoopCases() {
@@ -76,7 +41,7 @@ func TestLoopsAllocateNothing(t *testing.T) {
 			"first iteration of another shape"}, c.Name) && !strings.HasPrefix(c.Name, "scan of 6") {
 			continue
 		}
-		g := parse(t, c.Text)
+		g := Parse(t, c.Text)
 		m, err := runtime.New(g, runtime.Options{Backend: New(), Threads: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +61,7 @@ func TestLoopsAllocateNothing(t *testing.T) {
 // TestLoopReadsSequences checks that subgraphs read sequences in the layout of the graph, also if the program has
 // another one.
 func TestLoopReadsSequences(t *testing.T) {
-	g := parse(t, `g (float[B,2,L] x, bool c) => (y, z, s) <float[2,2,3] w = {0.3, -0.2, 0.5, 0.1, 0.7, -0.4, 0.2, 0.6, -0.3, 0.8, -0.5, 0.4}, int64 m = {2}> {
+	g := Parse(t, `g (float[B,2,L] x, bool c) => (y, z, s) <float[2,2,3] w = {0.3, -0.2, 0.5, 0.1, 0.7, -0.4, 0.2, 0.6, -0.3, 0.8, -0.5, 0.4}, int64 m = {2}> {
 		a = Conv <pads: ints = [2, 0]> (x, w)
 		r = Relu (a)
 		b = Conv <pads: ints = [2, 0]> (r, w)
@@ -108,8 +73,8 @@ func TestLoopReadsSequences(t *testing.T) {
 		z = If (c) <then_branch: graph = then () => (float[B,2,L] k1) { k1 = Sub (a, b) }, else_branch: graph = else () => (float[B,2,L] k2) { k2 = Add (r, b) }>
 	}`)
 	for _, length := range []int{5, 3000} {
-		in := map[string]tensor.Datum{"x": newGen(2).floats(1, 2, 2, length), "c": flag(length > 5)}
-		closeTo(t, fmt.Sprint(length), run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in),
+		in := map[string]tensor.Datum{"x": NewGen(2).Floats(1, 2, 2, length), "c": Flag(length > 5)}
+		CloseTo(t, fmt.Sprint(length), Run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), Truth(t, g, in),
 			1e-5)
 	}
 }
@@ -132,7 +97,7 @@ func TestLoopExplained(t *testing.T) {
 			if c.Name != name && !strings.HasPrefix(c.Name, name+"[") {
 				continue
 			}
-			m, err := runtime.New(parse(t, c.Text), runtime.Options{Backend: New()})
+			m, err := runtime.New(Parse(t, c.Text), runtime.Options{Backend: New()})
 			if err != nil {
 				t.Fatal(err)
 			}

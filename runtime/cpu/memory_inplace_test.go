@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -17,7 +19,7 @@ import (
 // output.
 func tangled(t testing.TB, seed uint64) *ir.Graph {
 	t.Helper()
-	r := newGen(seed)
+	r := NewGen(seed)
 	const h = 12
 	b := ir.NewBuilder("tangled", ops.Default, ops.Opsets())
 	if r.IntN(2) == 0 {
@@ -35,7 +37,7 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 		switch k := r.IntN(16); {
 		case k < 5:
 			s := plain
-			s.direction, s.dense, s.complexB = directions[r.IntN(len(directions))], r.IntN(4) == 0, r.IntN(4) == 0
+			s.direction, s.dense, s.complexB = Directions[r.IntN(len(Directions))], r.IntN(4) == 0, r.IntN(4) == 0
 			if causal {
 				s.direction = "forward"
 			}
@@ -48,7 +50,7 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 			}
 			if r.IntN(4) == 0 { // its input takes long to compute
 				s.heads, s.h, s.m, s.n = 1, h, h, 1
-				x = b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, h, h))})
+				x = b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.Floats(0.3, h, h))})
 			}
 			if r.IntN(4) == 0 { // heads of one input and one output
 				s.heads, s.h, s.m, s.n = h, 1, 1, 1+r.IntN(2)*8
@@ -62,32 +64,32 @@ func tangled(t testing.TB, seed uint64) *ir.Graph {
 			}
 		case k == 12: // which reads and writes other regions' values itself
 			f := func() *ir.Value {
-				return b.Const("c", r.doubles(func() float64 { return -0.1 - r.Float64() }, 1, 1, h))
+				return b.Const("c", r.Doubles(func() float64 { return -0.1 - r.Float64() }, 1, 1, h))
 			}
-			direction := directions[r.IntN(len(directions))]
+			direction := Directions[r.IntN(len(Directions))]
 			if causal {
 				direction = "forward"
 			}
 			y = b.Ops("essm", "Scan", 1, []*ir.Value{x, f(), f(), f(), f()}, ir.A("direction", direction),
 				ir.A("window", r.IntN(2)*r.IntN(90)))[0]
 		case k == 13: // a gate
-			both := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, 2*h, h))})
+			both := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.Floats(0.3, 2*h, h))})
 			half := b.Ops("", "Split", 2, []*ir.Value{both}, ir.A("axis", -1), ir.A("num_outputs", 2))
 			y = b.Op("", "Mul", []*ir.Value{half[0], b.Op("", "Sigmoid", half[1:])})
 		case k == 14: // looks back and ahead
 			y = b.Op("", "Transpose", []*ir.Value{x}, ir.A("perm", []int64{0, 2, 1}))
-			y = b.Op("", "Conv", []*ir.Value{y, b.Const("w", r.floats(0.3, h, 1, 5))}, ir.A("group", h),
+			y = b.Op("", "Conv", []*ir.Value{y, b.Const("w", r.Floats(0.3, h, 1, 5))}, ir.A("group", h),
 				ir.A("pads", [][]int64{{4, 0}, {2, 2}}[r.IntN(2)]))
 			y = b.Op("", "Tanh", []*ir.Value{b.Op("", "Transpose", []*ir.Value{y}, ir.A("perm", []int64{0, 2, 1}))})
 		case k == 5:
-			y = b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.3, h, h)),
-				b.Const("bias", r.floats(1, h))})
+			y = b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.Floats(0.3, h, h)),
+				b.Const("bias", r.Floats(1, h))})
 		case k == 6:
 			y = b.Op("", []string{"Gelu", "Tanh", "Relu", "Sigmoid"}[r.IntN(4)], []*ir.Value{x})
 		case k == 7:
-			y = b.Op("", "LayerNormalization", []*ir.Value{x, b.Const("scale", r.floats(1, h))})
+			y = b.Op("", "LayerNormalization", []*ir.Value{x, b.Const("scale", r.Floats(1, h))})
 		case k == 8:
-			y = b.Op("", "Mul", []*ir.Value{x, b.Const("by", r.floats(1, h))})
+			y = b.Op("", "Mul", []*ir.Value{x, b.Const("by", r.Floats(1, h))})
 		default:
 			y = b.Op("", []string{"Add", "Sub", "Mul"}[r.IntN(3)], []*ir.Value{x, older()})
 			y = b.Op("", "Tanh", []*ir.Value{y})
@@ -116,16 +118,16 @@ func TestShared(t *testing.T) {
 	over, ahead := 0, 0
 	for seed := range graphs {
 		g := tangled(t, uint64(seed))
-		r := newGen(uint64(seed))
+		r := NewGen(uint64(seed))
 		batch, length := 1+seed%3, 1+r.IntN(700)
 		var in []tensor.Datum
 		for i, v := range g.Inputs {
 			if i == 0 {
-				in = append(in, r.floats(1, batch, length, 12))
+				in = append(in, r.Floats(1, batch, length, 12))
 				continue
 			}
 			k, _ := v.Shape()[1].Known()
-			in = append(in, r.floats(1, batch, int(k)))
+			in = append(in, r.Floats(1, batch, int(k)))
 		}
 		config := runtime.Config{Kernel: []string{"", "", "", "chunked", "fft"}[r.IntN(5)]}
 		e, apart := sharesWell(t, fmt.Sprintf("seed %d, %s", seed, config.Kernel), g, config, in)
@@ -177,7 +179,7 @@ func runsAhead(e *executable) bool {
 
 // TestSharedWithStretch checks that a value that a stretch reads at earlier steps is not overwritten.
 func TestSharedWithStretch(t *testing.T) {
-	r := newGen(3)
+	r := NewGen(3)
 	b := ir.NewBuilder("strip", ops.Default, ops.Opsets())
 	b.Graph().Meta[ir.MetaTime] = "L"
 	layer := func(x *ir.Value, direction string) *ir.Value {
@@ -187,7 +189,7 @@ func TestSharedWithStretch(t *testing.T) {
 	}
 	x := layer(b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12)), "bidirectional")
 	f := func() *ir.Value {
-		return b.Const("c", r.doubles(func() float64 { return -0.1 - r.Float64() }, 1, 1, 12))
+		return b.Const("c", r.Doubles(func() float64 { return -0.1 - r.Float64() }, 1, 1, 12))
 	}
 	y := b.Ops("essm", "Scan", 1, []*ir.Value{x, f(), f(), f(), f()}, ir.A("window", 40))[0]
 	y = b.Op("", "Add", []*ir.Value{x, layer(y, "forward")})
@@ -196,12 +198,12 @@ func TestSharedWithStretch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sharesWell(t, "strip", g, runtime.Config{}, []tensor.Datum{r.floats(1, 1, 700, 12)})
+	sharesWell(t, "strip", g, runtime.Config{}, []tensor.Datum{r.Floats(1, 1, 700, 12)})
 }
 
 // TestSharedAhead checks that the results of a back pass that runs ahead have memory while the region before runs.
 func TestSharedAhead(t *testing.T) {
-	r := newGen(4)
+	r := NewGen(4)
 	b := ir.NewBuilder("ahead", ops.Default, ops.Opsets())
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
 	s := system{ch: 1, heads: 1, n: 12, h: 12, m: 12, direction: "bidirectional"}
@@ -211,10 +213,10 @@ func TestSharedAhead(t *testing.T) {
 		y := sub.Input(fmt.Sprint("in", i), x.Type)
 		for range 9 { // dear, so that the input of the system is kept
 			y = sub.Op("", "Tanh", []*ir.Value{sub.Op("essm", "Linear",
-				[]*ir.Value{y, sub.Const("w", r.floats(0.5, 12, 12))})})
+				[]*ir.Value{y, sub.Const("w", r.Floats(0.5, 12, 12))})})
 		}
 		sub.Output("", sub.Op("essm", "Linear",
-			[]*ir.Value{s.ssm(r, sub, y, nil)[0], sub.Const("w", r.floats(0.5, 12, 12))}))
+			[]*ir.Value{s.ssm(r, sub, y, nil)[0], sub.Const("w", r.Floats(0.5, 12, 12))}))
 		body, err := sub.Build()
 		if err != nil {
 			t.Fatal(err)
@@ -226,7 +228,7 @@ func TestSharedAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, _ := sharesWell(t, "ahead", g, runtime.Config{}, []tensor.Datum{r.floats(1, 2, 700, 12)})
+	e, _ := sharesWell(t, "ahead", g, runtime.Config{}, []tensor.Datum{r.Floats(1, 2, 700, 12)})
 	if !runsAhead(e) || !slices.ContainsFunc(e.units,
 		func(u *unit) bool { return u.region.ahead && u.region.recurrence.keep }) {
 		t.Error("no region runs ahead and keeps its input")
@@ -299,8 +301,8 @@ func TestRenamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := map[string]tensor.Datum{"x": newGen(1).floats(1, 6, 8)}
-	closeTo(t, "renamed", run(t, graph, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, graph, in), 1e-6)
+	in := map[string]tensor.Datum{"x": NewGen(1).Floats(1, 6, 8)}
+	CloseTo(t, "renamed", Run(t, graph, runtime.Options{Backend: New(), Threads: 2}, in), Truth(t, graph, in), 1e-6)
 	p, err := compile(graph, runtime.Config{Threads: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -53,7 +55,7 @@ func TestJoined(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := bound.(*executable)
-		in := newGen(1).floats(1, 3, 5, 7)
+		in := NewGen(1).Floats(1, 3, 5, 7)
 		out := make([]tensor.Datum, 1)
 		if err := e.Run(context.Background(), []tensor.Datum{in}, out); err != nil {
 			t.Fatal(err)

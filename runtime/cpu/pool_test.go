@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 
 	goruntime "runtime"
@@ -65,7 +67,7 @@ func TestWorkers(t *testing.T) {
 				e := &executable{}
 				e.ctx = context.Background()
 				e.setup(e, workers, 0, 0, 0)
-				r := newGen(1)
+				r := NewGen(1)
 				for run := range 3 {
 					for i := range 100 {
 						c := &counted{done: make([]atomic.Int32, r.IntN(20)), slow: r.IntN(8)}
@@ -166,7 +168,7 @@ func TestCrewOfProgram(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in := []tensor.Datum{newGen(1).floats(1, 2, 500, 12)}
+			in := []tensor.Datum{NewGen(1).Floats(1, 2, 500, 12)}
 			if err := x.Run(context.Background(), in, make([]tensor.Datum, 1)); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -16,7 +18,7 @@ func convolutionGraph(t testing.TB, batch, length, n, taps int, dir, form string
 	t.Helper()
 	b := ir.NewBuilder("convolution", ops.Default, ops.Opsets())
 	v := b.Input("v", ir.Tensor(tensor.Float32, batch, length, n))
-	k := b.Const("k", newGen(5).floats(0.1, n, taps))
+	k := b.Const("k", NewGen(5).Floats(0.1, n, taps))
 	b.Output("y", b.Op("essm", "LongConv", []*ir.Value{v, k}, ir.A("direction", dir), ir.A("form", form)))
 	g, err := b.Build()
 	if err != nil {
@@ -29,14 +31,14 @@ func convolutionGraph(t testing.TB, batch, length, n, taps int, dir, form string
 // piece.
 func TestConvolutions(t *testing.T) {
 	for _, form := range []string{essm.FormFFT, essm.FormDirect} {
-		for i, dir := range directions {
+		for i, dir := range Directions {
 			for _, n := range []int{1, 7, 8, 19} {
 				for _, length := range []int{1, 2, 33, 600} {
 					g := convolutionGraph(t, 1+i, length, n, 1+length/(1+n%3), dir, form)
-					in := map[string]tensor.Datum{"v": newGen(6).floats(1, 1+i, length, n)}
-					got := run(t, g, runtime.Options{Backend: New(), Threads: 2, Kernel: form}, in)
-					closeTo(t, fmt.Sprint(form, dir, n, length), got, truth(t, g, in), 2e-6)
-					checkParameters(t, fmt.Sprint(form, dir, n, length), g, in, runtime.Options{Kernel: form})
+					in := map[string]tensor.Datum{"v": NewGen(6).Floats(1, 1+i, length, n)}
+					got := Run(t, g, runtime.Options{Backend: New(), Threads: 2, Kernel: form}, in)
+					CloseTo(t, fmt.Sprint(form, dir, n, length), got, Truth(t, g, in), 2e-6)
+					on.Parameters(t, fmt.Sprint(form, dir, n, length), g, in, runtime.Options{Kernel: form})
 				}
 			}
 		}
@@ -55,7 +57,7 @@ func BenchmarkLongConv(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			in, out := []tensor.Datum{newGen(1).floats(1, 1, length, 256)},
+			in, out := []tensor.Datum{NewGen(1).Floats(1, 1, length, 256)},
 				[]tensor.Datum{tensor.New(tensor.Float32, 1, length, 256)}
 			if err := e.Run(context.Background(), in, out); err != nil { // fills tables
 				b.Fatal(err)

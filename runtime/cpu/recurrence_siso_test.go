@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/essm"
@@ -16,7 +18,7 @@ import (
 // TestSISO compares systems whose heads have one input and one output with the reference, in all forms and directions,
 // with and without state and direct term, at numbers of states and steps around the blocks of kernels.
 func TestSISO(t *testing.T) {
-	for i, dir := range directions {
+	for i, dir := range Directions {
 		for j, length := range []int{1, 7, 100, 400} {
 			for k, n := range []int{1, 7, 8, 12, 64} {
 				s := system{batch: 1 + k%2, length: length, ch: 1, heads: 9, n: n, h: 1, m: 1, direction: dir,
@@ -31,12 +33,12 @@ func TestSISO(t *testing.T) {
 				if want := n >= recurrence.SisoLeast || n == 1 && !s.state; own != want {
 					t.Errorf("%s: a recurrence of its own: %v, expected %v", s, own, want)
 				}
-				want := truth(t, g, in)
+				want := Truth(t, g, in)
 				for _, form := range append([]string{""}, runtime.Kernels()...) {
-					got := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 1}, in)
-					closeTo(t, form+" "+s.String(), got, want, 5e-6)
-					checkParameters(t, form+" "+s.String(), g, in, runtime.Options{Kernel: form})
-					if three := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 3},
+					got := Run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 1}, in)
+					CloseTo(t, form+" "+s.String(), got, want, 5e-6)
+					on.Parameters(t, form+" "+s.String(), g, in, runtime.Options{Kernel: form})
+					if three := Run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 3},
 						in); !tensor.Equal(got["y"].(*tensor.Tensor), three["y"].(*tensor.Tensor)) {
 						t.Errorf("%s %s: answers with 3 threads differ from those with 1", form, s)
 					}

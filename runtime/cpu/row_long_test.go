@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -16,14 +18,14 @@ import (
 // wide returns a model with products that take long for one tile already: a linear layer, and heads.
 func wide(t testing.TB) *ir.Graph {
 	t.Helper()
-	r := newGen(3)
+	r := NewGen(3)
 	b := ir.NewBuilder("wide", ops.Default, ops.Opsets())
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 1800))
-	y := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.floats(0.02, 1111, 1800)),
-		b.Const("bias", r.floats(1, 1111))})
+	y := b.Op("essm", "Linear", []*ir.Value{x, b.Const("w", r.Floats(0.02, 1111, 1800)),
+		b.Const("bias", r.Floats(1, 1111))})
 	b.Output("y", b.Op("", "Gelu", []*ir.Value{y}))
-	b.Output("z", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("heads", r.floats(0.02, 1, 2, 905, 900))}))
-	b.Output("c", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("channels", r.floats(0.02, 2, 1, 603, 1800))}))
+	b.Output("z", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("heads", r.Floats(0.02, 1, 2, 905, 900))}))
+	b.Output("c", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("channels", r.Floats(0.02, 2, 1, 603, 1800))}))
 	g, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +36,8 @@ func wide(t testing.TB) *ir.Graph {
 // TestLongProducts checks that long products in parts have the answers of whole ones.
 func TestLongProducts(t *testing.T) {
 	g := wide(t)
-	in := map[string]tensor.Datum{"x": newGen(8).floats(1, 1, 53, 1800)}
-	closeTo(t, "wide", run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), truth(t, g, in), 1e-5)
+	in := map[string]tensor.Datum{"x": NewGen(8).Floats(1, 1, 53, 1800)}
+	CloseTo(t, "wide", Run(t, g, runtime.Options{Backend: New(), Threads: 2}, in), Truth(t, g, in), 1e-5)
 	e := bindChunks(t, g, stretchRows, 1, []tensor.Datum{in["x"]})
 	parts := 0
 	for _, u := range e.units {
@@ -56,19 +58,19 @@ func TestLongProducts(t *testing.T) {
 // TestLongProductsLow is TestLongProducts in low precision.
 func TestLongProductsLow(t *testing.T) {
 	for _, products := range []tensor.DType{tensor.BFloat16, tensor.Int8} {
-		r := newGen(5)
+		r := NewGen(5)
 		b := ir.NewBuilder("wide", ops.Default, ops.Opsets())
 		x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 1800))
 		b.Output("y", b.Op("essm", "Linear",
-			[]*ir.Value{x, b.Const("w", r.floats(0.02, 1111, 1800)), b.Const("bias", r.floats(1, 1111))}))
-		b.Output("m", b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.floats(0.02, 1800, 1111))}))
-		b.Output("z", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("heads", r.floats(0.02, 1, 12, 97, 150))}))
-		b.Output("c", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("channels", r.floats(0.02, 5, 1, 203, 1800))}))
+			[]*ir.Value{x, b.Const("w", r.Floats(0.02, 1111, 1800)), b.Const("bias", r.Floats(1, 1111))}))
+		b.Output("m", b.Op("", "MatMul", []*ir.Value{x, b.Const("w", r.Floats(0.02, 1800, 1111))}))
+		b.Output("z", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("heads", r.Floats(0.02, 1, 12, 97, 150))}))
+		b.Output("c", b.Op("essm", "HeadLinear", []*ir.Value{x, b.Const("channels", r.Floats(0.02, 5, 1, 203, 1800))}))
 		g, err := b.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := map[string]tensor.Datum{"x": r.floats(1, 1, 53, 1800)}
+		in := map[string]tensor.Datum{"x": r.Floats(1, 1, 53, 1800)}
 		e := bindConfig(t, g, runtime.Config{Threads: 2, Products: products}, stretchRows, []tensor.Datum{in["x"]})
 		var parts [][]record.RowFunc
 		whole := map[string]*tensor.Tensor{}
@@ -107,7 +109,7 @@ func TestLongProductsLow(t *testing.T) {
 		for name, y := range whole {
 			got[name] = y
 		}
-		closeTo(t, products.String(), got, truth(t, g, in), 2e-2)
+		CloseTo(t, products.String(), got, Truth(t, g, in), 2e-2)
 	}
 }
 
@@ -127,7 +129,7 @@ func (p *patience) Err() error {
 // TestLongProductCancelled checks that a cancelled run ends between two parts.
 func TestLongProductCancelled(t *testing.T) {
 	g := wide(t)
-	in := []tensor.Datum{newGen(8).floats(1, 1, 24, 1800)}
+	in := []tensor.Datum{NewGen(8).Floats(1, 1, 24, 1800)}
 	e := bindChunks(t, g, stretchRows, 1, in)
 	r := e.units[0].region
 	i := slices.IndexFunc(r.calls, func(c call) bool { return c.parts != nil })

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
+
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -13,182 +14,6 @@ import (
 	"github.com/essmc/essmc/ops/opstest/samples"
 	"github.com/essmc/essmc/runtime"
 )
-
-// versioned is a backend whose programs have parameters of one version.
-type versioned struct {
-	runtime.Backend
-	contents  []*tensor.Tensor
-	constants *runtime.Constants
-}
-
-func (b versioned) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
-	c.Parameters, c.Constants = b.contents, b.constants
-	return b.Backend.Compile(g, c)
-}
-
-// withParameters returns a copy of g whose constants are parameters, as far as its operators allow; nil if there are
-// none.
-func withParameters(g *ir.Graph) *ir.Graph {
-	g = g.Clone()
-	seen := map[*ir.Value]bool{}
-	for _, n := range g.Nodes {
-		for _, v := range n.Inputs {
-			if v == nil || v.Const == nil || seen[v] || v.Const.DType() == tensor.String {
-				continue
-			}
-			seen[v] = true
-			if d := v.Const.DType(); d == tensor.Int64 || d == tensor.Bool { // sizes, axes, and switches
-				continue
-			}
-			v.Init, v.Const = v.Const, nil
-			g.Parameters = append(g.Parameters, v)
-			if ir.Verify(g) != nil {
-				v.Init, v.Const = nil, v.Init
-				g.Parameters = g.Parameters[:len(g.Parameters)-1]
-			}
-		}
-	}
-	if len(g.Parameters) == 0 {
-		return nil
-	}
-	return g
-}
-
-// contentsOf returns the contents of a graph's parameters; with other, different ones of the same kind.
-func contentsOf(g *ir.Graph, other bool) (all []*tensor.Tensor) {
-	for _, v := range g.Parameters {
-		x, err := v.Init.Float64s()
-		if other && err == nil && v.Init.DType().IsFloat() {
-			slices.Reverse(x)
-			for i := range x {
-				x[i] *= 0.75
-			}
-			t, err := tensor.FromFloat64s(v.Init.DType(), x, v.Init.Shape()...)
-			if err != nil {
-				panic(err)
-			}
-			all = append(all, t)
-			continue
-		}
-		all = append(all, v.Init.Clone())
-	}
-	return all
-}
-
-// ways lists how the steps of a session's runs were computed.
-func ways(s *runtime.Session) (all []string) {
-	for _, p := range s.Profile() {
-		all = append(all, p.Op+" "+p.Form)
-	}
-	return all
-}
-
-// checkParameters compares a graph whose constants have become parameters: after their content has been replaced, it
-// gives the same bits as one that was compiled with that content, and these are close to the answers with constants. All
-// are computed by the same kernels.
-func checkParameters(t *testing.T, what string, g *ir.Graph, feed map[string]tensor.Datum, o runtime.Options) {
-	t.Helper()
-	p := withParameters(g)
-	if p == nil {
-		return
-	}
-	o.Threads, o.Profile = 1, true
-	ctx := context.Background()
-	start := func(b runtime.Backend, g *ir.Graph) *runtime.Session {
-		o := o
-		o.Backend = b
-		m, err := runtime.New(g, o)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		t.Cleanup(func() { m.Close() })
-		return m.NewSession()
-	}
-	konst := start(New(), g)
-	near, err := konst.Run(ctx, feed)
-	if err != nil {
-		return
-	}
-	old := versioned{New(), contentsOf(p, true), &runtime.Constants{}}
-	s := start(old, p)
-	for range 2 { // tables are made in the first run
-		if _, err := s.Run(ctx, feed); err != nil {
-			t.Logf("%s: with other parameters: %v", what, err)
-		}
-	}
-	truth := contentsOf(p, false)
-	for i, c := range old.contents {
-		c.CopyParts(truth[i], func() {})
-	}
-	if err := old.constants.Settle(ctx); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-	if old.constants.Choices() > 0 {
-		s = start(old, p)
-	}
-	fresh := start(versioned{New(), truth, &runtime.Constants{}}, p)
-	want, err := fresh.Run(ctx, feed)
-	if err != nil {
-		t.Fatalf("%s: with parameters: %v", what, err)
-	}
-	for range 2 {
-		got, err := s.Run(ctx, feed)
-		if err != nil {
-			t.Fatalf("%s: with new parameters: %v", what, err)
-		}
-		for name, w := range want {
-			a, ok := got[name].(*tensor.Tensor)
-			b, _ := w.(*tensor.Tensor)
-			if ok && (a.DType() != b.DType() || !slices.Equal(a.Shape(), b.Shape()) || !sameNumbers(a, b)) {
-				t.Errorf("%s: output %s is %s after parameters were replaced, expected %s", what, name, a, b)
-				return
-			}
-		}
-	}
-	if a, b := ways(konst), ways(fresh); !slices.Equal(a, b) {
-		if explained(t, p, o, feed) {
-			return
-		}
-		t.Errorf("%s: with parameters it runs as %v, with constants as %v", what, b, a)
-	}
-	closeEnough(t, what, want, near)
-}
-
-// explained reports whether Explain says that constants are recognised by their numbers.
-func explained(t *testing.T, g *ir.Graph, o runtime.Options, feed map[string]tensor.Datum) bool {
-	t.Helper()
-	o.Backend = New()
-	m, err := runtime.New(g, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	dims := map[string]int64{}
-	for _, v := range g.Inputs {
-		for i, d := range v.Shape() {
-			if _, err := d.Eval(nil); err != nil {
-				dims[d.String()] = int64(feed[v.Name].(*tensor.Tensor).Dim(i))
-			}
-		}
-	}
-	all, err := m.Explain(dims)
-	return err == nil && slices.ContainsFunc(all, func(c runtime.Choice) bool {
-		return strings.Contains(c.Why, "parameters take their place")
-	})
-}
-
-// closeEnough compares answers with parameters to those with constants, whose expressions may be simpler.
-func closeEnough(t *testing.T, what string, got, want map[string]tensor.Datum) {
-	t.Helper()
-	for name, w := range want {
-		a, ok := got[name].(*tensor.Tensor)
-		b, _ := w.(*tensor.Tensor)
-		if !ok || a.DType() != tensor.Float32 || b.DType() != tensor.Float32 {
-			continue
-		}
-		closeTo(t, what, map[string]tensor.Datum{name: a}, map[string]tensor.Datum{name: b}, 2e-5)
-	}
-}
 
 // TestSettledSamples replaces the parameters of every operator's samples.
 func TestSettledSamples(t *testing.T) {
@@ -223,7 +48,7 @@ func TestSettledSamples(t *testing.T) {
 				continue
 			}
 			tried++
-			checkParameters(t, fmt.Sprintf("%s, sample %d", op.FullName(), i), g, feed, runtime.Options{})
+			on.Parameters(t, fmt.Sprintf("%s, sample %d", op.FullName(), i), g, feed, runtime.Options{})
 		}
 	}
 	if tried < 100 {
@@ -234,42 +59,42 @@ func TestSettledSamples(t *testing.T) {
 // TestSettledChoice checks what follows from content: when a system becomes unstable, its forms are chosen anew, and the
 // answers are those of a model that was compiled so.
 func TestSettledChoice(t *testing.T) {
-	for i, dir := range directions {
+	for i, dir := range Directions {
 		for _, s := range []system{{batch: 1, length: 300, ch: 1, heads: 3, n: 8, h: 1, m: 1, direction: dir},
 			{batch: 1, length: 300, ch: 1, heads: 3, n: 4, h: 2, m: 3, direction: dir}} {
 			g, in := s.graph(t, uint64(i))
-			p := withParameters(g)
-			stable, grows := contentsOf(p, false), contentsOf(p, false)
+			p := WithParameters(g)
+			stable, grows := Contents(p, false), Contents(p, false)
 			for k, v := range p.Parameters {
 				if v.Name == "a_re" {
 					tensor.Data[float64](grows[k])[1] = 0.01
 				}
 			}
 			o := runtime.Options{Kernel: "fft", Threads: 1}
-			answers := func(b versioned) map[string]tensor.Datum {
+			answers := func(b Versioned) map[string]tensor.Datum {
 				o := o
 				o.Backend = b
-				return run(t, p, o, in)
+				return Run(t, p, o, in)
 			}
-			b := versioned{New(), contentsOf(p, false), &runtime.Constants{}}
+			b := Versioned{Backend: New(), Contents: Contents(p, false), Constants: &runtime.Constants{}}
 			first := answers(b)
 			for round, now := range [][]*tensor.Tensor{grows, stable, stable} {
-				for k, c := range b.contents {
+				for k, c := range b.Contents {
 					c.CopyParts(now[k], func() {})
 				}
-				before := b.constants.Choices()
-				if err := b.constants.Settle(context.Background()); err != nil {
+				before := b.Constants.Choices()
+				if err := b.Constants.Settle(context.Background()); err != nil {
 					t.Fatal(err)
 				}
-				if changed := b.constants.Choices() > before; changed != (round < 2) {
+				if changed := b.Constants.Choices() > before; changed != (round < 2) {
 					t.Errorf("%s: round %d: choices have changed: %v", s, round, changed)
 				}
-				want := answers(versioned{New(), now, &runtime.Constants{}})
+				want := answers(Versioned{Backend: New(), Contents: now, Constants: &runtime.Constants{}})
 				got := answers(b)
-				if !sameNumbers(got["y"].(*tensor.Tensor), want["y"].(*tensor.Tensor)) {
+				if !SameNumbers(got["y"].(*tensor.Tensor), want["y"].(*tensor.Tensor)) {
 					t.Errorf("%s: round %d: other answers than those of a model compiled with this content", s, round)
 				}
-				if round > 0 && !sameNumbers(got["y"].(*tensor.Tensor), first["y"].(*tensor.Tensor)) {
+				if round > 0 && !SameNumbers(got["y"].(*tensor.Tensor), first["y"].(*tensor.Tensor)) {
 					t.Errorf("%s: the former content gives other answers", s)
 				}
 			}
@@ -281,19 +106,19 @@ func TestSettledChoice(t *testing.T) {
 // what it had after the first.
 func TestSettledBindings(t *testing.T) {
 	b := ir.NewBuilder("shapes", ops.Default, ops.Opsets())
-	r := newGen(3)
+	r := NewGen(3)
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 9))
-	y := b.Op("", "Mul", []*ir.Value{x, b.Const("scale", r.floats(1))})
-	y = b.Op("essm", "LongConv", []*ir.Value{y, b.Const("k", r.floats(1, 9, 200))}, ir.A("form", "fft"))
+	y := b.Op("", "Mul", []*ir.Value{x, b.Const("scale", r.Floats(1))})
+	y = b.Op("essm", "LongConv", []*ir.Value{y, b.Const("k", r.Floats(1, 9, 200))}, ir.A("form", "fft"))
 	y = b.Op("", "Conv", []*ir.Value{b.Op("", "Transpose", []*ir.Value{y}, ir.A("perm", []int64{0, 2, 1})),
-		b.Const("w", r.floats(1, 5, 9, 3))}, ir.A("pads", []int64{1, 1}))
-	b.Output("y", b.Op("", "Add", []*ir.Value{y, b.Const("shift", r.floats(1))}))
+		b.Const("w", r.Floats(1, 5, 9, 3))}, ir.A("pads", []int64{1, 1}))
+	b.Output("y", b.Op("", "Add", []*ir.Value{y, b.Const("shift", r.Floats(1))}))
 	g, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := withParameters(g)
-	v := versioned{New(), contentsOf(p, false), &runtime.Constants{}}
+	p := WithParameters(g)
+	v := Versioned{Backend: New(), Contents: Contents(p, false), Constants: &runtime.Constants{}}
 	m, err := runtime.New(p, runtime.Options{Backend: v})
 	if err != nil {
 		t.Fatal(err)
@@ -302,15 +127,15 @@ func TestSettledBindings(t *testing.T) {
 	s, first := m.NewSession(), 0
 	for length := 100; length < 600; length += 50 {
 		for range 2 {
-			if _, err := s.Run(context.Background(), map[string]tensor.Datum{"x": r.floats(1, 1, length, 9)}); err != nil {
+			if _, err := s.Run(context.Background(), map[string]tensor.Datum{"x": r.Floats(1, 1, length, 9)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if first == 0 {
-			first = v.constants.Kept()
+			first = v.Constants.Kept()
 		}
 	}
-	if n := v.constants.Kept(); n > first+2 { // another form of a convolution may be packed for long sequences
+	if n := v.Constants.Kept(); n > first+2 { // another form of a convolution may be packed for long sequences
 		t.Errorf("%d functions compute data again after 10 shapes, %d after the first", n, first)
 	}
 }

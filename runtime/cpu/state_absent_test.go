@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -42,11 +44,11 @@ func TestAbsentState(t *testing.T) {
 		}
 		absent := map[string]tensor.Datum{"x": v}
 		zeros := map[string]tensor.Datum{"x": v, "given": tensor.New(tensor.Float32, 2, 4*n)}
-		want := truth(t, g, zeros)
+		want := Truth(t, g, zeros)
 		for _, kernel := range runtime.Kernels() {
 			o := runtime.Options{Backend: New(), Kernel: kernel}
-			a, z := run(t, g, o, absent), run(t, g, o, zeros)
-			closeTo(t, fmt.Sprintf("%s, %d steps, without a state", kernel, length), a, want, 1e-5)
+			a, z := Run(t, g, o, absent), Run(t, g, o, zeros)
+			CloseTo(t, fmt.Sprintf("%s, %d steps, without a state", kernel, length), a, want, 1e-5)
 			if kernel != "auto" && !slices.Equal(tensor.Data[float32](a["y"].(*tensor.Tensor)), tensor.Data[float32](z["y"].(*tensor.Tensor))) {
 				t.Errorf("%s, %d steps: no state and zeros differ", kernel, length)
 			}

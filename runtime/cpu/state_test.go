@@ -3,6 +3,8 @@ package cpu
 import (
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -20,7 +22,7 @@ func TestStateAcross(t *testing.T) {
 			window: 3},
 	} {
 		g, in := s.graph(t, uint64(40+i))
-		want := truth(t, g, in)["y"].(*tensor.Tensor)
+		want := Truth(t, g, in)["y"].(*tensor.Tensor)
 		for _, form := range runtime.Kernels() {
 			state := in["state"]
 			joined := tensor.New(tensor.Float32, want.Shape()...)
@@ -33,7 +35,7 @@ func TestStateAcross(t *testing.T) {
 					copy(tensor.Data[float32](part)[b*step*u.Dim(2):],
 						tensor.Data[float32](u)[(b*s.length+lo)*u.Dim(2):(b*s.length+lo+step)*u.Dim(2)])
 				}
-				out := run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2},
+				out := Run(t, g, runtime.Options{Backend: New(), Kernel: form, Threads: 2},
 					map[string]tensor.Datum{"u": part, "state": state})
 				state = out["state_out"]
 				for b := range s.batch {
@@ -41,7 +43,7 @@ func TestStateAcross(t *testing.T) {
 						tensor.Data[float32](out["y"].(*tensor.Tensor))[b*step*width:(b+1)*step*width])
 				}
 			}
-			closeTo(t, form+" "+s.String(), map[string]tensor.Datum{"y": joined}, map[string]tensor.Datum{"y": want},
+			CloseTo(t, form+" "+s.String(), map[string]tensor.Datum{"y": joined}, map[string]tensor.Datum{"y": want},
 				5e-6)
 		}
 	}
@@ -49,13 +51,13 @@ func TestStateAcross(t *testing.T) {
 
 // TestStateAlone tests systems whose state is the only output.
 func TestStateAlone(t *testing.T) {
-	r := newGen(6)
+	r := NewGen(6)
 	for _, dense := range []bool{false, true} {
 		b := ir.NewBuilder("alone", ops.Default, ops.Opsets())
 		v := b.Input("v", ir.Tensor(tensor.Float32, "B", "L", 4))
 		var out *ir.Value
 		f := func(x float64, shape ...int) *ir.Value {
-			return b.Const("c", r.doubles(func() float64 { return x * (1 + r.Float64()) }, shape...))
+			return b.Const("c", r.Doubles(func() float64 { return x * (1 + r.Float64()) }, shape...))
 		}
 		if dense {
 			out = b.Ops("essm", "DenseScan", 2, []*ir.Value{v, f(0.1, 1, 1, 4, 4), f(0.3, 1, 1, 4, 4)})[1]
@@ -71,10 +73,10 @@ func TestStateAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := map[string]tensor.Datum{"v": r.floats(1, 2, 200, 4)}
-		want := truth(t, g, in)
+		in := map[string]tensor.Datum{"v": r.Floats(1, 2, 200, 4)}
+		want := Truth(t, g, in)
 		for _, form := range runtime.Kernels() {
-			closeTo(t, form, run(t, g, runtime.Options{Backend: New(), Kernel: form}, in), want, 1e-6)
+			CloseTo(t, form, Run(t, g, runtime.Options{Backend: New(), Kernel: form}, in), want, 1e-6)
 		}
 	}
 }

@@ -2,10 +2,10 @@ package cpu
 
 import (
 	"context"
-	"math"
 	"slices"
-	"strings"
 	"testing"
+
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -14,80 +14,10 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// TestSelectiveScan checks selective scans of one feature and of several for a head, with groups, with one rate and one for
-// each state, at sizes around those of vectors, tiles and work items, with states of both types.
-func TestSelectiveScan(t *testing.T) {
-	r := newGen(11)
-	for i, c := range []struct{ batch, length, heads, per, groups, n int }{
-		{1, 1, 1, 1, 1, 1}, {2, 70, 16, 1, 1, 16}, {1, 7, 17, 1, 1, 5}, {2, 130, 150, 1, 1, 3}, {1, 65, 4, 8, 1, 16},
-		{2, 9, 4, 5, 2, 8}, {1, 20, 6, 33, 3, 4}, {3, 5, 8, 1, 2, 130},
-	} {
-		for _, one := range []bool{false, true} {
-			features, columns := c.heads*c.per, c.n
-			if one {
-				columns = 1
-			}
-			rates, steps := r.floats(1, c.heads, columns), r.floats(1, c.batch, c.length, c.heads)
-			for _, x := range []*tensor.Tensor{rates, steps} {
-				sign := float32(1)
-				if x == rates {
-					sign = -1
-				}
-				for i, v := range tensor.Data[float32](x) {
-					tensor.Data[float32](x)[i] = sign * max(v, -v)
-				}
-			}
-			in := []operand{given(r.floats(1, c.batch, c.length, features)), given(steps), fixed(rates),
-				given(r.floats(1, c.batch, c.length, c.groups*c.n)), given(r.floats(1, c.batch, c.length, c.groups*c.n)), {}, {}}
-			outs := 1
-			if i%2 == 0 {
-				in[5] = fixed(r.floats(1, c.heads))
-			}
-			if one {
-				in[6], outs = given(r.floats(1, c.batch, features*c.n)), 2
-			}
-			checkNode(t, "essm.SelectiveScan", outs, in, ir.A("groups", c.groups))
-		}
-	}
-}
-
-// TestSelectiveChunked checks both forms of selective scans with one rate for all states of a head, at lengths around those
-// of chunks: heads of a block and of several, more heads than a work item has, groups, and states before and after.
-func TestSelectiveChunked(t *testing.T) {
-	r := newGen(13)
-	for i, c := range []struct{ batch, length, heads, per, groups, n int }{
-		{1, 1, 1, 16, 1, 1}, {2, 47, 2, 16, 1, 16}, {1, 48, 4, 32, 2, 5}, {2, 130, 9, 16, 1, 3}, {1, 97, 4, 48, 4, 70},
-		{3, 200, 22, 16, 2, 8},
-	} {
-		features, rates := c.heads*c.per, r.floats(1, c.heads, 1)
-		steps := r.floats(1, c.batch, c.length, c.heads)
-		for i, v := range tensor.Data[float32](rates) {
-			tensor.Data[float32](rates)[i] = -max(v, -v)
-		}
-		for i, v := range tensor.Data[float32](steps) {
-			tensor.Data[float32](steps)[i] = max(v, -v)
-		}
-		in := []operand{given(r.floats(1, c.batch, c.length, features)), given(steps), fixed(rates),
-			given(r.floats(1, c.batch, c.length, c.groups*c.n)), given(r.floats(1, c.batch, c.length, c.groups*c.n)), {}, {}}
-		if i%2 == 0 {
-			in[5] = fixed(r.floats(1, c.heads))
-		}
-		for _, state := range []bool{false, true} {
-			outs := 1
-			if state {
-				in[6], outs = given(r.floats(1, c.batch, features*c.n)), 2
-			}
-			for _, form := range []string{essm.FormScan, essm.FormChunked} {
-				checkForm(t, form, "essm.SelectiveScan", outs, in, ir.A("groups", c.groups))
-			}
-		}
-	}
-}
-
 // TestSelectiveTimeChunks checks that answers in chunks do not depend on the time chunks of a stretch.
 func TestSelectiveTimeChunks(t *testing.T) {
 	const length, heads, per, n = 500, 2, 16, 4
-	r := newGen(15)
+	r := NewGen(15)
 	b := ir.NewBuilder("layers", ops.Default, ops.Opsets())
 	b.Graph().Meta[ir.MetaTime], b.Graph().Meta[ir.MetaBatch] = "L", "B"
 	input := func(name string, width int) *ir.Value {
@@ -103,8 +33,8 @@ func TestSelectiveTimeChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := []tensor.Datum{r.floats(1, 2, length, heads*per), r.floats(1, 2, length, heads), r.floats(1, 2, length, n),
-		r.floats(1, 2, length, n)}
+	in := []tensor.Datum{r.Floats(1, 2, length, heads*per), r.Floats(1, 2, length, heads), r.Floats(1, 2, length, n),
+		r.Floats(1, 2, length, n)}
 	for i, v := range tensor.Data[float32](in[1].(*tensor.Tensor)) {
 		tensor.Data[float32](in[1].(*tensor.Tensor))[i] = max(v, -v)
 	}
@@ -125,60 +55,5 @@ func TestSelectiveTimeChunks(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("time chunks of %d rows change the answer", rows)
 		}
-	}
-}
-
-// TestSelectiveChunkedOdd checks chunks with numbers that products must not see: NaN, which may affect only later
-// steps, very large ones, and negative step sizes. Systems that grow have no chunks.
-func TestSelectiveChunkedOdd(t *testing.T) {
-	const length, heads, per, n = 150, 2, 16, 4
-	r := newGen(14)
-	odd := []float32{float32(math.NaN()), 1e30, -3}
-	for which := range 5 { // x, delta, b, c, and the state
-		for _, v := range odd {
-			in := []operand{given(r.floats(1, 1, length, heads*per)), given(r.floats(1, 1, length, heads)),
-				fixed(tensor.FromSlice([]float32{-0.5, -1}, heads, 1)), given(r.floats(1, 1, length, n)),
-				given(r.floats(1, 1, length, n)), {}, given(r.floats(1, 1, heads*per*n))}
-			steps := tensor.Data[float32](in[1].data)
-			for i, v := range steps {
-				steps[i] = max(v, -v)
-			}
-			at := [...]int{0, 1, 3, 4, 6}[which]
-			if v > 0 && at == 1 {
-				v = 2e6 // a step that forgets all
-			}
-			x := tensor.Data[float32](in[at].data)
-			x[len(x)/2] = v
-			checkForm(t, essm.FormChunked, "essm.SelectiveScan", 2, in)
-		}
-	}
-	grows := []operand{given(r.floats(1, 1, 5, per)), given(r.floats(1, 1, 5, 1)), fixed(tensor.FromSlice([]float32{0.5}, 1, 1)),
-		given(r.floats(1, 1, 5, n)), given(r.floats(1, 1, 5, n))}
-	g, _ := nodeGraph(t, "essm.SelectiveScan", 1, grows)
-	m, err := runtime.New(g, runtime.Options{Backend: New(), Kernel: essm.FormChunked})
-	if err != nil {
-		t.Fatal(err)
-	}
-	choices, err := m.Explain(map[string]int64{"daa": 1, "dab": 5, "dac": per, "dba": 1, "dbb": 5, "dbc": 1, "dda": 1, "ddb": 5,
-		"ddc": n, "dea": 1, "deb": 5, "dec": n})
-	if err != nil || len(choices) != 1 || choices[0].Form != essm.FormScan || !strings.Contains(choices[0].Why, "grow") {
-		t.Errorf("a system that grows: %+v, %v", choices, err)
-	}
-}
-
-// TestGatedScan checks recurrences with given factors, at sizes around those of vectors and work items.
-func TestGatedScan(t *testing.T) {
-	r := newGen(12)
-	for i, c := range [][3]int{{1, 1, 1}, {2, 70, 64}, {1, 7, 17}, {2, 2100, 65}, {3, 5, 130}} {
-		f := r.floats(1, c[0], c[1], c[2])
-		for i, v := range tensor.Data[float32](f) {
-			tensor.Data[float32](f)[i] = v / (1 + max(v, -v))
-		}
-		in := []operand{given(f), given(r.floats(1, c[0], c[1], c[2])), {}}
-		outs := 1
-		if i%2 == 1 {
-			in[2], outs = given(r.floats(1, c[0], c[2])), 2
-		}
-		checkNode(t, "essm.GatedScan", outs, in)
 	}
 }

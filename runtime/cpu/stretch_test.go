@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -17,12 +19,12 @@ import (
 // the middle that is also an output, and a sum over the valid steps.
 func deep(t testing.TB, windows []int, outputs bool) *ir.Graph {
 	t.Helper()
-	r := newGen(21)
+	r := NewGen(21)
 	b := ir.NewBuilder("deep", ops.Default, ops.Opsets())
 	b.Graph().Meta[ir.MetaTime], b.Graph().Meta[ir.MetaBatch] = "L", "B"
 	ids := b.Input("ids", ir.Tensor(tensor.Int64, "B", "L"))
 	lengths := b.Input("lengths", ir.Tensor(tensor.Int64, "B"))
-	x := b.Op("essm", "Embedding", []*ir.Value{ids, b.Const("table", r.floats(1, 7, 12))})
+	x := b.Op("essm", "Embedding", []*ir.Value{ids, b.Const("table", r.Floats(1, 7, 12))})
 	for i, window := range windows {
 		s := plain
 		s.direction, s.window, s.dense, s.state = "forward", window, i%3 == 2, true
@@ -31,11 +33,11 @@ func deep(t testing.TB, windows []int, outputs bool) *ir.Graph {
 		out := s.ssm(r, b, x, state)
 		b.Output(fmt.Sprint("state_out", i), out[1])
 		y := b.Op("", "Gelu", out[:1])
-		y = b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.floats(0.3, 12, 12)),
-			b.Const("bias", r.floats(1, 12))})
+		y = b.Op("essm", "Linear", []*ir.Value{y, b.Const("w", r.Floats(0.3, 12, 12)),
+			b.Const("bias", r.Floats(1, 12))})
 		if i == 1 {
 			y = b.Op("", "Reshape", []*ir.Value{y, b.Const("shape", tensor.FromSlice([]int64{0, 0, 3, 4}, 4))})
-			y = b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.floats(1, 4))})
+			y = b.Op("", "LayerNormalization", []*ir.Value{y, b.Const("scale", r.Floats(1, 4))})
 			y = b.Op("", "Reshape", []*ir.Value{y, b.Const("shape", tensor.FromSlice([]int64{0, 0, 12}, 3))})
 			if outputs {
 				b.Output("middle", y)
@@ -44,7 +46,7 @@ func deep(t testing.TB, windows []int, outputs bool) *ir.Graph {
 		x = b.Op("", "Add", []*ir.Value{x, y})
 	}
 	v := b.Op("essm", "Pick", []*ir.Value{x, lengths}, ir.A("mode", "pool"))
-	b.Output("y", b.Op("essm", "Linear", []*ir.Value{v, b.Const("w", r.floats(0.3, 3, 12))}))
+	b.Output("y", b.Op("essm", "Linear", []*ir.Value{v, b.Const("w", r.Floats(0.3, 3, 12))}))
 	if outputs {
 		b.Output("all", x)
 	}
@@ -93,7 +95,7 @@ func bindProgram(t testing.TB, g *ir.Graph, c runtime.Config, in []tensor.Datum,
 
 // deepInputs returns inputs for deep.
 func deepInputs(g *ir.Graph, batch, length int) (in []tensor.Datum) {
-	r := newGen(4)
+	r := NewGen(4)
 	for _, v := range g.Inputs {
 		switch v.Name {
 		case "ids":
@@ -110,7 +112,7 @@ func deepInputs(g *ir.Graph, batch, length int) (in []tensor.Datum) {
 			in = append(in, n)
 		default:
 			k, _ := v.Shape()[1].Known()
-			in = append(in, r.floats(1, batch, int(k)))
+			in = append(in, r.Floats(1, batch, int(k)))
 		}
 	}
 	return in
@@ -154,7 +156,7 @@ func TestStretches(t *testing.T) {
 				for i, v := range g.Outputs {
 					got[v.Name] = want[i]
 				}
-				closeTo(t, "chunks", got, truth(t, g, named), 1e-5)
+				CloseTo(t, "chunks", got, Truth(t, g, named), 1e-5)
 			}
 		}
 	}
@@ -203,7 +205,7 @@ func TestChunks(t *testing.T) {
 // TestStretchesAroundBackward checks that steps that look ahead have whole sequences, and that steps before and behind
 // them run in chunks.
 func TestStretchesAroundBackward(t *testing.T) {
-	r := newGen(5)
+	r := NewGen(5)
 	b := ir.NewBuilder("mixed", ops.Default, ops.Opsets())
 	b.Graph().Meta[ir.MetaTime] = "L"
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
@@ -217,7 +219,7 @@ func TestStretchesAroundBackward(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := []tensor.Datum{r.floats(1, 2, 700, 12)}
+	in := []tensor.Datum{r.Floats(1, 2, 700, 12)}
 	var want tensor.Datum
 	for _, rows := range []int{1 << 30, 200} {
 		e := bindChunks(t, g, rows, 2, in)
@@ -241,7 +243,7 @@ func TestStretchesAroundBackward(t *testing.T) {
 func TestStretchesLow(t *testing.T) {
 	g := layered(t, system{ch: 1, heads: 2, n: 32, h: 32, m: 32, direction: "forward", d: "diagonal"}, 3, geluOp, true)
 	g.Meta[ir.MetaTime] = "L"
-	in := []tensor.Datum{newGen(6).floats(1, 2, 700, 64)}
+	in := []tensor.Datum{NewGen(6).Floats(1, 2, 700, 64)}
 	for _, products := range []tensor.DType{tensor.BFloat16, tensor.Int8} {
 		var want *tensor.Tensor
 		for _, rows := range []int{1 << 30, 300} {

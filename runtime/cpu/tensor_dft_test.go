@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -41,7 +43,7 @@ func (c transformCase) graph(t testing.TB) *ir.Graph {
 	for _, v := range c.in {
 		switch {
 		case v == nil && c.win > 0:
-			in = append(in, b.Const("window", newGen(3).floats(1, c.win)))
+			in = append(in, b.Const("window", NewGen(3).Floats(1, c.win)))
 		case v == nil:
 			in = append(in, nil)
 		default:
@@ -95,12 +97,12 @@ func transformCases() []transformCase {
 func TestTransforms(t *testing.T) {
 	for _, c := range transformCases() {
 		g := c.graph(t)
-		in := map[string]tensor.Datum{"x": newGen(4).floats(1, c.shape...)}
-		want := truth(t, g, in)
+		in := map[string]tensor.Datum{"x": NewGen(4).Floats(1, c.shape...)}
+		want := Truth(t, g, in)
 		var one map[string]tensor.Datum
 		for _, threads := range []int{1, 3} {
-			got := run(t, g, runtime.Options{Backend: New(), Threads: threads}, in)
-			closeTo(t, c.String(), got, want, 5e-7)
+			got := Run(t, g, runtime.Options{Backend: New(), Threads: threads}, in)
+			CloseTo(t, c.String(), got, want, 5e-7)
 			if one == nil {
 				one = got
 			} else if !tensor.Equal(one["y"].(*tensor.Tensor), got["y"].(*tensor.Tensor)) {
@@ -130,7 +132,7 @@ func TestTransformAllocations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, out := []tensor.Datum{newGen(1).floats(1, 20, 500, 1)},
+		in, out := []tensor.Datum{NewGen(1).Floats(1, 20, 500, 1)},
 			[]tensor.Datum{tensor.New(tensor.Float32, 20, 500, 2)}
 		n := testing.AllocsPerRun(5, func() {
 			if err := e.Run(context.Background(), in, out); err != nil {
@@ -162,7 +164,7 @@ func BenchmarkTransforms(b *testing.B) {
 				if onesided == 1 {
 					terms = n/2 + 1
 				}
-				in, out := []tensor.Datum{newGen(1).floats(1, 64, n, 1)},
+				in, out := []tensor.Datum{NewGen(1).Floats(1, 64, n, 1)},
 					[]tensor.Datum{tensor.New(tensor.Float32, 64, terms, 2)}
 				for b.Loop() {
 					if err := e.Run(context.Background(), in, out); err != nil {
@@ -214,7 +216,7 @@ func TestTransformCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, out := []tensor.Datum{newGen(1).floats(1, 1, n, 2)}, make([]tensor.Datum, 1)
+	in, out := []tensor.Datum{NewGen(1).Floats(1, 1, n, 2)}, make([]tensor.Datum, 1)
 	run := func(looks int) (used int, err error) {
 		ctx := &patience{context.Background(), looks}
 		err = e.Run(ctx, in, out)
@@ -243,7 +245,7 @@ func TestTransformCancel(t *testing.T) {
 
 // TestTransformInBranch checks that branches use the scratch of the model's workers.
 func TestTransformInBranch(t *testing.T) {
-	r := newGen(15)
+	r := NewGen(15)
 	b := ir.NewBuilder("branches", ops.Default, ops.Opsets())
 	x := b.Input("x", ir.Tensor(tensor.Float32, "B", "L", 12))
 	cond := b.Input("cond", ir.Tensor(tensor.Bool))
@@ -278,9 +280,9 @@ func TestTransformInBranch(t *testing.T) {
 	for _, form := range []string{"", "fft"} {
 		for _, threads := range []int{1, 3} {
 			for _, then := range []bool{true, false} {
-				in := map[string]tensor.Datum{"x": r.floats(1, 2, 300, 12), "cond": tensor.Scalar(then)}
-				got := run(t, g, runtime.Options{Backend: New(), Threads: threads, Kernel: form}, in)
-				closeTo(t, fmt.Sprint(form, " ", then), got, truth(t, g, in), 5e-5)
+				in := map[string]tensor.Datum{"x": r.Floats(1, 2, 300, 12), "cond": tensor.Scalar(then)}
+				got := Run(t, g, runtime.Options{Backend: New(), Threads: threads, Kernel: form}, in)
+				CloseTo(t, fmt.Sprint(form, " ", then), got, Truth(t, g, in), 5e-5)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	. "github.com/essmc/essmc/runtime/cpu/internal/cputest"
+
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
@@ -30,7 +32,7 @@ func TestTileBits(t *testing.T) {
 
 func testTileBits(t *testing.T, features int, other []int) (tested int) {
 	const rows = 230
-	r := newGen(8)
+	r := NewGen(8)
 	for _, op := range ops.Default.All() {
 		needed := 0
 		for _, p := range op.In {
@@ -50,7 +52,7 @@ func testTileBits(t *testing.T, features int, other []int) (tested int) {
 			if i > 0 {
 				shape = other
 			}
-			x := r.floats(4, shape...)
+			x := r.Floats(4, shape...)
 			special := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e30, -1e30, 1e-40, 300, -300, 2e5, -2e5}
 			for j := range tensor.Data[float32](x) {
 				switch j += 11 * i; {
