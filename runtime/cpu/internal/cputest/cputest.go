@@ -76,6 +76,7 @@ func CloseTo(t testing.TB, what string, got, want map[string]tensor.Datum, tol f
 	}
 }
 
+// Directions are those of recurrences.
 var Directions = []string{"forward", "backward", "bidirectional"}
 
 // Parse reads a graph in ONNX's textual syntax, without its header.
@@ -84,7 +85,7 @@ func Parse(t testing.TB, text string) *ir.Graph {
 	return ParseWith(t, text)
 }
 
-// ParseWith is parse for graphs with operators of other domains.
+// ParseWith is Parse for graphs with operators of other domains.
 func ParseWith(t testing.TB, text string, domains ...string) *ir.Graph {
 	t.Helper()
 	imports := `"" : 24`
@@ -99,12 +100,16 @@ func ParseWith(t testing.TB, text string, domains ...string) *ir.Graph {
 	return g
 }
 
+// Flag returns a scalar of type bool.
 func Flag(b bool) *tensor.Tensor { return tensor.Scalar(b) }
 
+// Whole returns a vector of int64.
 func Whole(v ...int64) *tensor.Tensor { return tensor.FromSlice(v, len(v)) }
 
+// Number returns a scalar of type int64.
 func Number(v int64) *tensor.Tensor { return tensor.Scalar(v) }
 
+// CompareDatum ends the test unless values are equal within Cases.
 func CompareDatum(t *testing.T, name string, got, want tensor.Datum) {
 	t.Helper()
 	if d := backendtest.Diff(got, want, Cases); d != "" {
@@ -112,5 +117,5 @@ func CompareDatum(t *testing.T, name string, got, want tensor.Datum) {
 	}
 }
 
-// On returns the backend under test. Its methods compare how the backend computes nodes.
+// On returns the backend under test. Its methods check nodes and graphs on it.
 type On func() runtime.Backend

@@ -11,8 +11,10 @@ import (
 // Gen generates random data.
 type Gen struct{ *rand.Rand }
 
+// NewGen returns a generator with a seed.
 func NewGen(seed uint64) Gen { return Gen{rand.New(rand.NewPCG(seed, 17))} }
 
+// Floats returns normally distributed numbers in float32, times a scale.
 func (r Gen) Floats(scale float64, shape ...int) *tensor.Tensor {
 	t := tensor.New(tensor.Float32, shape...)
 	v := tensor.Data[float32](t)
@@ -22,6 +24,7 @@ func (r Gen) Floats(scale float64, shape ...int) *tensor.Tensor {
 	return t
 }
 
+// Doubles returns numbers of f in float64.
 func (r Gen) Doubles(f func() float64, shape ...int) *tensor.Tensor {
 	t := tensor.New(tensor.Float64, shape...)
 	v := tensor.Data[float64](t)
@@ -60,6 +63,7 @@ func (r Gen) Bytes(d tensor.DType, shape ...int) *tensor.Tensor {
 	return t
 }
 
+// Scales returns numbers from least to twice that, in float32.
 func (r Gen) Scales(least float64, shape ...int) *tensor.Tensor {
 	t := tensor.New(tensor.Float32, shape...)
 	for i := range tensor.Data[float32](t) {
@@ -71,7 +75,7 @@ func (r Gen) Scales(least float64, shape ...int) *tensor.Tensor {
 // ByteTypes are pairs of element types.
 var ByteTypes = [][2]tensor.DType{{tensor.Uint8, tensor.Int8}, {tensor.Uint8, tensor.Uint8}, {tensor.Int8, tensor.Int8}}
 
-// with sets an element of a tensor.
+// With sets an element of a tensor.
 func With(t *tensor.Tensor, at int, x float64) *tensor.Tensor {
 	if t.Len() > 0 {
 		tensor.Data[float32](t)[at%t.Len()] = float32(x)
@@ -135,6 +139,7 @@ func (r Gen) Indices(sizes []int, shape ...int) *tensor.Tensor {
 	return t
 }
 
+// Narrowed returns int64 as int32.
 func Narrowed(t *tensor.Tensor) *tensor.Tensor {
 	v := tensor.New(tensor.Int32, t.Shape()...)
 	for i, k := range tensor.Data[int64](t) {
@@ -143,6 +148,7 @@ func Narrowed(t *tensor.Tensor) *tensor.Tensor {
 	return v
 }
 
+// Reals are the types that most kernels of real numbers have.
 var Reals = []tensor.DType{tensor.Float32, tensor.Float64}
 
 // Real returns normally distributed numbers.
@@ -153,6 +159,7 @@ func (r Gen) Real(d tensor.DType, scale float64, shape ...int) *tensor.Tensor {
 	return r.Doubles(func() float64 { return scale * r.NormFloat64() }, shape...)
 }
 
+// Specials are numbers that kernels may treat in a way of their own.
 var Specials = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1)}
 
 // Odd returns random numbers, some of them not finite.
@@ -188,6 +195,7 @@ func (r Gen) Typed(d tensor.DType, shape ...int) *tensor.Tensor {
 	return t
 }
 
+// NumberTypes are the types of casts.
 var NumberTypes = []tensor.DType{tensor.Bool, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8,
 	tensor.Uint16, tensor.Uint32, tensor.Float32, tensor.Float64}
 

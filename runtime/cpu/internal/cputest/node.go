@@ -22,10 +22,13 @@ type Operand struct {
 	Const bool
 }
 
+// Given returns an operand that is an input of the graph.
 func Given(t *tensor.Tensor) Operand { return Operand{t, false} }
 
+// Fixed returns an operand that is a constant.
 func Fixed(t *tensor.Tensor) Operand { return Operand{t, true} }
 
+// Ints returns a constant vector of int64.
 func Ints(v ...int64) Operand { return Fixed(tensor.FromSlice(v, len(v))) }
 
 // NodeGraph returns a graph of one node, and its inputs. Inputs and outputs are named by letters.
@@ -139,7 +142,7 @@ func (on On) Form(t *testing.T, form, op string, outputs int, in []Operand, attr
 // Cases is the tolerance of operators with long sums here. The cases are small, so an eighth of Summing is enough.
 var Cases = ir.Tolerance{Ulps: 32}
 
-// Bound returns the operator's tolerance, or cases if that is smaller.
+// Bound returns the operator's tolerance, or Cases if that is smaller.
 func Bound(op *ir.Op) ir.Tolerance { return ir.Tolerance{Ulps: min(op.Tol.Ulps, Cases.Ulps)} }
 
 // Row is Node for an operator that must have a row kernel.

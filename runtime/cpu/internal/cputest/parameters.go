@@ -18,6 +18,7 @@ type Versioned struct {
 	Constants *runtime.Constants
 }
 
+// Compile compiles a graph with the version.
 func (b Versioned) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
 	c.Parameters, c.Constants = b.Contents, b.Constants
 	return b.Backend.Compile(g, c)
