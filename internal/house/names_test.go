@@ -34,6 +34,7 @@ var named = map[string]string{
 	"runtime/lowering/internal/toy/kernels.go makers": kernels,
 	"runtime/lowering/internal/toy/rows.go Looks":     kernels,
 
+	"runtime/device/internal/toy/kernels.go records":      kernels,
 	"runtime/cuda/internal/elementwise/bits.go init":      kernels,
 	"runtime/cuda/internal/plain/arith.go divide":         kernels,
 	"runtime/cuda/internal/plain/pool.go pool":            kernels,
@@ -85,7 +86,7 @@ func TestNames(t *testing.T) {
 		names[op.FullName()] = true
 	}
 	seen := map[string]bool{}
-	for _, dir := range []string{"runtime/lowering", "runtime/cuda", "passes/raise"} {
+	for _, dir := range []string{"runtime/lowering", "runtime/device", "runtime/cuda", "passes/raise"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -175,7 +175,10 @@ func (m *mover) toDevice(v, root *lowering.Value, u *unit) {
 // toHost adds a copy of a value from the device.
 func (m *mover) toHost(v *lowering.Value, u *unit) {
 	root := m.b.Root(v)
-	if m.bytes(v) == 0 {
+	if m.bytes(v) == 0 { // nothing to copy, but the host reads a tensor
+		if !elsewhere(m.d, v) {
+			m.memory.hold(v, m.now)
+		}
 		return
 	}
 	if !m.device[root] { // a view of an input

@@ -1,6 +1,6 @@
 // Package record describes how the CUDA backend runs each operator: how a step becomes calls of kernels. Packages
-// beside it register records, one package per kind of operator (elementwise, products, rows, …). The backend looks
-// a record up when it lowers a graph, and calls its Build when shapes are bound.
+// beside it register records, one package per kind of operator (elementwise, products, rows, …). Package
+// runtime/device looks a record up when it lowers a graph, and calls its Build when shapes are bound.
 //
 // A record works only through a Builder: it requests the buffers of values, constants and scratch memory, and adds
 // work in execution order. Nothing is allocated or launched meanwhile, so records can be tested without a device.
@@ -10,5 +10,5 @@
 // same work. It does not depend on the content of settled values, which changes while executables exist: kernels read it
 // from memory, and what is decided by it goes through Builder.Decided.
 //
-// The package imports ir, ir/tensor, ops, runtime/lowering and runtime/cuda/kernel.
+// The package imports ir/tensor, ops, runtime/lowering, runtime/device and runtime/cuda/kernel.
 package record
