@@ -61,8 +61,9 @@ type backend struct {
 func (*backend) Name() string          { return "cuda" }
 func (*backend) Resolver() ir.Resolver { return ops.Default }
 
-// Compile lowers g. It returns a *runtime.UnsupportedError for a node that has no kernel, and a *runtime.OptionError for
-// options that the backend does not have: float64, observers, and products in types other than float32 and bfloat16.
+// Compile lowers g. It returns a *runtime.UnsupportedError for a node that has no kernel, and a *runtime.OptionError
+// for options that the backend does not have: float64, observers, and products in types other than float32 and
+// bfloat16.
 func (b *backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
 	if c.Wide {
 		return nil, &runtime.OptionError{Option: "Precision",

@@ -3,8 +3,8 @@
 //
 // # From steps to an executable
 //
-// Package runtime/device divides a program between the card and the host, places its values, and runs it on any device. This
-// package is a device for it: an operator's record turns a step into calls of kernels (internal/record; packages
+// Package runtime/device divides a program between the card and the host, places its values, and runs it on any device.
+// This package is a device for it: an operator's record turns a step into calls of kernels (internal/record; packages
 // beside it register records, one package per kind of operator). A segment of work that runs a second time is recorded
 // as a CUDA graph, and launched as a whole from then on (stream.go).
 //
@@ -24,6 +24,6 @@
 // round partial sums alike. Products of float32 have float32 accuracy unless Options.Precision asks for less. States
 // and powers are computed in float64.
 //
-// The package imports ir, ops, runtime, runtime/lowering, runtime/device and the packages below it, except the real driver and the
-// emulator: callers and tests pass one of these to New.
+// The package imports ir, ops, runtime, runtime/lowering, runtime/device and the packages below it, except the real
+// driver and the emulator: callers and tests pass one of these to New.
 package cuda

@@ -31,9 +31,10 @@ func (operators) For(s *lowering.Step) device.Record {
 
 func (operators) Fusions() (all []device.Fusion) {
 	for _, f := range record.Fusions() {
-		all = append(all, device.Fusion{Name: f.Name, Build: func(b *device.Builder, steps []*lowering.Step) []*lowering.Step {
+		build := func(b *device.Builder, steps []*lowering.Step) []*lowering.Step {
 			return f.Build(&record.Builder{Builder: b}, steps)
-		}})
+		}
+		all = append(all, device.Fusion{Name: f.Name, Build: build})
 	}
 	return all
 }

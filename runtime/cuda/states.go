@@ -8,7 +8,8 @@ import (
 	"github.com/essmc/essmc/runtime/device"
 )
 
-// gather copies the states of many streams in one launch, and copies them back in one, by a table of the streams' addresses.
+// gather copies the states of many streams in one launch, and copies them back in one, by a table of the streams'
+// addresses.
 type gather struct {
 	*stream
 	device.States
@@ -54,9 +55,14 @@ func (g *gather) Place(states, tables device.Ptr, host []byte) error {
 		leave  bool
 		pieces int
 		table  driver.Ptr
-	}{{&g.enter, false, g.pieces[0], before}, {&g.undo, true, g.pieces[0], before}, {&g.leave, true, g.pieces[1], behind}} {
+	}{
+		{&g.enter, false, g.pieces[0], before},
+		{&g.undo, true, g.pieces[0], before},
+		{&g.leave, true, g.pieces[1], behind},
+	} {
 		const table, places, memory kernel.Buffer = 1, 2, 3
-		c := kernel.StatesMove{Leave: l.leave, Streams: g.Streams, Pieces: l.pieces, Table: table, Places: places, Memory: memory}.Call()
+		c := kernel.StatesMove{Leave: l.leave, Streams: g.Streams, Pieces: l.pieces, Table: table, Places: places,
+			Memory: memory}.Call()
 		f, err := g.modules.function(c.Code)
 		if err != nil {
 			return err

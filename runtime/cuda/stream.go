@@ -90,7 +90,8 @@ type segment struct {
 }
 
 // Compile compiles the kernels of the commands.
-func (x *stream) Compile(list []device.Command, address func(device.Buffer) device.Ptr, timed bool) (device.Segment, error) {
+func (x *stream) Compile(list []device.Command, address func(device.Buffer) device.Ptr, timed bool) (device.Segment,
+	error) {
 	s := &segment{stream: x, list: list, calls: make([]driver.Launch, len(list))}
 	at := func(b kernel.Buffer) driver.Ptr { return driver.Ptr(address(device.Buffer(b))) }
 	for i := range list {

@@ -6,7 +6,8 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// Fills with these numbers are orders to a device of tests (Backend.Apart): memory becomes undefined, or must not be used.
+// Fills with these numbers are orders to a device of tests (Backend.Apart): memory becomes undefined, or must not be
+// used.
 const (
 	Forgotten = 0xfe
 	Guarded   = 0xfd
@@ -79,8 +80,8 @@ func (p *plan) of(s *span) (all []Buffer) {
 	return all
 }
 
-// outer returns the input or output of the program in whose memory a span is; nil: none. Executables keep states elsewhere, and
-// run without the items of these.
+// outer returns the input or output of the program in whose memory a span is; nil: none. Executables keep states
+// elsewhere, and run without the items of these.
 func (p *plan) outer(s *span) (v *lowering.Value) {
 	for _, x := range slices.Concat(p.d.Program.Inputs, p.d.Program.Outputs) {
 		if s.value != nil && p.b.Root(x) == s.value {

@@ -43,7 +43,8 @@ func NewBuilder(d *lowering.Binding) *Builder {
 
 // Memory is the meaning of a Buffer: exactly one of its fields is set.
 type Memory struct {
-	// Value is in the memory that the backend chooses for a constant, a settled value, an input, or a value of the arena.
+	// Value is in the memory that the backend chooses for a constant, a settled value, an input, or a value of the
+	// arena.
 	Value *lowering.Value
 	// Constant is data derived from constants and settled values.
 	Constant *Constant
@@ -55,13 +56,14 @@ type Memory struct {
 	Fault string
 }
 
-// Constant is data in the memory of a device that are computed once and stay there. Data that follow from settled values
-// are computed again in that memory for each new content.
+// Constant is data in the memory of a device that are computed once and stay there. Data that follow from settled
+// values are computed again in that memory for each new content.
 type Constant struct {
 	Key Key
 	// Make returns the bytes, as many each time. It must not keep the Builder or its Binding, which it may outlive.
 	Make func() []byte
-	// From are the tensors of the settled values that Make reads, as lowering.SettledOf returns them; nil if there are none.
+	// From are the tensors of the settled values that Make reads, as lowering.SettledOf returns them; nil if there are
+	// none.
 	From []*tensor.Tensor
 }
 
@@ -206,7 +208,8 @@ func (b *Builder) View(out, in *lowering.Value) bool {
 
 // Constant returns data that belong to the step and follow from its attributes and sizes: tables of twiddle factors, of
 // windows. make returns their bytes; it is called when the first executable of the program needs them. All executables
-// share the data. key identifies them among the step's data. It must contain the sizes that they depend on: "twiddle 512".
+// share the data. key identifies them among the step's data. It must contain the sizes that they depend on: "twiddle
+// 512".
 func (b *Builder) Constant(key string, make func() []byte) Buffer {
 	return b.keep(Key{b.node, key}, make, nil)
 }
@@ -228,8 +231,8 @@ func (b *Builder) Weights(v *lowering.Value, layout string, make func() []byte) 
 	return b.keep(Key{b.Binding.Fixed(v), layout}, make, lowering.SettledOf([]*lowering.Value{v}))
 }
 
-// Float32 returns the elements of a value in float32. A constant or settled value of another type is rounded, in the same
-// order. It returns false for other values of another type, and for those that are not numbers.
+// Float32 returns the elements of a value in float32. A constant or settled value of another type is rounded, in the
+// same order. It returns false for other values of another type, and for those that are not numbers.
 func (b *Builder) Float32(v *lowering.Value) (Buffer, bool) {
 	if v == nil || b.Binding.Missing(v) || b.Binding.IsFloat32(v) {
 		return b.Buffer(v), true
@@ -344,8 +347,8 @@ type decision struct {
 	name string
 }
 
-// Decided returns what f finds about the constant and settled inputs of a step, such as whether a system is stable. If one
-// is settled, f is called again for each new content; executables are bound anew if it finds otherwise. name
+// Decided returns what f finds about the constant and settled inputs of a step, such as whether a system is stable. If
+// one is settled, f is called again for each new content; executables are bound anew if it finds otherwise. name
 // distinguishes what is decided by one step. f must not keep the Builder or its Binding.
 func (b *Builder) Decided(s *lowering.Step, name string, f func() bool) bool {
 	from := lowering.SettledOf(s.In)

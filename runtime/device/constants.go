@@ -124,7 +124,8 @@ func (x *constant) acquire(v Device, k *Constant) error {
 	return nil
 }
 
-// renew computes the data again, after the content of parameters has been replaced. Without users there is nothing to do.
+// renew computes the data again, after the content of parameters has been replaced. Without users there is nothing to
+// do.
 func (x *constant) renew(v Device) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

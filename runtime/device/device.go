@@ -61,8 +61,8 @@ type Stream interface {
 
 // Segment is a list of commands that a stream executes as a whole.
 type Segment interface {
-	// Issue starts the commands and does not wait for them, except for those that are slow to start: between two commands it
-	// checks ctx. again says that the segment has run before, and will probably run often; the device may then capture it.
+	// Issue starts the commands without waiting for them to end, and checks ctx between them. again says that the segment
+	// has run before, and will probably run often: the device may record it, and start it as a whole.
 	Issue(ctx context.Context, again bool) error
 	// Times calls f with the time of each command, by its index. The segment is timed, and its last run is done.
 	Times(f func(i int, t time.Duration)) error
@@ -83,8 +83,8 @@ type Command struct {
 // Failed adds the command's node to an error.
 func (c *Command) Failed(err error) error { return c.unit.failed(err) }
 
-// States are the states of several streams in the memory of an executable: those before a step and those after it. There,
-// a state of all streams is one array. In a stream's memory, its states follow one after the other.
+// States are the states of several streams in the memory of an executable: those before a step and those after it.
+// There, a state of all streams is one array. In a stream's memory, its states follow one after the other.
 type States struct {
 	Streams        int
 	Before, Behind []State
@@ -110,21 +110,21 @@ type Gather interface {
 
 // Operators are the operators that a device computes.
 type Operators interface {
-	// For returns what builds the work of a step, as far as that is known without shapes; nil if the device does not compute
-	// the step. Its outputs have their declared types.
+	// For returns what builds the work of a step, as far as that is known without shapes; nil if the device does not
+	// compute the step. Its outputs have their declared types.
 	For(s *lowering.Step) Record
 	// Fusions returns what computes several steps at once, in the order in which they are tried.
 	Fusions() []Fusion
-	// Binds reports whether the numbers of an input of floats are bound like shapes if there are few, besides those that
-	// determine shapes (ir.Op.SizedBy).
+	// Binds reports whether the numbers of an input of floats are bound like shapes if there are few, besides those
+	// that determine shapes (ir.Op.SizedBy).
 	Binds(op string, input int) bool
 	// Wide reports whether an operator is computed in float32 in place of narrower types that the device has, too.
 	Wide(op *ir.Op) bool
 }
 
-// Record adds the work of a step whose shapes are bound. It returns false if it does not support these shapes or types; the
-// work that it has added is then dropped. Inputs and outputs are nil, or tensors of known shape without strings, and their
-// types follow the operator's rules. Absent optional inputs are nil.
+// Record adds the work of a step whose shapes are bound. It returns false if it does not support these shapes or types;
+// the work that it has added is then dropped. Inputs and outputs are nil, or tensors of known shape without strings,
+// and their types follow the operator's rules. Absent optional inputs are nil.
 type Record func(b *Builder, s *lowering.Step) bool
 
 // Fusion computes several steps as one unit: a chain of elementwise operators, a product and what follows it, a layer.

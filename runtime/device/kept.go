@@ -217,33 +217,16 @@ func (e *executable) keep(states, streams int) error {
 func (p *plan) keepable(inputs, outputs []*lowering.Value) bool {
 	d := p.d
 	for i, v := range outputs {
-		made := false
-		for _, s := range p.segments {
-			for _, it := range s.items {
-				made = made || it.work == nil && !it.toDevice && it.v == v
-			}
-		}
+		made := slices.ContainsFunc(p.segments, func(s *segment) bool { return s.leaves(v) })
 		if p.bytes(v) > 0 && !made || slices.Contains(outputs[:i], v) {
 			return false
 		}
 	}
-	for _, u := range p.units {
-		if u.work != nil {
-			continue
-		}
-		for _, v := range reads(u.steps[0]) {
-			if slices.Contains(inputs, v) || slices.Contains(outputs, v) {
-				return false
-			}
-		}
+	if p.hostReads(inputs...) || p.hostReads(outputs...) {
+		return false
 	}
-	for _, v := range d.Program.Outputs {
-		if slices.Contains(inputs, v) {
-			return false
-		}
-	}
-	for _, v := range d.Program.Outputs[:len(d.Program.Outputs)-len(outputs)] {
-		if slices.Contains(outputs, v) {
+	for i, v := range d.Program.Outputs {
+		if slices.Contains(inputs, v) || i < len(d.Program.Outputs)-len(outputs) && slices.Contains(outputs, v) {
 			return false
 		}
 	}

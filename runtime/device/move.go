@@ -51,8 +51,9 @@ func (p *plan) move() {
 		}
 	}
 	m.now = len(p.units)
+	direct := p.d.Direct()
 	for i, v := range p.d.Program.Outputs {
-		if direct(p.d, i) && !m.host[v] {
+		if direct[i] && !m.host[v] {
 			m.toHost(v, nil)
 			m.host[v] = true
 		}

@@ -1,8 +1,6 @@
 package device
 
 import (
-	"slices"
-
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -166,13 +164,6 @@ func (p *plan) place() {
 			l.arena = size
 		}
 	}
-}
-
-// direct reports whether output i is a tensor that the program computes directly into the caller's memory, as
-// lowering.Frame decides for a run.
-func direct(d *lowering.Binding, i int) bool {
-	v := d.Program.Outputs[i]
-	return d.Placed(v) && d.Fixed(v) == nil && !d.Given(v) && !slices.Contains(d.Program.Outputs[:i], v)
 }
 
 // elsewhere reports whether v is in the caller's memory on the host: an input, or an output.

@@ -69,12 +69,15 @@ func (p *plan) carries(in, out *lowering.Value) bool {
 		!slices.Equal(d.Shape(in), d.Shape(out)) || d.Given(p.b.Root(out)) {
 		return false
 	}
-	for _, u := range p.units {
-		if u.work == nil && (slices.Contains(reads(u.steps[0]), in) || slices.Contains(reads(u.steps[0]), out)) {
-			return false
-		}
-	}
-	return slices.ContainsFunc(p.segments[len(p.segments)-1].items, func(it item) bool { return it.leaves(out) })
+	return !p.hostReads(in, out) && p.segments[len(p.segments)-1].leaves(out)
+}
+
+// hostReads reports whether a unit of the host reads one of the values.
+func (p *plan) hostReads(values ...*lowering.Value) bool {
+	has := func(v *lowering.Value) bool { return slices.Contains(values, v) }
+	return slices.ContainsFunc(p.units, func(u *unit) bool {
+		return u.work == nil && slices.ContainsFunc(reads(u.steps[0]), has)
+	})
 }
 
 // enters reports whether an input of the program is copied to the device.
@@ -94,7 +97,10 @@ func count(list []*lowering.Value, v *lowering.Value) (n int) {
 // copies reports whether an item copies a value between host and device.
 func (it *item) copies() bool { return it.work == nil && !it.faults }
 
-func (it *item) leaves(v *lowering.Value) bool { return it.copies() && !it.toDevice && it.v == v }
+// leaves reports whether a segment copies v to the host.
+func (s *segment) leaves(v *lowering.Value) bool {
+	return slices.ContainsFunc(s.items, func(it item) bool { return it.copies() && !it.toDevice && it.v == v })
+}
 
 // without returns a segment that does not copy some values.
 func (s *segment) without(enter, leave []*lowering.Value) *segment {

@@ -40,7 +40,8 @@ func (e *executable) compile(s *segment) (*commands, error) {
 		x := Command{unit: it.unit}
 		switch {
 		case it.faults:
-			x.Kind, x.Host, x.Src, x.What = ToHost, e.faults(), e.addressOf(e.plan.memory.faults[0].buffer), "the copy of the units' faults"
+			x.Kind, x.Host, x.Src = ToHost, e.faults(), e.addressOf(e.plan.memory.faults[0].buffer)
+			x.What = "the copy of the units' faults"
 		case it.work != nil:
 			w := it.work
 			x.Kind, x.Launch, x.Bytes, x.Byte = w.Kind, w.Launch, w.Bytes, w.Byte

@@ -29,7 +29,8 @@ func (e *executable) newTimes() *times {
 	}
 	for _, u := range e.plan.units {
 		t.at[u] = len(t.steps)
-		t.steps = append(t.steps, runtime.StepTime{Name: u.name(), Op: u.op(), Form: u.form(), Values: lowering.Sources(u.steps)})
+		t.steps = append(t.steps, runtime.StepTime{Name: u.name(), Op: u.op(), Form: u.form(),
+			Values: lowering.Sources(u.steps)})
 	}
 	return t
 }

@@ -36,14 +36,6 @@ type forValues struct {
 // deciding returns the inputs whose values are needed by steps that cannot run without them: small integer inputs
 // from which inputs of these steps are computed.
 func (b *Backend) deciding(d *lowering.Binding, steps []*lowering.Step) []int {
-	makes := map[*lowering.Value]*lowering.Step{}
-	for _, s := range d.Program.Steps {
-		for _, v := range s.Out {
-			if v != nil {
-				makes[v] = s
-			}
-		}
-	}
 	var which []int
 	seen := map[*lowering.Value]bool{}
 	for open := slices.Clone(steps); len(open) > 0; {
@@ -56,8 +48,8 @@ func (b *Backend) deciding(d *lowering.Binding, steps []*lowering.Step) []int {
 			seen[v] = true
 			if i := slices.Index(d.Program.Inputs, v); i >= 0 {
 				which = append(which, i)
-			} else if makes[v] != nil {
-				open = append(open, makes[v])
+			} else if i := d.Made(v); i >= 0 {
+				open = append(open, d.Program.Steps[i])
 			}
 		}
 	}

@@ -50,7 +50,7 @@ type holder interface {
 func (d *Binding) NewFrame(nested bool) Frame {
 	n, known := len(d.Program.Values), int64(0)
 	f := Frame{Binding: d, Nested: nested, slots: make([]elements, n+1), places: make([]*tensor.Tensor, n),
-		data: make([]tensor.Datum, n), fixed: make([]bool, n), direct: make([]bool, len(d.Program.Outputs)),
+		data: make([]tensor.Datum, n), fixed: make([]bool, n), direct: d.Direct(),
 		made: make([]bool, len(d.Program.Outputs)), memory: d.memory}
 	for _, v := range d.Program.Values {
 		d.Steps().Step(20)
@@ -65,12 +65,17 @@ func (d *Binding) NewFrame(nested bool) Frame {
 		}
 	}
 	f.release(-known)
-	before := make(map[*Value]bool, len(d.Program.Outputs))
+	return f
+}
+
+// Direct reports for each output of the program whether it is a tensor that is computed directly into the caller's memory.
+func (d *Binding) Direct() []bool {
+	direct, before := make([]bool, len(d.Program.Outputs)), make(map[*Value]bool, len(d.Program.Outputs))
 	for i, v := range d.Program.Outputs {
-		f.direct[i] = d.Placed(v) && d.Fixed(v) == nil && !d.Given(v) && !before[v]
+		direct[i] = d.Placed(v) && d.Fixed(v) == nil && !d.Given(v) && !before[v]
 		before[v] = true
 	}
-	return f
+	return direct
 }
 
 // Placed reports whether v can have memory of a known size: it is a tensor of known shape, and not of strings.

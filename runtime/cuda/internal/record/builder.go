@@ -33,8 +33,8 @@ func (b *Builder) Launch(c kernel.Call) {
 	}
 }
 
-// Memory, Uses, Buffer, Float32, Constant, Derived, Weights, Scratch, Zeros, Fault, Fill, FillAt, Copy and CopyAt are the
-// methods of device.Builder.
+// Memory, Uses, Buffer, Float32, Constant, Derived, Weights, Scratch, Zeros, Fault, Fill, FillAt, Copy and CopyAt are
+// the methods of device.Builder.
 
 func (b *Builder) Memory(x kernel.Buffer) device.Memory { return b.Builder.Memory(device.Buffer(x)) }
 

@@ -20,8 +20,8 @@ func Fixed(s *lowering.Step, inputs ...int) bool {
 }
 
 // Numbers returns the elements of input i as float64, or nil if it is neither constant nor settled. Those of a settled
-// input are its content at the time of the call: they are for Constant.Make and for Decided, and nothing else may depend
-// on them.
+// input are its content at the time of the call: they are for Constant.Make and for Decided, and nothing else may
+// depend on them.
 func Numbers(s *lowering.Step, i int) []float64 {
 	t := s.Fixed(i)
 	if t == nil {

@@ -192,7 +192,8 @@ func (s *stream) Close() error {
 	return nil
 }
 
-func (s *stream) Compile(list []device.Command, address func(device.Buffer) device.Ptr, _ bool) (device.Segment, error) {
+func (s *stream) Compile(list []device.Command, address func(device.Buffer) device.Ptr, _ bool) (device.Segment,
+	error) {
 	x := &segment{stream: s, list: list, calls: make([]call, len(list)), times: make([]time.Duration, len(list))}
 	for i, c := range list {
 		if c.Kind == device.Launches {

@@ -138,7 +138,8 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// States of streams stay on the device, one by one and many at once, unless the host computes with them: Einsum has no kernel.
+// States of streams stay on the device, one by one and many at once, unless the host computes with them: Einsum has no
+// kernel.
 func TestStreams(t *testing.T) {
 	for _, next := range []string{"Add (y, x)", "Einsum <equation: string = \"i->i\"> (y)"} {
 		m := model(t, New(), map[string]string{"s": "next"}, `g (float[N] x, float[N] s) => (y, next) {

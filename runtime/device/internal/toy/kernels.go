@@ -186,7 +186,8 @@ func transpose(b *device.Builder, s *lowering.Step) bool {
 		}
 		return data
 	})
-	b.Launch(&kernel{"transpose", []operand{of(b, s.Out[0]), of(b, s.In[0]), {table, tensor.Int64, []int{n}}}, func(t []*tensor.Tensor) {
+	operands := []operand{of(b, s.Out[0]), of(b, s.In[0]), {table, tensor.Int64, []int{n}}}
+	b.Launch(&kernel{"transpose", operands, func(t []*tensor.Tensor) {
 		y, x := tensor.Data[float32](t[0]), tensor.Data[float32](t[1])
 		for i, at := range tensor.Data[int64](t[2]) {
 			y[i] = x[at]
@@ -228,7 +229,8 @@ func matMul(b *device.Builder, s *lowering.Step) bool {
 func softmax(b *device.Builder, s *lowering.Step) bool {
 	shape := b.Binding.ShapeOf(s, 0)
 	rows, width := lowering.Features(shape)
-	if axis := s.Node.Attrs.Int("axis", -1); !floats(b, s, 0) || axis != -1 && axis != int64(len(shape)-1) || rows*width == 0 {
+	axis := s.Node.Attrs.Int("axis", -1)
+	if !floats(b, s, 0) || axis != -1 && axis != int64(len(shape)-1) || rows*width == 0 {
 		return false
 	}
 	y, sums := of(b, s.Out[0]), operand{b.Scratch(4 * rows), tensor.Float32, []int{rows}}
@@ -285,12 +287,14 @@ func reduceSum(b *device.Builder, s *lowering.Step) bool {
 // gatherRows picks along the first axis, and reports an index that is out of range.
 func gatherRows(b *device.Builder, s *lowering.Step) bool {
 	in := b.Binding.ShapeOf(s, 0)
-	if !floats(b, s, 0) || s.Node.Attrs.Int("axis", 0) != 0 || b.Binding.DType(s.In[1]) != tensor.Int64 || b.Bytes(s.In[0]) == 0 {
+	if !floats(b, s, 0) || s.Node.Attrs.Int("axis", 0) != 0 || b.Binding.DType(s.In[1]) != tensor.Int64 ||
+		b.Bytes(s.In[0]) == 0 {
 		return false
 	}
 	size, _ := tensor.Size(in[1:])
 	fault := operand{b.Fault("an index is out of range"), tensor.Int32, nil}
-	b.Launch(&kernel{"gather", []operand{of(b, s.Out[0]), of(b, s.In[0]), of(b, s.In[1]), fault}, func(t []*tensor.Tensor) {
+	operands := []operand{of(b, s.Out[0]), of(b, s.In[0]), of(b, s.In[1]), fault}
+	b.Launch(&kernel{"gather", operands, func(t []*tensor.Tensor) {
 		y, x := tensor.Data[float32](t[0]), tensor.Data[float32](t[1])
 		for i, at := range tensor.Data[int64](t[2]) {
 			if at < 0 {

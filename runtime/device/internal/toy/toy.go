@@ -2,9 +2,10 @@
 // specific to CUDA, and it is the shortest example of such a backend. The device has kernels for some operators
 // (kernels.go); the host computes all others.
 //
-// The device (card.go) checks what runtime/device promises. Its memory has addresses of its own, so work that gets a value of
-// the host fails, and so do copies to memory of the host that is not AllocateHost's. New memory reads as NaN. Work
-// waits until Synchronize, so the host reads nothing too early. A device with memory that was not freed fails to close.
+// The device (card.go) checks what runtime/device promises. Its memory has addresses of its own, so work that gets a
+// value of the host fails, and so do copies to memory of the host that is not AllocateHost's. New memory reads as NaN.
+// Work waits until Synchronize, so the host reads nothing too early. A device with memory that was not freed fails to
+// close.
 //
 // The package imports ir, ops, runtime, runtime/device and runtime/lowering.
 package toy
