@@ -292,21 +292,15 @@ func (b *Builder) Fault(message string) Buffer { return b.buffer(Memory{Fault: m
 // Launch adds a launch.
 func (b *Builder) Launch(l Launch) { b.unit.Work = append(b.unit.Work, Work{Launch: l}) }
 
-// Fill adds work that sets the first bytes of x to value.
-func (b *Builder) Fill(x Buffer, value byte, bytes int) { b.FillAt(x, 0, value, bytes) }
-
-// FillAt is Fill starting at offset at.
-func (b *Builder) FillAt(x Buffer, at int, value byte, bytes int) {
+// Fill adds work that sets bytes of x, from offset at on, to value.
+func (b *Builder) Fill(x Buffer, at int, value byte, bytes int) {
 	if bytes > 0 {
 		b.unit.Work = append(b.unit.Work, Work{Kind: Fill, Dst: x, DstAt: at, Byte: value, Bytes: bytes})
 	}
 }
 
-// Copy adds a copy from the start of src to the start of dst.
-func (b *Builder) Copy(dst, src Buffer, bytes int) { b.CopyAt(dst, 0, src, 0, bytes) }
-
-// CopyAt is Copy between offsets. The ranges must not overlap.
-func (b *Builder) CopyAt(dst Buffer, dstAt int, src Buffer, srcAt int, bytes int) {
+// Copy adds a copy between offsets. The ranges must not overlap.
+func (b *Builder) Copy(dst Buffer, dstAt int, src Buffer, srcAt int, bytes int) {
 	if bytes > 0 {
 		b.unit.Work = append(b.unit.Work, Work{Kind: Copy, Dst: dst, DstAt: dstAt, Src: src, SrcAt: srcAt, Bytes: bytes})
 	}

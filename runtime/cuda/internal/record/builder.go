@@ -68,13 +68,13 @@ func (b *Builder) Fault(message string) kernel.Buffer { return kernel.Buffer(b.B
 func (b *Builder) Fill(x kernel.Buffer, value byte, bytes int) { b.FillAt(x, 0, value, bytes) }
 
 func (b *Builder) FillAt(x kernel.Buffer, at int, value byte, bytes int) {
-	b.Builder.FillAt(device.Buffer(x), at, value, bytes)
+	b.Builder.Fill(device.Buffer(x), at, value, bytes)
 }
 
 func (b *Builder) Copy(dst, src kernel.Buffer, bytes int) { b.CopyAt(dst, 0, src, 0, bytes) }
 
 func (b *Builder) CopyAt(dst kernel.Buffer, dstAt int, src kernel.Buffer, srcAt int, bytes int) {
-	b.Builder.CopyAt(device.Buffer(dst), dstAt, device.Buffer(src), srcAt, bytes)
+	b.Builder.Copy(device.Buffer(dst), dstAt, device.Buffer(src), srcAt, bytes)
 }
 
 // Precision returns how the unit computes a dense product with n × k constant weights: in the precision of the

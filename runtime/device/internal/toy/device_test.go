@@ -222,3 +222,67 @@ func TestProfile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Plan texts and Explain show what the host computes, and what is copied for it. Without the host, its operators are refused.
+func TestText(t *testing.T) {
+	const text = `g (float[N,2] x) => (y) {
+		a = Softmax (x)
+		b = Einsum <equation: string = "ij->ji"> (a)
+		y = Softmax (b)
+	}`
+	m := model(t, New(), nil, text)
+	plan, err := m.Lowered(map[string]int64{"N": 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	choices, err := m.Explain(map[string]int64{"N": 3})
+	if err != nil || len(choices) != 1 {
+		t.Fatalf("found %v (%v)", choices, err)
+	}
+	const why = "no kernel; copied to the host: a (24 bytes); copied to the device: b (24 bytes)"
+	if choices[0].Why != why || !strings.Contains(plan, "on the host: "+why) ||
+		!strings.Contains(plan, "softmax_exp, softmax_divide") || !strings.HasPrefix(plan, "4 launches") {
+		t.Errorf("found %v, and the plan\n%s", choices, plan)
+	}
+	b := newBackend()
+	b.Fallback = false
+	g, err := backendtest.ParseGraph(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *runtime.UnsupportedError
+	if _, err := runtime.New(g, runtime.Options{Backend: b}); !errors.As(err, &refused) || refused.Node.Op.Name != "Einsum" {
+		t.Errorf("expected that Einsum is refused, found %v", err)
+	}
+}
+
+// Runs bind the program for the values of small inputs that decide about shapes.
+func TestValues(t *testing.T) {
+	m := model(t, New(), nil, `g (float[N] x, int64[2] shape) => (y) {
+		a = Reshape (x, shape)
+		y = Softmax (a)
+	}`)
+	s := m.NewSession()
+	x := tensor.New(tensor.Float32, 12)
+	held := int64(0)
+	for round := range 3 {
+		for _, rows := range []int64{1, 2, 3, 4, 6, 12} {
+			shape := tensor.FromSlice([]int64{rows, -1}, 2)
+			out, err := s.Run(context.Background(), data{"x": x, "shape": shape})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if y := out["y"].(*tensor.Tensor); y.Dim(0) != int(rows) || tensor.Data[float32](y)[0] != float32(rows)/12 {
+				t.Errorf("%d rows: found %s", rows, y)
+			}
+		}
+		if round == 0 {
+			held = s.Memory()
+		} else if now := s.Memory(); now != held {
+			t.Errorf("%d bytes are held after the first round, %d after round %d", held, now, round)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}

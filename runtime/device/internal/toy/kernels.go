@@ -164,7 +164,7 @@ func reshape(b *device.Builder, s *lowering.Step) bool {
 	if n := b.Bytes(x); n != b.Bytes(y) {
 		return false
 	} else if !b.View(y, x) {
-		b.Copy(b.Buffer(y), b.Buffer(x), n)
+		b.Copy(b.Buffer(y), 0, b.Buffer(x), 0, n)
 	}
 	return true
 }
