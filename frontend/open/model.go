@@ -166,8 +166,15 @@ func (m *Model) onSource(shapes shapes) (err error) {
 	return nil
 }
 
-// PassNames returns the names of the passes in order, for Options.Skip. Some run twice.
-func PassNames() []string { return passNames(Pipeline()) }
+// PassNames returns the names of the passes in order, for Options.Skip: with others, Options.Passes, if these have a place.
+// Some passes run twice.
+func PassNames(others ...*passes.Pass) []string {
+	all, err := passes.Insert(Pipeline(), others...)
+	if err != nil {
+		all = Pipeline()
+	}
+	return passNames(all)
+}
 
 func passNames(list []*passes.Pass) (names []string) {
 	for _, p := range list {

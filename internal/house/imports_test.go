@@ -134,7 +134,8 @@ var packages = []struct {
 	{"internal/promises", []string{"internal/files", "runtime/cpu/kernel"}},
 	{"internal/golden", nil},
 	{"internal/graphfuzz", []string{"*"}},
-	{"cmd/essmc", []string{"*"}},
+	{"cmd/essmc/command", []string{"*"}},
+	{"cmd/essmc", []string{"cmd/essmc/command"}},
 	{"bench", nil},
 }
 
