@@ -19,9 +19,9 @@ import (
 
 const module = "github.com/essmc/essmc/"
 
-// programs are the Go blocks of all pages. Programs are built into one executable for all that link frontend/open, and
-// one for those that do not, so that what the second ones lack is not there by accident. A program is a package of its
-// own there, whose main is the function Main. Fragments are only compiled.
+// programs are the Go blocks of all pages. Programs are built into one executable for all that link frontend/open or the
+// command, and one for the others, so that what the second ones lack is not there by accident. A program is a package of
+// its own there, whose main is the function Main. Fragments are only compiled.
 type programs struct {
 	t     *testing.T
 	dir   string
@@ -37,7 +37,9 @@ var imports = map[string]string{
 	"cpu": module + "runtime/cpu", "cuda": module + "runtime/cuda", "libcuda": module + "runtime/cuda/driver/libcuda",
 	"generate": module + "runtime/generate", "onnxgo": module + "frontend/onnxgo", "open": module + "frontend/open",
 	"plan": module + "runtime/plan", "runtime": module + "runtime", "tensor": module + "ir/tensor",
-	"tokenizer": module + "frontend/tokenizer", "ir": module + "ir",
+	"tokenizer": module + "frontend/tokenizer", "ir": module + "ir", "ops": module + "ops",
+	"kernels": module + "runtime/cpu/kernels", "kernelstest": module + "runtime/cpu/kernels/kernelstest", "testing": "testing",
+	"models": module + "models", "passes": module + "passes", "match": module + "passes/match", "command": module + "cmd/essmc/command",
 	"onnx": "github.com/owulveryck/onnx-go", "gorgonia": "gorgonia.org/tensor",
 }
 
@@ -75,7 +77,7 @@ func (p *programs) program(b block) {
 	if strings.Contains(b.text, module+"internal/") {
 		p.t.Errorf("%s: users cannot import internal packages", b)
 	}
-	open := strings.Contains(b.text, module+"frontend/")
+	open := strings.Contains(b.text, module+"frontend/") || strings.Contains(b.text, module+"cmd/")
 	name := fmt.Sprintf("p%d", len(p.whole[open]))
 	text := regexp.MustCompile(`(?m)^package main$`).ReplaceAllString(b.text, "package "+name)
 	text = regexp.MustCompile(`(?m)^func main\(\)`).ReplaceAllString(text, "func Main()")

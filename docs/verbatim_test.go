@@ -75,7 +75,7 @@ func TestVerbatim(t *testing.T) {
 // goScript is the go command of the pages. The file .program has the command line of the program that main.go is.
 const goScript = `#!/bin/sh
 case "$*" in
-"run .") exec $(cat .program) ;;
+"run ."*) shift 2; exec $(cat .program) "$@" ;;
 "mod init "* | "get github.com/essmc/essmc"* | "install github.com/essmc/essmc/cmd/essmc"* | "install -tags cuda github.com/essmc/essmc/cmd/essmc"*) ;;
 *) echo "the pages' go command does not know: go $*" >&2; exit 2 ;;
 esac
