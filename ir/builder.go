@@ -67,8 +67,8 @@ func (b *Builder) Sub(name string) *Builder {
 	return s
 }
 
-// Import lets Op and Ops find the operators of a domain that the graph does not name, in the given version. A domain that
-// the graph names keeps its version.
+// Import lets Op and Ops find the operators of a domain that the graph does not name, in the given version. A domain
+// that the graph names keeps its version.
 func (b *Builder) Import(domain string, version int) {
 	root := b
 	for root.outer != nil {
@@ -256,7 +256,8 @@ func infer(n *Node) (types []Type, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			PassOn(v)
-			types, err = nil, fmt.Errorf("operator %s cannot infer its output types: internal error: %v", n.Op.FullName(), v)
+			types, err = nil, fmt.Errorf("operator %s cannot infer its output types: internal error: %v",
+				n.Op.FullName(), v)
 		}
 	}()
 	return n.Op.Infer(n)

@@ -152,7 +152,8 @@ func (d Dim) Add(e Dim) Dim {
 	return fromTerms(n, slices.Concat(d.terms, e.terms))
 }
 
-// Sum is d + e for sums of any number of dimensions: unknown if it has very many terms, which would take quadratic time.
+// Sum is d + e for sums of any number of dimensions: unknown if it has very many terms, which would take quadratic
+// time.
 func (d Dim) Sum(e Dim) Dim {
 	const most = 256
 	if len(d.terms)+len(e.terms) > most {
@@ -451,8 +452,8 @@ func (d Dim) String() string {
 	return b.String()
 }
 
-// Bounds on the text of one dimension, and on the polynomial that it describes. Without them a short text could describe
-// a polynomial that takes very long to bring into normal form.
+// Bounds on the text of one dimension, and on the polynomial that it describes. Without them a short text could
+// describe a polynomial that takes very long to bring into normal form.
 const (
 	maxDimText    = 4096
 	maxDimTerms   = 256

@@ -56,15 +56,16 @@ const (
 	MetaSamplingRate = "essmc.sampling_rate"
 	MetaState        = "essmc.state" // JSON object, input → output: they take and give the state of the layers
 	MetaCarry        = "essmc.carry" // JSON object, input → output: the graph takes one chunk and the state before it
-	// MetaOperators lists operators that an exported file has in smaller ones: a graph in IR text, whose inputs and outputs
-	// are values of the file by their names.
+	// MetaOperators lists operators that an exported file has in smaller ones: a graph in IR text, whose inputs and
+	// outputs are values of the file by their names.
 	MetaOperators = "essmc.operators"
 	// MetaSettings is about tensors of a checkpoint that belong to a model whose tensors are parameters, and are none
-	// themselves: a JSON object from their names to the numbers that each must have (those of which the graph's structure
-	// follows), or to the name of the tensor that it repeats.
+	// themselves: a JSON object from their names to the numbers that each must have (those of which the graph's
+	// structure follows), or to the name of the tensor that it repeats.
 	MetaSettings = "essmc.settings"
-	// MetaKeys + the name of an input or output holds the keys of its columns, a JSON list of numbers or strings, where the
-	// model's file has maps there. The list is empty if an input's columns are a map's values in the order of their keys.
+	// MetaKeys + the name of an input or output holds the keys of its columns, a JSON list of numbers or strings, where
+	// the model's file has maps there. The list is empty if an input's columns are a map's values in the order of their
+	// keys.
 	MetaKeys = "essmc.keys."
 )
 
@@ -85,8 +86,8 @@ type Value struct {
 	Type Type
 	// Const is the content of a constant; nil for other values.
 	Const *tensor.Tensor
-	// Init is the content of a parameter until it is replaced; nil for other values. Nothing that is computed before a run
-	// may depend on its elements.
+	// Init is the content of a parameter until it is replaced; nil for other values. Nothing that is computed before a
+	// run may depend on its elements.
 	Init *tensor.Tensor
 	// Def is the node that computes the value; nil for inputs, constants and parameters.
 	Def *Node
@@ -524,8 +525,8 @@ func (g *Graph) sorted(index map[*Node]int) bool {
 	return true
 }
 
-// RemoveDead drops the nodes whose outputs are not read, in subgraphs too, and returns their number. The nodes may be in
-// any order.
+// RemoveDead drops the nodes whose outputs are not read, in subgraphs too, and returns their number. The nodes may be
+// in any order.
 func (g *Graph) RemoveDead() int {
 	alive := make(map[*Node]bool, hint(len(g.Nodes)))
 	p := g.pace
@@ -556,8 +557,8 @@ func (g *Graph) RemoveDead() int {
 	return removed
 }
 
-// RemoveUnread drops dead nodes, as RemoveDead does, and the optional outputs of g's nodes that nothing reads. It returns
-// the number of both.
+// RemoveUnread drops dead nodes, as RemoveDead does, and the optional outputs of g's nodes that nothing reads. It
+// returns the number of both.
 func (g *Graph) RemoveUnread() int {
 	removed := g.RemoveDead()
 	uses := g.Uses()

@@ -90,8 +90,8 @@ func (n *Node) wide() bool {
 	return false
 }
 
-// Interrupt makes the walks of g's methods and of Verify over all of g, and the functions of its nodes' operators, call f
-// between parts that take about a millisecond at most, until it is called with nil. f may panic to end a walk, with a
+// Interrupt makes the walks of g's methods and of Verify over all of g, and the functions of its nodes' operators, call
+// f between parts that take about a millisecond at most, until it is called with nil. f may panic to end a walk, with a
 // value that has the method Interrupts; g is undefined then. Meanwhile only one goroutine may use g.
 func (g *Graph) Interrupt(f func()) {
 	g.pace.Stop()

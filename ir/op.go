@@ -39,8 +39,8 @@ type Op struct {
 	// operator's meaning. It may be nil if Element or Body is set. An absent input is nil; an absent trailing one
 	// may be missing.
 	Eval func(c *EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
-	// Body builds the operator from smaller ones. If Element and Eval are nil, Body defines the meaning. It accepts no inputs
-	// that Eval refuses, once their shapes are known, so that backends may replace the operator by it.
+	// Body builds the operator from smaller ones. If Element and Eval are nil, Body defines the meaning. It accepts no
+	// inputs that Eval refuses, once their shapes are known, so that backends may replace the operator by it.
 	Body func(b *Builder, n *Node, in []*Value) []*Value
 	// Along derives the facts of the outputs from the facts of the inputs, along one declared dimension (time,
 	// batch). If it is nil, every output element may depend on all steps.
@@ -53,22 +53,22 @@ type Op struct {
 	// determine it. It is nil for operators that do anything else.
 	Sums func(n *Node) (sum RunningSum, ok bool)
 	// Linear returns the sets of inputs, by index, in which the operator is jointly linear while all others are fixed:
-	// f(ax+by) = af(x) + bf(y), up to rounding, where x and y stand for the inputs of a set. Gemm has {0, 2} and {1, 2}.
-	// Sets are as large as possible, and may have absent inputs. Each output is linear in a set, or does not depend on it.
-	// If it is nil, registration sets it from Element or, for operators without Eval, from Body; other operators have no
-	// such set, or have graphs on which it depends. Raising reads it (ops.Linear).
+	// f(ax+by) = af(x) + bf(y), up to rounding, where x and y stand for the inputs of a set. Gemm has {0, 2} and {1,
+	// 2}. Sets are as large as possible, and may have absent inputs. Each output is linear in a set, or does not depend
+	// on it. If it is nil, registration sets it from Element or, for operators without Eval, from Body; other operators
+	// have no such set, or have graphs on which it depends. Raising reads it (ops.Linear).
 	Linear func(n *Node) [][]int
 	// Cost counts the work of one evaluation. If it is nil, an output element takes one operation.
 	Cost func(n *Node, bind map[string]int64) Work
 	// OfShapes marks operators whose results follow from the shapes of their inputs and from attributes, and are small:
-	// Shape, Size, Constant. They read no element. Lowering knows the results once shapes are bound; raising and backends
-	// do not count such operators as readers of a value.
+	// Shape, Size, Constant. They read no element. Lowering knows the results once shapes are bound; raising and
+	// backends do not count such operators as readers of a value.
 	OfShapes bool
-	// SizedBy are the inputs of floats, by index, whose numbers determine shapes of outputs, such as the scales of Resize.
-	// Integers may do so for any operator.
+	// SizedBy are the inputs of floats, by index, whose numbers determine shapes of outputs, such as the scales of
+	// Resize. Integers may do so for any operator.
 	SizedBy []int
-	// Tol bounds the distance of an implementation from Eval. If it is Exact, the results need no rounding: they are the
-	// same numbers if float16 inputs are given as float32.
+	// Tol bounds the distance of an implementation from Eval. If it is Exact, the results need no rounding: they are
+	// the same numbers if float16 inputs are given as float32.
 	Tol Tolerance
 	// Random marks operators whose evaluations may differ. They are never folded or shared.
 	Random bool
@@ -128,8 +128,8 @@ type EvalCtx struct {
 
 // Tolerance limits the difference between an implementation's answer and the operator's evaluation in float64. It is
 // at most Ulps·ε·scale, where ε is the rounding unit of the answer's type and scale is the larger of the
-// answer's greatest absolute value and 1e-30. Zero means exact equality. The tests of backends hold elementwise operators to
-// more: to a bound for each element.
+// answer's greatest absolute value and 1e-30. Zero means exact equality. The tests of backends hold elementwise
+// operators to more: to a bound for each element.
 type Tolerance struct{ Ulps float64 }
 
 // Tolerances that operators declare.

@@ -1,7 +1,7 @@
 package ir
 
-// Pace is the number of operations between two checks of an evaluation's context. An operation takes about a nanosecond,
-// and 200 at most.
+// Pace is the number of operations between two checks of an evaluation's context. An operation takes about a
+// nanosecond, and 200 at most.
 const Pace = 1 << 13
 
 // Ended is the panic by which an evaluation ends at its context, or a kernel from outside of this module at an error of

@@ -30,10 +30,10 @@ type BuildOptions struct {
 	Rate float64
 	// Name is the graph's name; empty: the model_type.
 	Name string
-	// Parameters says which tensors of the checkpoint become parameters of the graph (ir.Graph.Parameters), by their names,
-	// in the order of Specs; nil: none. The others are constants, and so are always those of
-	// int64, which the graph's structure follows from, and those that repeat another one (ir.MetaSettings). What the graph
-	// computes with parameters it computes in nodes, which passes leave where their content would matter.
+	// Parameters says which tensors of the checkpoint become parameters of the graph (ir.Graph.Parameters), by their
+	// names, in the order of Specs; nil: none. The others are constants, and so are always those of int64, which the
+	// graph's structure follows from, and those that repeat another one (ir.MetaSettings). What the graph computes with
+	// parameters it computes in nodes, which passes leave where their content would matter.
 	Parameters func(name string) bool
 	// Context, if not nil, ends Build with its cause when it is done.
 	Context context.Context
@@ -86,8 +86,8 @@ func Build(c Config, w Weights, o BuildOptions) (_ *ir.Graph, err error) {
 	return b.Build()
 }
 
-// Weight returns the value of a tensor of the checkpoint in a graph that Config.Build makes: a parameter, if Build has made
-// it one, or else a new constant. It is nil if there is no such tensor.
+// Weight returns the value of a tensor of the checkpoint in a graph that Config.Build makes: a parameter, if Build has
+// made it one, or else a new constant. It is nil if there is no such tensor.
 func Weight(b *ir.Builder, w Weights, name string) *ir.Value {
 	if w[name] == nil {
 		return nil

@@ -217,8 +217,8 @@ func exportHint(name string) string {
 	if filepath.Base(name) != "config.json" || dir == "." {
 		dir = "DIR"
 	}
-	return fmt.Sprintf("; export other models to ONNX and give the .onnx file: optimum-cli export onnx --model %s OUT, "+
-		"or torch.onnx.export in Python", config.Shorten(dir))
+	return fmt.Sprintf("; export other models to ONNX and give the .onnx file: optimum-cli export onnx --model %s "+
+		"OUT, or torch.onnx.export in Python", config.Shorten(dir))
 }
 
 // read reads a configuration of a family, and checks it.

@@ -3,8 +3,8 @@ package ops
 import "github.com/essmc/essmc/ir"
 
 // Join returns the fact of a value that is computed step by step from several. Those that vary must vary along the same
-// axis, counted from the end if ranks differ (broadcasting), and at the same stride; otherwise the value is global. rank
-// is the output's rank, ranks are those of the inputs.
+// axis, counted from the end if ranks differ (broadcasting), and at the same stride; otherwise the value is global.
+// rank is the output's rank, ranks are those of the inputs.
 func Join(n *ir.Node, in []ir.Fact, ranks []int, rank int) ir.Fact {
 	var out ir.Fact
 	for i, f := range in {
@@ -117,9 +117,9 @@ func globals(n *ir.Node, in []ir.Fact) []ir.Fact {
 	return out
 }
 
-// Propagate derives the facts of every value of a graph, without those in subgraphs, from the facts of its inputs. Inputs
-// without a fact are constant. A node whose subgraphs capture values that vary is global. If a node has several outputs,
-// the first one carries the state that the node adds.
+// Propagate derives the facts of every value of a graph, without those in subgraphs, from the facts of its inputs.
+// Inputs without a fact are constant. A node whose subgraphs capture values that vary is global. If a node has several
+// outputs, the first one carries the state that the node adds.
 func Propagate(g *ir.Graph, seed map[*ir.Value]ir.Fact) map[*ir.Value]ir.Fact {
 	facts := make(map[*ir.Value]ir.Fact, len(g.Nodes))
 	for v, f := range seed {

@@ -12,8 +12,8 @@ import (
 // data cannot demand absurd amounts of memory. On 32-bit machines it is the largest int.
 const MaxElems = min(1<<31, math.MaxInt)
 
-// MaxFolded is the maximum number of elements of a value that a backend computes before the run, because it follows from
-// constants and parameters.
+// MaxFolded is the maximum number of elements of a value that a backend computes before the run, because it follows
+// from constants and parameters.
 const MaxFolded = 1 << 25
 
 // Elems returns the number of elements of a shape, or an error if a dimension is negative or the number above MaxElems.
@@ -104,8 +104,8 @@ func Strides(shape []int) []int {
 	return s
 }
 
-// BroadcastStrides returns the strides by which a tensor of the given shape is read as one of shape out: 0 along axes that
-// repeat. The shape must broadcast to out.
+// BroadcastStrides returns the strides by which a tensor of the given shape is read as one of shape out: 0 along axes
+// that repeat. The shape must broadcast to out.
 func BroadcastStrides(shape, out []int) []int {
 	s := make([]int, len(out))
 	for i, st := range Strides(shape) {

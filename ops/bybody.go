@@ -59,8 +59,8 @@ func bodyOf(n *ir.Node) (nodes []*ir.Node, outs []*ir.Value, err error) {
 	return b.Graph().Nodes, outs, nil
 }
 
-// WideBody reports whether the body of a node computes in float64 throughout: none of its values is a narrower float. If a
-// body cannot be built, it is not.
+// WideBody reports whether the body of a node computes in float64 throughout: none of its values is a narrower float.
+// If a body cannot be built, it is not.
 func WideBody(n *ir.Node) bool {
 	if n.Op.Body == nil {
 		return false

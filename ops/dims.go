@@ -38,8 +38,8 @@ func AxesOf(axes []int64, rank int) ([]int, error) {
 	return out, nil
 }
 
-// Permutation returns a Transpose's order of axes, from 0 on; without the attribute it is the opposite one. The ranks of the
-// node must be known.
+// Permutation returns a Transpose's order of axes, from 0 on; without the attribute it is the opposite one. The ranks
+// of the node must be known.
 func Permutation(n *ir.Node) []int64 {
 	rank := len(n.Outputs[0].Shape())
 	order := make([]int64, rank)

@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// MostFolded is the number of inputs up to which operators have an expression. The compilation of an expression cannot be
-// interrupted.
+// MostFolded is the number of inputs up to which operators have an expression. The compilation of an expression cannot
+// be interrupted.
 const MostFolded = 256
 
 // EvalFold evaluates an operator with more than MostFolded inputs. fold combines a value with further ones, in their

@@ -9,8 +9,8 @@ import (
 )
 
 // Linear returns the sets of inputs in which a node is jointly linear while the others are fixed (see ir.Op.Linear). It
-// leaves out absent inputs, and sets without any. The arguments of Op.Linear come from files, so a panic there means that
-// nothing is known.
+// leaves out absent inputs, and sets without any. The arguments of Op.Linear come from files, so a panic there means
+// that nothing is known.
 func Linear(n *ir.Node) (sets [][]int) {
 	if n.Op.Linear == nil {
 		return nil
@@ -56,7 +56,8 @@ func linearElement(n *ir.Node) [][]int {
 	return scalar.Linear(e)
 }
 
-// maxLinear is the number of inputs up to which linearBody tries all sets of them. Of more it tries small sets, and all.
+// maxLinear is the number of inputs up to which linearBody tries all sets of them. Of more it tries small sets, and
+// all.
 const (
 	maxLinear   = 6
 	smallLinear = 2
@@ -94,7 +95,8 @@ func linearBody(n *ir.Node) [][]int {
 					set = append(set, i)
 				}
 			}
-			if !slices.ContainsFunc(sets, func(s []int) bool { return covers(s, set) }) && linearThrough(n, set, nodes, outs) {
+			if !slices.ContainsFunc(sets, func(s []int) bool { return covers(s, set) }) &&
+				linearThrough(n, set, nodes, outs) {
 				sets = append(sets, set)
 			}
 		}
@@ -128,12 +130,15 @@ func linearThrough(n *ir.Node, set []int, nodes []*ir.Node, outs []*ir.Value) bo
 		}
 		isZero := func(i int) bool { v := m.In(i); return zero[v] || v != nil && isZeros(v) }
 		fits := func(s []int) bool {
-			return covers(s, varying) && !slices.ContainsFunc(s, func(i int) bool { return !linear[m.In(i)] && !isZero(i) })
+			return covers(s, varying) && !slices.ContainsFunc(s,
+				func(i int) bool { return !linear[m.In(i)] && !isZero(i) })
 		}
 		sets := Linear(m)
 		switch {
 		case len(varying) == 0:
-			if slices.ContainsFunc(sets, func(s []int) bool { return !slices.ContainsFunc(s, func(i int) bool { return !isZero(i) }) }) {
+			if slices.ContainsFunc(sets, func(s []int) bool {
+				return !slices.ContainsFunc(s, func(i int) bool { return !isZero(i) })
+			}) {
 				markFloats(zero, m.Outputs)
 			}
 		case !slices.ContainsFunc(sets, fits):

@@ -7,8 +7,8 @@ import (
 )
 
 // The functions of this file divide the work of an evaluation, and check its context in between: they panic with an
-// *ir.Ended when it is done (ir.EvalCtx.Step). A nil context never is. Loops over them are inlined, and as fast as plain
-// ones, but for some nanoseconds when they begin.
+// *ir.Ended when it is done (ir.EvalCtx.Step). A nil context never is. Loops over them are inlined, and as fast as
+// plain ones, but for some nanoseconds when they begin.
 
 // Each yields the numbers from 0 to n-1. Each step of the loop is an operation.
 func Each(c *ir.EvalCtx, n int) iter.Seq[int] {

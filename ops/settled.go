@@ -5,9 +5,10 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// SettledOf returns the settled values of g, whose nodes are sorted: those that follow only from parameters and constants.
-// They are the parameters that runs do not update, and the results of deterministic operators on settled values and
-// constants. The lowering computes them once for each content of the parameters. A graph without parameters has nil.
+// SettledOf returns the settled values of g, whose nodes are sorted: those that follow only from parameters and
+// constants. They are the parameters that runs do not update, and the results of deterministic operators on settled
+// values and constants. The lowering computes them once for each content of the parameters. A graph without parameters
+// has nil.
 func SettledOf(g *ir.Graph, pace *ir.Pacer) map[*ir.Value]bool {
 	if len(g.Parameters) == 0 {
 		return nil

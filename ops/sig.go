@@ -229,7 +229,8 @@ func CheckShapes(op *ir.Op, in []tensor.Datum) error {
 		}
 		shape := t.Shape()
 		fail := func() error {
-			return fmt.Errorf("input %d (%s): expected shape [%s], found %v", i, p.Name, strings.Join(p.Dims, ","), shape)
+			return fmt.Errorf("input %d (%s): expected shape [%s], found %v", i, p.Name, strings.Join(p.Dims, ","),
+				shape)
 		}
 		run := len(shape) - len(p.Dims) + 1
 		if dots := slices.Contains(p.Dims, "..."); run < 0 || !dots && run != 1 {

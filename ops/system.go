@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// IsSystem reports whether op is a state-space operator: a linear system that runs along axis 1 of its first input, with a
-// state as its last input and last output.
+// IsSystem reports whether op is a state-space operator: a linear system that runs along axis 1 of its first input,
+// with a state as its last input and last output.
 func IsSystem(op *ir.Op) bool {
 	if op.Domain != "essm" {
 		return false
@@ -19,7 +19,8 @@ func IsSystem(op *ir.Op) bool {
 	return false
 }
 
-// IsFusedSystem reports whether op is a discrete system in one piece, with the projections into its states and out of them.
+// IsFusedSystem reports whether op is a discrete system in one piece, with the projections into its states and out of
+// them.
 func IsFusedSystem(op *ir.Op) bool {
 	return op.Domain == "essm" && (op.Name == "SSM" || op.Name == "DenseSSM")
 }
@@ -31,8 +32,8 @@ func CheckForm(n *ir.Node, form string) error {
 		return nil
 	}
 	if k := n.Attrs.Float("condition", 0); k > 0 {
-		return fmt.Errorf("%v: the form chunked needs a diagonal system, but the eigenvectors of this one have condition "+
-			"number %.2g; expected scan, fft, direct or auto", n, k)
+		return fmt.Errorf("%v: the form chunked needs a diagonal system, but the eigenvectors of this one have "+
+			"condition number %.2g; expected scan, fft, direct or auto", n, k)
 	}
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// Upgrade brings a graph and its subgraphs to the operator sets of this program. A node whose operator has a newer version
-// with another definition is replaced by the body of its own version. After that, passes and kernels may take every
-// operator for its newest version. The graph's values keep their names and types.
+// Upgrade brings a graph and its subgraphs to the operator sets of this program. A node whose operator has a newer
+// version with another definition is replaced by the body of its own version. After that, passes and kernels may take
+// every operator for its newest version. The graph's values keep their names and types.
 func Upgrade(g *ir.Graph) error {
 	opsets := Opsets()
 	for d, v := range g.Opsets {

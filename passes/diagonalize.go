@@ -16,8 +16,8 @@ import (
 // Diagonalization).
 var Diagonalize = &Pass{
 	Name: "diagonalize",
-	Doc: "Full A, or diagonal plus low-rank A → its eigenvalues, with B and C in the basis of its eigenvectors. One of " +
-		"each conjugate pair is kept. A matrix with nearly dependent eigenvectors stays as it is.",
+	Doc: "Full A, or diagonal plus low-rank A → its eigenvalues, with B and C in the basis of its eigenvectors. One " +
+		"of each conjugate pair is kept. A matrix with nearly dependent eigenvectors stays as it is.",
 	After: []Reason{
 		{"fold", "a matrix must be a constant to be decomposed"},
 	},

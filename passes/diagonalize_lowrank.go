@@ -20,7 +20,8 @@ func diagonalizeLowRank(c *Context, b *ir.Builder, g *ir.Graph, n *ir.Node, sett
 	known := func(v *ir.Value) bool { return v == nil || v.Const != nil }
 	for i, v := range n.Inputs {
 		if i > 0 && i < 13 && !known(v) {
-			c.Note("%s: its matrices %s, so it stays diagonal plus low rank", where(n), settled.origin(n.Inputs[1:min(13, len(n.Inputs))]...))
+			c.Note("%s: its matrices %s, so it stays diagonal plus low rank", where(n),
+				settled.origin(n.Inputs[1:min(13, len(n.Inputs))]...))
 			return 0, nil
 		}
 	}
@@ -40,7 +41,8 @@ func diagonalizeLowRank(c *Context, b *ir.Builder, g *ir.Graph, n *ir.Node, sett
 		c.Note("%s: stays diagonal plus low rank: %v", where(n), err)
 		return 0, nil
 	case !(largest <= spectral.MaxCondition):
-		c.Note("%s: stays diagonal plus low rank: the eigenvectors of feature %d have condition number %.2g, more than %g",
+		c.Note("%s: stays diagonal plus low rank: the eigenvectors of feature %d have condition number %.2g, more "+
+			"than %g",
 			where(n), head, largest, spectral.MaxCondition)
 		if !(largest <= math.MaxFloat64) {
 			largest = math.MaxFloat64
@@ -48,8 +50,8 @@ func diagonalizeLowRank(c *Context, b *ir.Builder, g *ir.Graph, n *ir.Node, sett
 		n.Attrs = n.Attrs.With("condition", largest)
 		return 1, nil
 	case n.Attrs.Int("window", 0) > 0:
-		c.Note("%s: stays diagonal plus low rank: the last %d inputs are kept once in that form, and for each state in the "+
-			"diagonal one (condition number %.3g)", where(n), n.Attrs.Int("window", 0), largest)
+		c.Note("%s: stays diagonal plus low rank: the last %d inputs are kept once in that form, and for each state "+
+			"in the diagonal one (condition number %.3g)", where(n), n.Attrs.Int("window", 0), largest)
 		return 0, nil
 	}
 	b.Scope(n.Scope)
@@ -121,7 +123,8 @@ func (l *lowRank) diagonal() (y, state *ir.Value, err error) {
 	constant := func(name string, v []float64, dims ...int) *ir.Value {
 		return b.Const(strings.TrimPrefix(n.Scope+"."+name, "."), tensor.FromSlice(v, dims...))
 	}
-	sys := b.Ops("essm", "Diagonalize", 10, []*ir.Value{b.Const("a", l.a), constant("B", in, 1, l.features, 2*l.states, 1),
+	sys := b.Ops("essm", "Diagonalize", 10, []*ir.Value{b.Const("a", l.a),
+		constant("B", in, 1, l.features, 2*l.states, 1),
 		constant("C", c, 1, l.features, len(c)/(2*l.features*l.states), 2*l.states)},
 		ir.A("max_condition", spectral.MaxCondition))
 	if err := b.Err(); err != nil {
@@ -170,11 +173,12 @@ func (l *lowRank) diagonal() (y, state *ir.Value, err error) {
 		row := func(v *ir.Value) *ir.Value {
 			return b.Op("", "Slice", []*ir.Value{v, b.Ints(int64(i)), b.Ints(int64(i + 1)), b.Ints(2)})
 		}
-		return b.Ops("essm", "SSM", outs, []*ir.Value{n.In(0), disc[0], disc[1], inRe, inIm, ones, row(k[4]), nil, row(k[5]), nil,
-			state}, ir.A("direction", direction))
+		return b.Ops("essm", "SSM", outs, []*ir.Value{n.In(0), disc[0], disc[1], inRe, inIm, ones, row(k[4]), nil,
+			row(k[5]), nil, state}, ir.A("direction", direction))
 	}
 	if later {
-		return b.Op("", "Add", []*ir.Value{half(essm.Forward, 0, 1, nil)[0], half(essm.Backward, 1, 1, nil)[0]}), nil, b.Err()
+		return b.Op("", "Add", []*ir.Value{half(essm.Forward, 0, 1, nil)[0], half(essm.Backward, 1, 1, nil)[0]}), nil,
+			b.Err()
 	}
 	var before *ir.Value
 	if s := n.In(13); s != nil {
@@ -231,7 +235,8 @@ func (l *lowRank) swap(v *ir.Value, between int) *ir.Value {
 	if between > 0 {
 		shape = l.b.Ints(0, 1, -1)
 	}
-	return l.b.Op("", "Reshape", []*ir.Value{l.b.Op("", "Transpose", []*ir.Value{v}, ir.A("perm", []int64{0, 2, 1, 3})), shape})
+	return l.b.Op("", "Reshape", []*ir.Value{l.b.Op("", "Transpose", []*ir.Value{v}, ir.A("perm", []int64{0, 2, 1, 3})),
+		shape})
 }
 
 // outputs returns the factors of the outputs over the reals, (features, 1 or 2, 2n): y = 2 Re(C z), with C restored

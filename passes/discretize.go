@@ -82,12 +82,12 @@ func continuous(n *ir.Node) bool { return isStateSpace(n) || n.Op == essm.DPLR }
 // describeDPLR returns a line about a discrete diagonal plus low-rank system.
 func describeDPLR(n *ir.Node) string {
 	s := n.In(3).Shape()
-	return fmt.Sprintf("%s %s, features × rank × states = %v × %v × %v", n.Op.Name, n.Attrs.Str("direction", essm.Forward),
-		s[0], s[1], s[2])
+	return fmt.Sprintf("%s %s, features × rank × states = %v × %v × %v", n.Op.Name,
+		n.Attrs.Str("direction", essm.Forward), s[0], s[1], s[2])
 }
 
-// restore computes the output factors of diagonal plus low-rank systems. The powers of their matrices are more work than
-// folding grants.
+// restore computes the output factors of diagonal plus low-rank systems. The powers of their matrices are more work
+// than folding grants.
 func restore(c *Context, g *ir.Graph) error {
 	if _, err := fold(c, g); err != nil { // the stored factors, stacked
 		return err

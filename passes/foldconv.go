@@ -37,7 +37,8 @@ var scaled = []struct {
 	{"ConvTranspose", 1, func(n *ir.Node, shape []int) int { return shape[1] * int(ops.Int(n, "group")) },
 		func(n *ir.Node, shape []int, s []float64) factors {
 			each := shape[0] / int(ops.Int(n, "group")) // input channels per group
-			return factors{tapsOf(shape), func(i int) []float64 { return s[i/shape[1]/each*shape[1]+i%shape[1]:][:1] }, nil}
+			return factors{tapsOf(shape), func(i int) []float64 { return s[i/shape[1]/each*shape[1]+i%shape[1]:][:1] },
+				nil}
 		}},
 	{"essm.Linear", -1, rowsOf, eachRow},
 	{"Gemm", -1, func(n *ir.Node, shape []int) int {

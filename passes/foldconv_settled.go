@@ -9,8 +9,8 @@ import (
 	. "github.com/essmc/essmc/passes/match" //nolint:revive // patterns are written like the operators that they match
 )
 
-// rewritten are the weights and bias of a linear operator with a scale and shift of channels beside it, where one of these
-// is settled. Nodes compute them.
+// rewritten are the weights and bias of a linear operator with a scale and shift of channels beside it, where one of
+// these is settled. Nodes compute them.
 type rewritten struct {
 	rank, axis int   // of the scaled value, and its channels
 	channels   int64 // that are scaled
@@ -30,7 +30,8 @@ func ofConstants(m *Match) bool {
 // weightShape returns the shape of a match's weights, if their type and that of the bias let them be scaled.
 func weightShape(m *Match) (shape []int64, ok bool) {
 	w := m.Val("w")
-	if d := w.Elem(); d != tensor.Float32 && d != tensor.Float64 || !ops.Settles(w) || len(w.Shape()) < 2 || len(w.Shape()) > 6 {
+	if d := w.Elem(); d != tensor.Float32 && d != tensor.Float64 || !ops.Settles(w) || len(w.Shape()) < 2 ||
+		len(w.Shape()) > 6 {
 		return nil, false
 	}
 	for _, d := range w.Shape() {
@@ -85,8 +86,8 @@ func writeAfter(m *Match, op string, axis int) string {
 		}
 	}
 	r.outputs = r.channels
-	if op == "Gemm" && (n.Attrs.Float("alpha", 1) != 1 || n.Attrs.Float("beta", 1) != 1) || !isVector(m.Val("b"), r.outputs) ||
-		!r.affine(m) {
+	if op == "Gemm" && (n.Attrs.Float("alpha", 1) != 1 || n.Attrs.Float("beta", 1) != 1) ||
+		!isVector(m.Val("b"), r.outputs) || !r.affine(m) {
 		return Leave
 	}
 	m.Found = r
@@ -106,7 +107,9 @@ func writeBefore(m *Match) string {
 		return w.do("Mul", w.shaped(long, group, each, ins, -1), w.shaped(by, group, 1, ins, 1))
 	}
 	r := &rewritten{rank: len(shape), axis: 1, channels: ins * group, outputs: shape[0],
-		weights: func(w written, long, scale *ir.Value) *ir.Value { return w.shaped(product(w, long, scale), shape...) },
+		weights: func(w written, long, scale *ir.Value) *ir.Value {
+			return w.shaped(product(w, long, scale), shape...)
+		},
 		sums: func(w written, long, shift *ir.Value) *ir.Value {
 			sums := w.b.Op("", "ReduceSum", []*ir.Value{product(w, long, shift), w.b.Ints(2, 3)}, ir.A("keepdims", 0))
 			return w.shaped(sums, shape[0])
@@ -150,7 +153,8 @@ func (r *rewritten) affine(m *Match) bool {
 	return r.rank > 0 && VariesAlong(k, r.rank, axis, r.channels)
 }
 
-// divides reports whether v is a constant without zeros. A quotient by 0 has a sign, which factors of weights would lose.
+// divides reports whether v is a constant without zeros. A quotient by 0 has a sign, which factors of weights would
+// lose.
 func divides(v *ir.Value) bool {
 	if v.Const == nil {
 		return false
@@ -163,7 +167,8 @@ func divides(v *ir.Value) bool {
 func (r *rewritten) channelMap(w written, m *Match) (scale, shift *ir.Value) {
 	n, v := m.Node("affine"), m.Val
 	if n.Op.Name == "BatchNormalization" {
-		return w.batchNorm(v("scale"), v("shift"), v("mean"), v("variance"), n.Attrs.Float("epsilon", float64(float32(1e-5))))
+		return w.batchNorm(v("scale"), v("shift"), v("mean"), v("variance"),
+			n.Attrs.Float("epsilon", float64(float32(1e-5))))
 	}
 	k := w.do("Expand", w.shaped(w.double(v("k")), -1), w.b.Ints(r.channels))
 	switch n.Op.Name {

@@ -12,8 +12,8 @@ import (
 var FoldNorm = &Pass{
 	Name: "fold-norm",
 	Doc: "Batch norm with fixed statistics → scale and shift in float64. Two in a row become one. One beside a " +
-		"linear layer becomes part of its weights, also across the mean, first or last step over time. What follows from " +
-		"parameters is written as nodes.",
+		"linear layer becomes part of its weights, also across the mean, first or last step over time. What follows " +
+		"from parameters is written as nodes.",
 	Run: func(c *Context, g *ir.Graph) (int, error) { return Apply(c, g, normRules) },
 }
 
@@ -23,7 +23,8 @@ var normRules = NewSet(
 		Pattern: Op("essm.BatchNorm", Var("x"), Fixed("weight"), Fixed("bias"), Fixed("mean"), Fixed("var")),
 		Make: func(b *ir.Builder, m *Match) []*ir.Value {
 			if v := m.Val; !AllConst(v("weight"), v("bias"), v("mean"), v("var")) {
-				scale, shift := written{b}.batchNorm(v("weight"), v("bias"), v("mean"), v("var"), m.Root.Attrs.Float("epsilon", 1e-5))
+				scale, shift := written{b}.batchNorm(v("weight"), v("bias"), v("mean"), v("var"),
+					m.Root.Attrs.Float("epsilon", 1e-5))
 				return affineOf(b, v("x"), scale, shift)
 			}
 			f := func(name string) []float64 { return floats(b, m.Val(name)) }

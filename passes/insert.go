@@ -7,9 +7,9 @@ import (
 )
 
 // Insert returns the passes of list with others among them, each at the first place that After and Before allow, of its
-// own and of the others. List keeps its order. A name of a pass that list has several times stands for all of them. Insert
-// returns an error for a pass without a name or without Run, for a name that is taken, for reasons that name no pass, and
-// for orders that contradict each other.
+// own and of the others. List keeps its order. A name of a pass that list has several times stands for all of them.
+// Insert returns an error for a pass without a name or without Run, for a name that is taken, for reasons that name no
+// pass, and for orders that contradict each other.
 func Insert(list []*Pass, others ...*Pass) ([]*Pass, error) {
 	all := slices.Concat(list, others)
 	at := map[string][]int{}
@@ -31,8 +31,8 @@ func Insert(list []*Pass, others ...*Pass) ([]*Pass, error) {
 			for _, r := range reasons {
 				named := at[r.Pass]
 				if named == nil && i >= len(list) { // those of list may name passes of a longer one
-					return nil, fmt.Errorf("pass %s: %s names %q, which is no pass; there are %s", p.Name, []string{"After", "Before"}[k],
-						r.Pass, strings.Join(slices.Compact(names(all)), ", "))
+					return nil, fmt.Errorf("pass %s: %s names %q, which is no pass; there are %s", p.Name,
+						[]string{"After", "Before"}[k], r.Pass, strings.Join(slices.Compact(names(all)), ", "))
 				}
 				for _, j := range named {
 					switch {

@@ -166,7 +166,8 @@ func Optimize(g *ir.Graph) error { return Run(g, Pipeline(), Options{}) }
 
 // Run applies passes in order, in place, and adds an event to the graph's history for each pass that changed or noted
 // something. It verifies the graph before the first pass, then the changes that passes report (of all, if there is an
-// observer), and the whole graph after the last one. An error names the pass, its index, and the pass before it. The graph is undefined then.
+// observer), and the whole graph after the last one. An error names the pass, its index, and the pass before it. The
+// graph is undefined then.
 func Run(g *ir.Graph, list []*Pass, o Options) (err error) {
 	if err := checkOrder(list); err != nil {
 		return err
@@ -243,8 +244,8 @@ func Run(g *ir.Graph, list []*Pass, o Options) (err error) {
 	return nil
 }
 
-// tidy frees the constants that a pass has replaced, where much was allocated since the last collection. They are few and
-// large: the collector itself would wait until they take as much memory as all that is in use.
+// tidy frees the constants that a pass has replaced, where much was allocated since the last collection. They are few
+// and large: the collector itself would wait until they take as much memory as all that is in use.
 func (c *Context) tidy() {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)
@@ -396,7 +397,8 @@ func Apply(c *Context, g *ir.Graph, rules *match.Set) (int, error) {
 // freed in between.
 const walkBytes = 1 << 26
 
-// applyOnce walks the graph once and rewrites matches that do not overlap. It ends early where it has made many constants.
+// applyOnce walks the graph once and rewrites matches that do not overlap. It ends early where it has made many
+// constants.
 func applyOnce(c *Context, g *ir.Graph, set *match.Set) (int, error) {
 	changes := 0
 	complete(g)

@@ -5,15 +5,15 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Settled are the settled values of a graph (ops.SettledOf). A pass may use them where it accepts constants, if it does not
-// read their elements: it writes as nodes what it would compute.
+// Settled are the settled values of a graph (ops.SettledOf). A pass may use them where it accepts constants, if it does
+// not read their elements: it writes as nodes what it would compute.
 type Settled map[*ir.Value]bool
 
 // SettledOf returns the settled values of g, whose nodes are sorted.
 func SettledOf(c *Context, g *ir.Graph) Settled { return ops.SettledOf(g, ir.NewPacer(c.Check)) }
 
-// VariesAlong reports whether the type of v, a tensor of floats, lets it be broadcast to a rank with n elements along one
-// axis, or one, and the same ones along the others.
+// VariesAlong reports whether the type of v, a tensor of floats, lets it be broadcast to a rank with n elements along
+// one axis, or one, and the same ones along the others.
 func VariesAlong(v *ir.Value, rank, axis int, n int64) bool {
 	shape := v.Shape()
 	if !v.Elem().IsFloat() || len(shape) > rank || !ops.Settles(v) {

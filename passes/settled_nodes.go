@@ -49,7 +49,8 @@ func (w written) affine(s0, t0, s1, t1 *ir.Value) (scale, shift *ir.Value) {
 	return w.do("Mul", s0, s1), w.do("Add", w.do("Mul", t0, s1), t1)
 }
 
-// before returns the weights (outputs, inputs) and the bias of a linear layer whose inputs are first scaled and shifted.
+// before returns the weights (outputs, inputs) and the bias of a linear layer whose inputs are first scaled and
+// shifted.
 func (w written) before(weight, bias, scale, shift *ir.Value) (_, _ *ir.Value) {
 	long := w.double(weight)
 	return w.do("Mul", long, scale), w.do("Add", w.double(bias), w.do("MatMul", long, shift))

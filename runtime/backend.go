@@ -23,14 +23,14 @@ type Backend interface {
 	Compile(g *ir.Graph, c Config) (Program, error)
 }
 
-// Variant is implemented by backends whose answers differ between machines in their last bits. It returns the name of the
-// kernels that this process uses.
+// Variant is implemented by backends whose answers differ between machines in their last bits. It returns the name of
+// the kernels that this process uses.
 type Variant interface{ Variant() string }
 
 // Config has the options of a backend: those of Options, checked and with defaults filled in.
 type Config struct {
-	// Threads is the number of goroutines, at least 1, that may compute at once within one Run. Answers do not depend on
-	// it.
+	// Threads is the number of goroutines, at least 1, that may compute at once within one Run. Answers do not depend
+	// on it.
 	Threads int
 	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". If it is empty, the
 	// backend chooses.
@@ -40,7 +40,8 @@ type Config struct {
 	// Products is the precision of dense products with constant weights: Float32, BFloat16 or Int8, see
 	// Options.Precision. A backend without it returns an *OptionError.
 	Products tensor.DType
-	// TF32 lets dense products round their operands to TF32, see Options.TF32. A backend without it returns an *OptionError.
+	// TF32 lets dense products round their operands to TF32, see Options.TF32. A backend without it returns an
+	// *OptionError.
 	TF32 bool
 	// MaxMemory bounds the memory of one executable and of its runs, in bytes; 0: the machine's memory, if the backend
 	// knows it.
@@ -52,20 +53,20 @@ type Config struct {
 	// shared.
 	Constants *Constants
 	// Parameters are the contents of the graph's parameters, in its order, in memory of the caller; nil: Value.Init of
-	// each. They change between runs, and never during one. A program reads them in each run, or keeps what follows from
-	// them in Constants (Constants.Settled).
+	// each. They change between runs, and never during one. A program reads them in each run, or keeps what follows
+	// from them in Constants (Constants.Settled).
 	Parameters []*tensor.Tensor
 	// Ctx ends Compile, by its error, when it is done; programs do not keep it. Nil: never.
 	Ctx context.Context
 	// Logger is never nil.
 	Logger *slog.Logger
-	// Observe, if not nil, is called with every computed value, in the order of evaluation, also in subgraphs. The datum
-	// is only valid during the call. A backend that fuses nodes returns an *OptionError.
+	// Observe, if not nil, is called with every computed value, in the order of evaluation, also in subgraphs. The
+	// datum is only valid during the call. A backend that fuses nodes returns an *OptionError.
 	Observe func(v *ir.Value, d tensor.Datum)
 }
 
-// Program is a compiled graph. It is immutable and safe for concurrent use. The sessions of a model share it and its packed
-// weights.
+// Program is a compiled graph. It is immutable and safe for concurrent use. The sessions of a model share it and its
+// packed weights.
 type Program interface {
 	// Bind plans memory and chooses kernels for one set of shapes.
 	Bind(b Binding) (Executable, error)
@@ -84,8 +85,8 @@ type Lowered interface {
 
 // Refusing is implemented by executables that can tell before a run that every run fails.
 type Refusing interface {
-	// Refusal returns the error of every run: an operator does not take the shapes that are bound. It returns nil if there is
-	// none.
+	// Refusal returns the error of every run: an operator does not take the shapes that are bound. It returns nil if
+	// there is none.
 	Refusal() error
 }
 
@@ -93,8 +94,8 @@ type Refusing interface {
 type Binding struct {
 	// Dims maps the symbols of the graph's input types to their values, if the inputs determine them.
 	Dims map[string]int64
-	// Inputs are the types of the inputs in the graph's order. Tensor types have the element types of the graph and known
-	// dimensions. Sequence types are those of the graph. An absent optional input is nil.
+	// Inputs are the types of the inputs in the graph's order. Tensor types have the element types of the graph and
+	// known dimensions. Sequence types are those of the graph. An absent optional input is nil.
 	Inputs []ir.Type
 	// Budget limits the executable and its runs, which charge to it everything that they hold and allocate. The
 	// caller may charge its own memory to it as well. Executables may share it if only one of them is used at a
@@ -109,9 +110,9 @@ type Binding struct {
 type Executable interface {
 	// Run computes the graph's outputs from its inputs, both in the graph's order. The inputs have the types of the
 	// Binding; an optional one is its value or nil, never an *Optional. Run only reads them, and does not keep them. If
-	// out[i] is nil, Run stores a new datum there that shares no storage. Otherwise out[i] is a tensor of the output's type
-	// and shape that shares no storage with in, and Run fills it. Run checks ctx between nodes. The error of a node is a
-	// *NodeError.
+	// out[i] is nil, Run stores a new datum there that shares no storage. Otherwise out[i] is a tensor of the output's
+	// type and shape that shares no storage with in, and Run fills it. Run checks ctx between nodes. The error of a
+	// node is a *NodeError.
 	Run(ctx context.Context, in, out []tensor.Datum) error
 	// ArenaBytes returns the working memory that the executable holds between runs.
 	ArenaBytes() int64
@@ -160,8 +161,8 @@ type StepTime struct {
 }
 
 // Store stores output i of Executable.Run: it copies d into the tensor out[i], or sets out[i] to d if that is nil. It
-// is for executables that know an output's shape only after computing it. It calls pause, which may panic with an *ir.Ended,
-// between parts of what it copies.
+// is for executables that know an output's shape only after computing it. It calls pause, which may panic with an
+// *ir.Ended, between parts of what it copies.
 func Store(out []tensor.Datum, i int, d tensor.Datum, pause func()) error {
 	if out[i] == nil {
 		out[i] = d

@@ -53,8 +53,8 @@ func (p place) fail(format string, args ...any) error {
 	return &InputError{Name: p.input, Msg: fmt.Sprintf("dimension %d: ", p.axis) + fmt.Sprintf(format, args...)}
 }
 
-// solve derives symbols from places: first plain symbols, then those that a linear expression determines, as long as there
-// are any. Then it checks every place whose symbols are known. It returns the place that determined each symbol.
+// solve derives symbols from places: first plain symbols, then those that a linear expression determines, as long as
+// there are any. Then it checks every place whose symbols are known. It returns the place that determined each symbol.
 func solve(steps *ir.EvalCtx, places []place, dims map[string]int64) (by map[string]place, err error) {
 	by = map[string]place{}
 	var composed []place
@@ -181,7 +181,8 @@ func (sg *signature) bindDims(dims map[string]int64) (*Binding, error) {
 		for axis, d := range t.Shape {
 			n, err := d.Eval(dims)
 			if err != nil {
-				return nil, &InputError{Name: p.Name, Msg: fmt.Sprintf("dimension %d: %v; give a value for it", axis, err)}
+				return nil, &InputError{Name: p.Name, Msg: fmt.Sprintf("dimension %d: %v; give a value for it", axis,
+					err)}
 			}
 			if n < 0 {
 				return nil, &InputError{Name: p.Name, Msg: fmt.Sprintf("dimension %d: %v is %d", axis, d, n)}

@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Constants caches data that a backend derives from a model's constants, such as packed weights, so that all programs of
-// the model share it. It also keeps what follows from parameters, with the way to compute it again. It is safe for
+// Constants caches data that a backend derives from a model's constants, such as packed weights, so that all programs
+// of the model share it. It also keeps what follows from parameters, with the way to compute it again. It is safe for
 // concurrent use. A nil *Constants caches nothing.
 type Constants struct {
 	mu   sync.Mutex
@@ -28,7 +28,8 @@ type settled struct {
 	value any
 }
 
-// again computes data again after the content of one of the tensors from has changed, and with it that of the tensors to.
+// again computes data again after the content of one of the tensors from has changed, and with it that of the tensors
+// to.
 type again struct {
 	from, to []*tensor.Tensor
 	run      func(ctx context.Context) error
@@ -63,8 +64,8 @@ func (c *Constants) Get(key any, make func() any) any {
 // in the same memory, after the content of the parameters has been replaced. It may be nil. It runs after the functions
 // of the data that make itself asked for. A nil key stands for data that nothing else asks for.
 //
-// The data follows from the content of the tensors from, and is not computed again if only other content has changed. If
-// other data follows from it, it consists of the tensors to.
+// The data follows from the content of the tensors from, and is not computed again if only other content has changed.
+// If other data follows from it, it consists of the tensors to.
 func (c *Constants) Settled(from, to []*tensor.Tensor, key any,
 	make func() (v any, again func(ctx context.Context) error)) any {
 	if c == nil {

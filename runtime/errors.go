@@ -48,8 +48,8 @@ func (e *StreamError) Unwrap() error { return e.Err }
 // SnapshotError is the error for a snapshot that is refused.
 type SnapshotError struct {
 	Msg string
-	// Have and Want are hashes in hexadecimal: of the snapshot's model and of the stream's. They are empty if those do not
-	// differ.
+	// Have and Want are hashes in hexadecimal: of the snapshot's model and of the stream's. They are empty if those do
+	// not differ.
 	Have, Want string
 	// Version is the version of the snapshot's format if it is too new for this program; otherwise 0.
 	Version uint32

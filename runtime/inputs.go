@@ -130,8 +130,8 @@ func unwrap(d tensor.Datum) tensor.Datum {
 	return d
 }
 
-// accept checks d against t, except for symbolic dimensions, and returns it in the element types that the backend expects.
-// It charges what it allocates to c.
+// accept checks d against t, except for symbolic dimensions, and returns it in the element types that the backend
+// expects. It charges what it allocates to c.
 func (sg *signature) accept(d tensor.Datum, t ir.Type, c *charges) (tensor.Datum, error) {
 	switch t := t.(type) {
 	case *ir.TensorType:
@@ -201,8 +201,8 @@ var floatBits = map[tensor.DType][2]int{
 // itemSize is the size of an item's place in a sequence.
 const itemSize = int(unsafe.Sizeof(tensor.Datum(nil)))
 
-// convert returns x with element type want (float64 in place of float32 if sg is wide), if no number changes. It charges
-// c.
+// convert returns x with element type want (float64 in place of float32 if sg is wide), if no number changes. It
+// charges c.
 func (sg *signature) convert(x *tensor.Tensor, want tensor.DType, c *charges) (*tensor.Tensor, error) {
 	if sg.wide && want == tensor.Float32 {
 		want = tensor.Float64
@@ -228,7 +228,8 @@ func (sg *signature) convert(x *tensor.Tensor, want tensor.DType, c *charges) (*
 		}
 		return ops.Convert(&c.moves, x, want, false)
 	}
-	return nil, fmt.Errorf("expected element type %v, found %v; convert it: Tensor.Convert(%s, false)", want, have, want.GoName())
+	return nil, fmt.Errorf("expected element type %v, found %v; convert it: Tensor.Convert(%s, false)", want, have,
+		want.GoName())
 }
 
 // fits reports an error unless every integer in x is in want's range.
@@ -408,8 +409,8 @@ type start struct {
 	number int
 }
 
-// apart returns an error if a tensor to write to starts at the same byte as an input or another output. Callers must avoid
-// other overlaps.
+// apart returns an error if a tensor to write to starts at the same byte as an input or another output. Callers must
+// avoid other overlaps.
 func (sg *signature) apart(in, out []tensor.Datum, c *charges) error {
 	c.starts = c.starts[:0]
 	add := func(d tensor.Datum, number int) {

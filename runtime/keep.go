@@ -12,8 +12,8 @@ import (
 // each step. The last inputs of its graph are the states before a step, and the last outputs the states after it, in
 // the same order.
 type Keeper interface {
-	// Keep makes a place for the states of one stream, of so many bytes in all: one state after the other, each as its tensor
-	// holds it. They are zero.
+	// Keep makes a place for the states of one stream, of so many bytes in all: one state after the other, each as its
+	// tensor holds it. They are zero.
 	Keep(bytes int64) (Kept, error)
 }
 

@@ -37,14 +37,14 @@ func Load(path string, o Options) (*Model, error) {
 // plansOnly adds advice to the error for a file that is not a plan, or for a directory.
 func plansOnly(path string, err error) error {
 	if st, e := files.Stat(path); errors.Is(err, plan.ErrNotPlan) || e == nil && st.IsDir() {
-		return fmt.Errorf("%w; package runtime loads only plans, which essmc compile writes: open ONNX files, model directories "+
-			"and IR text by open.Load of github.com/essmc/essmc/frontend/open", err)
+		return fmt.Errorf("%w; package runtime loads only plans, which essmc compile writes: open ONNX files, model "+
+			"directories and IR text by open.Load of github.com/essmc/essmc/frontend/open", err)
 	}
 	return err
 }
 
-// LoadReader reads a plan of size bytes into memory and compiles it for o.Backend. name is its name in messages. r is not
-// used after LoadReader returns.
+// LoadReader reads a plan of size bytes into memory and compiles it for o.Backend. name is its name in messages. r is
+// not used after LoadReader returns.
 func LoadReader(r io.ReaderAt, size int64, name string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func LoadReader(r io.ReaderAt, size int64, name string, o Options) (*Model, erro
 	return loaded(g, name, o, nil)
 }
 
-// LoadFS reads the named plan of fsys into memory and compiles it for o.Backend. With an embed.FS, a program is one file.
-// fsys is not used after LoadFS returns.
+// LoadFS reads the named plan of fsys into memory and compiles it for o.Backend. With an embed.FS, a program is one
+// file. fsys is not used after LoadFS returns.
 func LoadFS(fsys fs.FS, name string, o Options) (*Model, error) {
 	if _, err := o.config(); err != nil {
 		return nil, err

@@ -10,9 +10,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Maps returns scores as maps, one for each row, for an output that the model's file has as maps (ZipMap of ai.onnx.ml).
-// Such an output is a float32 tensor (N,C) here, or (C) for one row. K is the type of the keys in the file: class labels
-// as int64 or string. Where a key occurs twice, its last column counts. The error names the output.
+// Maps returns scores as maps, one for each row, for an output that the model's file has as maps (ZipMap of
+// ai.onnx.ml). Such an output is a float32 tensor (N,C) here, or (C) for one row. K is the type of the keys in the
+// file: class labels as int64 or string. Where a key occurs twice, its last column counts. The error names the output.
 func Maps[K int64 | string](m *Model, output string, scores tensor.Datum) ([]map[K]float32, error) {
 	fail := func(format string, args ...any) ([]map[K]float32, error) {
 		return nil, fmt.Errorf("output %q: "+format, append([]any{output}, args...)...)
@@ -28,7 +28,8 @@ func Maps[K int64 | string](m *Model, output string, scores tensor.Datum) ([]map
 	}
 	x, ok := scores.(*tensor.Tensor)
 	if !ok || x == nil || x.DType() != tensor.Float32 || x.Rank() != 1 && x.Rank() != 2 || x.Dim(-1) != len(keys) {
-		return fail("expected float32 scores with a column for each of %d keys, found %s", len(keys), tensor.Describe(scores))
+		return fail("expected float32 scores with a column for each of %d keys, found %s", len(keys),
+			tensor.Describe(scores))
 	}
 	rows := 1
 	if x.Rank() == 2 {

@@ -4,9 +4,9 @@
 // whole sequences, for one goroutine at a time. It plans once for each set of input shapes and keeps the plan. A Stream
 // runs a sequence chunk by chunk, and holds its state.
 //
-// The package imports ir, ir/tensor, ops, passes/stepgraph, runtime/plan, internal/files and internal/spell. Operators and kernels come
-// with the Backend in Options. Inputs are checked here, once, before a backend sees them. There is no package-level
-// state. A panic below Run becomes an error.
+// The package imports ir, ir/tensor, ops, passes/stepgraph, runtime/plan, internal/files and internal/spell. Operators
+// and kernels come with the Backend in Options. Inputs are checked here, once, before a backend sees them. There is no
+// package-level state. A panic below Run becomes an error.
 package runtime
 
 import (
@@ -34,8 +34,8 @@ type Options struct {
 	Backend Backend
 	// Threads is the number of goroutines that one Run may use; 0: GOMAXPROCS. Answers do not depend on it.
 	Threads int
-	// Sessions is the number of calls of Model.Run that may run at once; 0: GOMAXPROCS. Further ones wait. NewSession is not
-	// bounded.
+	// Sessions is the number of calls of Model.Run that may run at once; 0: GOMAXPROCS. Further ones wait. NewSession
+	// is not bounded.
 	Sessions int
 	// Kernel selects the form of operators that have several: "scan", "chunked", "fft", "direct". With "auto" or an
 	// empty string the backend chooses; it also does for an operator that lacks the form. An exception is "chunked"
@@ -46,15 +46,15 @@ type Options struct {
 	//
 	// Float64 widens constants, inputs and outputs. Only the ref backend has it.
 	//
-	// BFloat16 and Int8 apply to dense products with constant weights, except for small matrices. The cpu backend has both,
-	// the cuda backend BFloat16. Scans, norms and activations stay in float32. BFloat16 rounds weights and activations and
-	// sums in float32; it is faster only on cards, and on processors with AVX512_BF16. Int8 rounds them to integers within ±127, weights with a scale per
-	// output, activations with a scale per step (and head), and sums exactly. A step with an activation that is not finite
-	// gives NaN. Explain lists the products.
+	// BFloat16 and Int8 apply to dense products with constant weights, except for small matrices. The cpu backend has
+	// both, the cuda backend BFloat16. Scans, norms and activations stay in float32. BFloat16 rounds weights and
+	// activations and sums in float32; it is faster only on cards, and on processors with AVX512_BF16. Int8 rounds them
+	// to integers within ±127, weights with a scale per output, activations with a scale per step (and head), and sums
+	// exactly. A step with an activation that is not finite gives NaN. Explain lists the products.
 	Precision tensor.DType
-	// TF32 lets tensor cores of NVIDIA cards round the operands of the dense products that BFloat16 applies to, but to 11 bits:
-	// a third of the work of products of float32. Only the cuda backend has it; others return an *OptionError. Precision is
-	// Float32 then. Explain lists the products.
+	// TF32 lets tensor cores of NVIDIA cards round the operands of the dense products that BFloat16 applies to, but to
+	// 11 bits: a third of the work of products of float32. Only the cuda backend has it; others return an *OptionError.
+	// Precision is Float32 then. Explain lists the products.
 	TF32 bool
 	// MaxMemory limits the memory of one session, in bytes: its working memory between runs, and everything that a
 	// run allocates, including outputs for which the caller passes no tensors, conversions of inputs, and values
@@ -87,16 +87,16 @@ type Options struct {
 	// Source, if not nil, is what the graph's weights are read from. Model.Close closes it. New and the like do not
 	// close it if they return an error.
 	Source io.Closer
-	// Context, if not nil, ends New, Load and the like with its error when it is done. Runs have contexts of their own, and so
-	// has NewStreamContext.
+	// Context, if not nil, ends New, Load and the like with its error when it is done. Runs have contexts of their own,
+	// and so has NewStreamContext.
 	Context context.Context
 	// Profile makes sessions measure their steps, for Session.Profile.
 	Profile bool
 	// Logger takes messages about loading and planning; nil: none.
 	Logger *slog.Logger
 	// Observe, if not nil, is called with every computed value, if the backend supports it. It is called from the
-	// goroutines that run sessions. The datum is only valid during the call. With Outputs, v is a value of a copy of the
-	// graph, with the same name.
+	// goroutines that run sessions. The datum is only valid during the call. With Outputs, v is a value of a copy of
+	// the graph, with the same name.
 	Observe func(v *ir.Value, d tensor.Datum)
 }
 
@@ -141,7 +141,8 @@ func (o Options) config() (Config, error) {
 			fmt.Sprintf("expected float32, float64, bfloat16 or int8, found %v", o.Precision)}
 	}
 	if c.TF32 = o.TF32; c.TF32 && (c.Wide || c.Products != tensor.Float32) {
-		return c, &OptionError{"TF32", fmt.Sprintf("is a precision of products, and so is %v: expected one", o.Precision)}
+		return c, &OptionError{"TF32", fmt.Sprintf("is a precision of products, and so is %v: expected one",
+			o.Precision)}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -234,7 +235,8 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 		return nil, err
 	}
 	if o.RefuseUpdates && len(g.Updates) > 0 {
-		return nil, &OptionError{"RefuseUpdates", fmt.Sprintf("the graph updates parameter %q", g.Updates[0].Parameter.Name)}
+		return nil, &OptionError{"RefuseUpdates", fmt.Sprintf("the graph updates parameter %q",
+			g.Updates[0].Parameter.Name)}
 	}
 	m := &Model{signature: sg, graph: g, wanted: wanted, backend: o.Backend, config: c, constants: &Constants{},
 		source: source, weights: o.Source, some: wanted != g, stepping: newOnce[stepping]()}
@@ -253,8 +255,8 @@ func newModel(g *ir.Graph, o Options, source io.Closer) (_ *Model, err error) {
 	}
 	first.share()
 	m.set = &Set{m: m, current: first, replacing: make(chan struct{}, 1)}
-	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(wanted.Nodes), "threads",
-		c.Threads)
+	c.Logger.Debug("model compiled", "graph", g.Name, "backend", o.Backend.Name(), "nodes", len(wanted.Nodes),
+		"threads", c.Threads)
 	return m, nil
 }
 
@@ -276,8 +278,8 @@ func checkForm(g *ir.Graph, form string) error {
 	return nil
 }
 
-// Inputs returns the inputs of the model, in the graph's order. Those that only outputs without a name in Options.Outputs
-// need are optional.
+// Inputs returns the inputs of the model, in the graph's order. Those that only outputs without a name in
+// Options.Outputs need are optional.
 func (m *Model) Inputs() []Port { return slices.Clone(m.inputs) }
 
 // Outputs returns the outputs that runs compute, in the graph's order: those of Options.Outputs, or all.
@@ -367,8 +369,9 @@ func (m *Model) findUpdates() {
 	}
 }
 
-// Hash identifies the model: equal graphs with equal weights have equal hashes, whatever their names and sources. It is the
-// SHA-256 of a plan of the graph without name, documentation, history and free text. The first call reads all weights.
+// Hash identifies the model: equal graphs with equal weights have equal hashes, whatever their names and sources. It is
+// the SHA-256 of a plan of the graph without name, documentation, history and free text. The first call reads all
+// weights.
 func (m *Model) Hash() ([sha256.Size]byte, error) {
 	if !m.gate.enter() {
 		return [sha256.Size]byte{}, ErrClosed

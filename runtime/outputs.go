@@ -35,8 +35,8 @@ func withOutputs(g *ir.Graph, names []string) (*ir.Graph, error) {
 // mostListed is the maximum number of names that a message lists.
 const mostListed = 64
 
-// lacking is the message for an input, output or parameter that the model does not have; names are those that it has. It
-// counts them if they are many.
+// lacking is the message for an input, output or parameter that the model does not have; names are those that it has.
+// It counts them if they are many.
 func lacking(what, name string, names []string) string {
 	if len(names) == 0 {
 		return fmt.Sprintf("the model has no %ss", what)

@@ -9,12 +9,13 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// Run computes the outputs from the inputs, both by name, like Session.Run. Any number of goroutines may call it at the same
-// time. It uses sessions that the model keeps: at most Options.Sessions of them run at once, and further calls wait for one,
-// or for ctx. While they run, each may use Options.MaxMemory. Between runs, all of them together keep at most
-// Options.MaxMemory; the rest is released. Close releases them.
+// Run computes the outputs from the inputs, both by name, like Session.Run. Any number of goroutines may call it at the
+// same time. It uses sessions that the model keeps: at most Options.Sessions of them run at once, and further calls
+// wait for one, or for ctx. While they run, each may use Options.MaxMemory. Between runs, all of them together keep at
+// most Options.MaxMemory; the rest is released. Close releases them.
 //
-// A program that wants to reuse the memory of outputs, or to bind shapes in advance, makes sessions itself (NewSession).
+// A program that wants to reuse the memory of outputs, or to bind shapes in advance, makes sessions itself
+// (NewSession).
 func (m *Model) Run(ctx context.Context, in map[string]tensor.Datum) (map[string]tensor.Datum, error) {
 	s, err := m.sessions.take(ctx, m)
 	if err != nil {
@@ -60,8 +61,8 @@ func (p *sessionPool) take(ctx context.Context, m *Model) (*Session, error) {
 	return s.Session, nil
 }
 
-// put gives back a session, unless the model is closed. It closes idle ones while they keep more than Options.MaxMemory in
-// all, those that have not run for the longest time first.
+// put gives back a session, unless the model is closed. It closes idle ones while they keep more than Options.MaxMemory
+// in all, those that have not run for the longest time first.
 func (p *sessionPool) put(s *Session, m *Model) {
 	defer func() { <-p.running }()
 	if !m.gate.enter() {
@@ -99,13 +100,14 @@ func (p *sessionPool) drop() {
 	p.idle, p.held = nil, 0
 }
 
-// Output returns the elements, in row-major order and without a copy, and the shape of the tensor that a run returned under
-// a name. T is the element type: a number, bool, tensor.F16, tensor.BF16, or string. The error says which outputs there
-// are, or which element type the tensor has.
+// Output returns the elements, in row-major order and without a copy, and the shape of the tensor that a run returned
+// under a name. T is the element type: a number, bool, tensor.F16, tensor.BF16, or string. The error says which outputs
+// there are, or which element type the tensor has.
 func Output[T tensor.Element](out map[string]tensor.Datum, name string) (data []T, shape []int, err error) {
 	d, ok := out[name]
 	if !ok {
-		return nil, nil, &InputError{Name: name, Msg: lacking("output", name, slices.Sorted(maps.Keys(out))), output: true}
+		return nil, nil, &InputError{Name: name, Msg: lacking("output", name, slices.Sorted(maps.Keys(out))),
+			output: true}
 	}
 	t, ok := unwrap(d).(*tensor.Tensor)
 	if !ok {

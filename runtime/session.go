@@ -47,8 +47,9 @@ func (m *Model) NewSession() *Session {
 	return s
 }
 
-// Use makes the session compute with the parameters of a set of its model, from its next run on. A set that runs updates
-// belongs to the first session that uses it; the error is an *OptionError for another one, and for a set of another model.
+// Use makes the session compute with the parameters of a set of its model, from its next run on. A set that runs
+// updates belongs to the first session that uses it; the error is an *OptionError for another one, and for a set of
+// another model.
 func (s *Session) Use(set *Set) error {
 	return s.own(func() error {
 		if set.m != s.m {
@@ -62,9 +63,9 @@ func (s *Session) Use(set *Set) error {
 	})
 }
 
-// Run computes the outputs from the inputs, both by name. The caller owns the outputs. Inputs may have a narrower element
-// type than the model's (float16 for float32, int32 for int64), or a wider integer type if the numbers fit. Optional inputs
-// may be absent or nil.
+// Run computes the outputs from the inputs, both by name. The caller owns the outputs. Inputs may have a narrower
+// element type than the model's (float16 for float32, int32 for int64), or a wider integer type if the numbers fit.
+// Optional inputs may be absent or nil.
 func (s *Session) Run(ctx context.Context, in map[string]tensor.Datum) (map[string]tensor.Datum, error) {
 	out := make(map[string]tensor.Datum, len(s.m.outputs))
 	if err := s.RunInto(ctx, in, out); err != nil {
@@ -73,11 +74,11 @@ func (s *Session) Run(ctx context.Context, in map[string]tensor.Datum) (map[stri
 	return out, nil
 }
 
-// RunInto is like Run but writes outputs to the tensors in out. Such a tensor must have the element type and shape of the
-// output, as an earlier Run returned it, and must not be an input. Outputs without a tensor are added to out. If the inputs
-// have the model's element types and shapes that were seen before, and out is complete, RunInto allocates no memory. After
-// an error the content of out's tensors is undefined. If the session's set runs updates, the outputs that update
-// parameters are written into these, and not to out.
+// RunInto is like Run but writes outputs to the tensors in out. Such a tensor must have the element type and shape of
+// the output, as an earlier Run returned it, and must not be an input. Outputs without a tensor are added to out. If
+// the inputs have the model's element types and shapes that were seen before, and out is complete, RunInto allocates no
+// memory. After an error the content of out's tensors is undefined. If the session's set runs updates, the outputs that
+// update parameters are written into these, and not to out.
 func (s *Session) RunInto(ctx context.Context, in, out map[string]tensor.Datum) error {
 	return s.own(func() error {
 		if err := ctx.Err(); err != nil {
@@ -181,7 +182,8 @@ func (s *Session) BindShape(dims map[string]int64, optional ...string) error {
 			return err
 		}
 		defer v.leave()
-		_, err = s.find(context.Background(), v, appendTypes(s.key[:0], b.Inputs), func() (*Binding, error) { return b, nil })
+		_, err = s.find(context.Background(), v, appendTypes(s.key[:0], b.Inputs),
+			func() (*Binding, error) { return b, nil })
 		return err
 	})
 }
@@ -227,7 +229,10 @@ func (s *Session) Warmup(ctx context.Context, dims map[string]int64, optional ..
 
 // bind finds the executable for the shapes of s.in, or binds one.
 func (s *Session) bind(ctx context.Context, v *version) (*bound, error) {
-	return s.find(ctx, v, appendKey(s.key[:0], s.in), func() (*Binding, error) { return s.m.bindData(&s.calls.moves, s.in) })
+	return s.find(ctx, v, appendKey(s.key[:0], s.in), func() (*Binding,
+		error) {
+		return s.m.bindData(&s.calls.moves, s.in)
+	})
 }
 
 // find returns the executable of a version for key, or binds one for the binding that make returns.
@@ -265,7 +270,8 @@ func (s *Session) find(ctx context.Context, v *version, key []byte, make func() 
 		return nil, &MemoryError{Need: need, Limit: limit, What: "the plan for " + b.String()}
 	}
 	if s.m.config.Logger.Enabled(ctx, slog.LevelDebug) {
-		s.m.config.Logger.Debug("shapes bound", "graph", s.m.graph.Name, "binding", b.String(), "bytes", exe.ArenaBytes())
+		s.m.config.Logger.Debug("shapes bound", "graph", s.m.graph.Name, "binding", b.String(), "bytes",
+			exe.ArenaBytes())
 	}
 	p := &bound{key: string(s.key), of: v, epoch: epoch, exe: exe, outShape: shapes}
 	if s.set.updates {
@@ -292,7 +298,8 @@ func (m *Model) nextContents(budget *ir.Budget) (all []*tensor.Tensor, err error
 		size := int64(tensor.ByteSize(t.Elem, n))
 		if err := budget.Take(size); err != nil {
 			budget.Release(taken)
-			return nil, refused(err, fmt.Sprintf("the update of parameter %q, with memory already held,", m.params[at].Name))
+			return nil, refused(err, fmt.Sprintf("the update of parameter %q, with memory already held,",
+				m.params[at].Name))
 		}
 		taken += size
 		all = append(all, tensor.New(t.Elem, shape...))
@@ -362,8 +369,8 @@ func (s *Session) Memory() int64 {
 	return sum
 }
 
-// Profile returns the time of each step for the shapes of the last run, summed over all runs with these shapes. It returns
-// nil unless Options.Profile is set.
+// Profile returns the time of each step for the shapes of the last run, summed over all runs with these shapes. It
+// returns nil unless Options.Profile is set.
 func (s *Session) Profile() []StepTime {
 	if len(s.bounds) == 0 {
 		return nil

@@ -16,9 +16,9 @@ import (
 // they are told otherwise (Session.Use, Stream.Use). Sets of a model differ in nothing but content: the graph is not
 // compiled again.
 //
-// The content has versions. Replace makes the next one while others run: a run sees one version from start to end, and a
-// stream keeps its version until Stream.Use. Memory of a version is reused for the next but one, or released when its last
-// run and stream end. A set is safe for concurrent use.
+// The content has versions. Replace makes the next one while others run: a run sees one version from start to end, and
+// a stream keeps its version until Stream.Use. Memory of a version is reused for the next but one, or released when its
+// last run and stream end. A set is safe for concurrent use.
 //
 // A set that NewSet has made runs the updates of the graph, if there are any (ir.Graph.Updates). After each run, the
 // outputs that update parameters are written into these, in place, and are not returned. With Options.Outputs, only the
@@ -38,8 +38,8 @@ type Set struct {
 // Parameters returns the parameters of the model, in the graph's order.
 func (m *Model) Parameters() []Port { return slices.Clone(m.params) }
 
-// Set returns the set that sessions, streams and Run use unless they are told otherwise. It runs no updates: runs return
-// the outputs that would be written.
+// Set returns the set that sessions, streams and Run use unless they are told otherwise. It runs no updates: runs
+// return the outputs that would be written.
 func (m *Model) Set() *Set { return m.set }
 
 // NewSet makes a set with the content that Model.Set has now. Its memory is shared until one of them is replaced or
@@ -97,16 +97,17 @@ func (s *Set) belongTo(x *Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.session != nil && s.session != x {
-		return &OptionError{"set", "runs the updates of the model, and belongs to another session; make a set for this one"}
+		return &OptionError{"set", "runs the updates of the model, and belongs to another session; make a set for " +
+			"this one"}
 	}
 	s.session = x
 	return nil
 }
 
-// Replace replaces the content of parameters, by name: those that are not in the map keep theirs. Element types and shapes
-// must be those of Model.Parameters. The tensors are copied. When Replace returns, whatever follows from the parameters is
-// computed and packed, also for streams if the model has had any, and runs that begin use it. After an error the set has
-// its former content.
+// Replace replaces the content of parameters, by name: those that are not in the map keep theirs. Element types and
+// shapes must be those of Model.Parameters. The tensors are copied. When Replace returns, whatever follows from the
+// parameters is computed and packed, also for streams if the model has had any, and runs that begin use it. After an
+// error the set has its former content.
 func (s *Set) Replace(ctx context.Context, content map[string]tensor.Datum) error {
 	if !s.m.gate.enter() {
 		return ErrClosed
@@ -201,8 +202,8 @@ func (s *Set) replace(ctx context.Context, given []*tensor.Tensor) (err error) {
 	return s.publish(next)
 }
 
-// next returns a version with the given content, which the set shares. It is in the memory of the spare one if that can be
-// refilled. The content is read under reading, since a run may be about to update it.
+// next returns a version with the given content, which the set shares. It is in the memory of the spare one if that can
+// be refilled. The content is read under reading, since a run may be about to update it.
 func (s *Set) next(ctx context.Context, contents []*tensor.Tensor, reading *sync.RWMutex) (*version, error) {
 	s.mu.Lock()
 	spare := s.spare

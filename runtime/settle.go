@@ -2,8 +2,8 @@ package runtime
 
 import "context"
 
-// Settle computes everything again that follows from parameters, after their content has been replaced. No executable of
-// c's programs runs meanwhile. It is for the tests of backends: models do this themselves (Set.Replace).
+// Settle computes everything again that follows from parameters, after their content has been replaced. No executable
+// of c's programs runs meanwhile. It is for the tests of backends: models do this themselves (Set.Replace).
 func (c *Constants) Settle(ctx context.Context) error {
 	c.mu.Lock()
 	all := make([]func(context.Context) error, len(c.again))

@@ -30,7 +30,8 @@ const (
 	snapshotVersion = 1
 	snapshotHead    = 8 + 4 + 8
 
-	// mostSteps is far more than any stream sees: 285 years of a million steps a second. Counts behind it do not overflow.
+	// mostSteps is far more than any stream sees: 285 years of a million steps a second. Counts behind it do not
+	// overflow.
 	mostSteps = 1 << 53
 )
 
@@ -38,9 +39,10 @@ const (
 type SnapshotInfo struct {
 	Model   [sha256.Size]byte // Model.Hash of its model, or Set.Hash if the content of its set was replaced
 	Backend string            // the backend that computed the state
-	Variant string            // the backend's kernels: the same ones continue bit by bit, others to tolerance; may be empty
-	Batch   int               // number of samples
-	Steps   int64             // number of steps of time
+	// the backend's kernels: the same ones continue bit by bit, others to tolerance; may be empty
+	Variant string
+	Batch   int   // number of samples
+	Steps   int64 // number of steps of time
 	States  []SnapshotState
 }
 
@@ -58,9 +60,9 @@ func (s SnapshotState) String() string {
 // IsSnapshot reports whether a file that begins with head is a snapshot.
 func IsSnapshot(head []byte) bool { return bytes.HasPrefix(head, []byte(snapshotMagic)) }
 
-// Snapshot returns the stream's state as bytes. A stream of the same model can continue from them, also in another process
-// or on another machine. The snapshot is a few hundred bytes larger than the state. The first snapshot of a model reads all
-// weights, for their hash.
+// Snapshot returns the stream's state as bytes. A stream of the same model can continue from them, also in another
+// process or on another machine. The snapshot is a few hundred bytes larger than the state. The first snapshot of a
+// model reads all weights, for their hash.
 func (s *Stream) Snapshot() ([]byte, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -136,9 +138,9 @@ func variant(b Backend) string {
 	return ""
 }
 
-// Restore sets the stream to the state in the snapshot. If backend and kernels are those in its SnapshotInfo, the stream
-// continues bit by bit; otherwise to tolerance. Restore refuses a snapshot of another model or number of samples, a damaged
-// one, and one of a newer format. It returns a *SnapshotError then, and the stream does not change.
+// Restore sets the stream to the state in the snapshot. If backend and kernels are those in its SnapshotInfo, the
+// stream continues bit by bit; otherwise to tolerance. Restore refuses a snapshot of another model or number of
+// samples, a damaged one, and one of a newer format. It returns a *SnapshotError then, and the stream does not change.
 func (s *Stream) Restore(snapshot []byte) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -158,7 +160,8 @@ func (s *Stream) Restore(snapshot []byte) error {
 			Msg: fmt.Sprintf("is of the model with hash %s, this model's is %s", have, want)}
 	}
 	if found.Batch != want.Batch {
-		return &SnapshotError{Msg: fmt.Sprintf("is of a stream of %d samples, this one has %d", found.Batch, want.Batch)}
+		return &SnapshotError{Msg: fmt.Sprintf("is of a stream of %d samples, this one has %d", found.Batch,
+			want.Batch)}
 	}
 	if len(found.States) != len(want.States) {
 		return &SnapshotError{Msg: fmt.Sprintf("has %d states, this model %d", len(found.States), len(want.States))}
@@ -185,8 +188,8 @@ func InspectSnapshot(snapshot []byte) (*SnapshotInfo, error) {
 	return info, err
 }
 
-// parseSnapshot decodes a snapshot into its description and the data of the states. It allocates memory in proportion to
-// the snapshot's length, not to sizes in it.
+// parseSnapshot decodes a snapshot into its description and the data of the states. It allocates memory in proportion
+// to the snapshot's length, not to sizes in it.
 func parseSnapshot(b []byte) (*SnapshotInfo, []byte, error) {
 	fail := func(format string, args ...any) (*SnapshotInfo, []byte, error) {
 		return nil, nil, &SnapshotError{Msg: fmt.Sprintf(format, args...)}

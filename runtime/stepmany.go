@@ -23,11 +23,11 @@ type StreamStep struct {
 // up to it, so that few shapes are bound.
 const maxJoined = 64
 
-// StepMany steps many streams of the model. Streams of one version with chunks of the same shape step as one batch, which is faster than
-// one by one, and has the same results. An error of one stream sets its Err and does not change its state; the others step.
-// StepMany returns the first of these errors, with its index. If the samples of a model depend on each other (pairs of
-// documents), its streams step one by one. Under the conditions of Stream.Step, StepMany allocates no memory if as many
-// streams with such chunks have stepped together before.
+// StepMany steps many streams of the model. Streams of one version with chunks of the same shape step as one batch,
+// which is faster than one by one, and has the same results. An error of one stream sets its Err and does not change
+// its state; the others step. StepMany returns the first of these errors, with its index. If the samples of a model
+// depend on each other (pairs of documents), its streams step one by one. Under the conditions of Stream.Step, StepMany
+// allocates no memory if as many streams with such chunks have stepped together before.
 func (m *Model) StepMany(ctx context.Context, steps []StreamStep) error {
 	if !m.gate.enter() {
 		for i := range steps {
@@ -138,7 +138,8 @@ func (w *gathering) run(ctx context.Context) {
 	}
 }
 
-// stepTogether steps streams as one batch. If that fails because of an input, or for lack of memory, they step one by one.
+// stepTogether steps streams as one batch. If that fails because of an input, or for lack of memory, they step one by
+// one.
 func stepTogether(ctx context.Context, all []gathered) {
 	if len(all) > 1 {
 		err := stepJoined(ctx, all)

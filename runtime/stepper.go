@@ -139,7 +139,8 @@ func (m *Model) newStepping() (_ *stepping, err error) {
 	n, k := len(g.Inputs)-len(sg.States), len(g.Outputs)-len(sg.States)
 	p := &stepping{graph: g, timing: Timing{Latency: sg.Latency, Flush: sg.Flush, Multiple: sg.Multiple, End: sg.End,
 		Outputs: sg.Outputs}}
-	if p.signature, err = newSignature(context.Background(), g, g.Inputs[:n], g.Outputs[:k], m.config.Wide); err != nil {
+	if p.signature, err = newSignature(context.Background(), g, g.Inputs[:n], g.Outputs[:k],
+		m.config.Wide); err != nil {
 		return nil, err
 	}
 	for _, s := range sg.States {
@@ -299,8 +300,8 @@ func (p *stepper) take(key []byte) *lease {
 	return nil
 }
 
-// bind makes working memory for the inputs in c, with batch samples, under key. The budget bounds it, with the states of
-// the streams.
+// bind makes working memory for the inputs in c, with batch samples, under key. The budget bounds it, with the states
+// of the streams.
 func (p *stepper) bind(c *call, key []byte, batch int, budget *ir.Budget) (_ *lease, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -379,8 +380,8 @@ func (p *stepper) checkBatch(b *Binding, in []tensor.Datum, batch int) error {
 // charge takes bytes of a call from the budget of a step, for as long as the call runs.
 func (l *lease) charge(bytes int64, what string) error { return refused(l.budget.Take(bytes), what) }
 
-// release keeps working memory for the next step of its shape. Idle memory is bounded by Options.MaxMemory; release drops
-// the least recently used beyond it. release(nil) drops all idle memory.
+// release keeps working memory for the next step of its shape. Idle memory is bounded by Options.MaxMemory; release
+// drops the least recently used beyond it. release(nil) drops all idle memory.
 func (p *stepper) release(l *lease) {
 	keep := 8 + 4*goruntime.GOMAXPROCS(0)
 	limit := p.m.config.MaxMemory

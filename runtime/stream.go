@@ -35,18 +35,18 @@ type Stream struct {
 
 // Timing describes how the outputs of a stream relate to its inputs along time.
 type Timing struct {
-	// Latency is the largest lag of an output behind the inputs, in steps: the lookahead of the model. It is 0 for a causal
-	// model.
+	// Latency is the largest lag of an output behind the inputs, in steps: the lookahead of the model. It is 0 for a
+	// causal model.
 	Latency int64
 	// Flush is the number of steps, of any content, to feed after the end of a sequence for the last outputs.
 	Flush int64
 	// Multiple divides the length of every chunk. It is above 1 if the model has strides.
 	Multiple int64
-	// End names an optional input, int64 per sample, for the number of steps of a sequence. It must be given with the chunk
-	// in which the sequence ends, and from then on. It is empty if no output depends on later steps.
+	// End names an optional input, int64 per sample, for the number of steps of a sequence. It must be given with the
+	// chunk in which the sequence ends, and from then on. It is empty if no output depends on later steps.
 	End string
-	// Outputs describes each output: whether it follows time, at which rate, and how many of its first steps to drop; or
-	// whether it is the answer so far.
+	// Outputs describes each output: whether it follows time, at which rate, and how many of its first steps to drop;
+	// or whether it is the answer so far.
 	Outputs []stepgraph.Output
 }
 
@@ -203,7 +203,8 @@ func (s *Stream) leave() {
 }
 
 // Use makes the stream go on with the parameters that a set of its model has now; it keeps its state. Until then it
-// computes with the version of the parameters that its set had when it was made. A set that runs updates has no streams.
+// computes with the version of the parameters that its set had when it was made. A set that runs updates has no
+// streams.
 func (s *Stream) Use(ctx context.Context, set *Set) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -277,8 +278,8 @@ func (s *Stream) Reset() error {
 	return nil
 }
 
-// Close drops the state. Later calls return ErrStreamClosed; a second Close does nothing. A stream need not be closed: it
-// holds no resources besides memory, which goes with it.
+// Close drops the state. Later calls return ErrStreamClosed; a second Close does nothing. A stream need not be closed:
+// it holds no resources besides memory, which goes with it.
 func (s *Stream) Close() error {
 	switch err := s.enter(); {
 	case errors.Is(err, ErrClosed): // the stream is closed, or the model, which holds nothing for it

@@ -11,9 +11,9 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// version is one content of a model's parameters, with the programs that compute with it. A model without parameters has
-// one version. Sets refer to versions, runs and streams use them, and executables are bound to them. When a version has
-// neither sets nor executables nor users, its memory is released.
+// version is one content of a model's parameters, with the programs that compute with it. A model without parameters
+// has one version. Sets refer to versions, runs and streams use them, and executables are bound to them. When a version
+// has neither sets nor executables nor users, its memory is released.
 type version struct {
 	m         *Model
 	id        uint64
@@ -158,8 +158,8 @@ func (v *version) refill(ctx context.Context, contents []*tensor.Tensor, reading
 }
 
 // write copies contents, read under a lock, into those of the version, and returns the ones that differed.
-func (v *version) write(ctx context.Context, contents []*tensor.Tensor, reading *sync.RWMutex) (changed []*tensor.Tensor,
-	err error) {
+func (v *version) write(ctx context.Context, contents []*tensor.Tensor,
+	reading *sync.RWMutex) (changed []*tensor.Tensor, err error) {
 	err = ended(func() {
 		reading.RLock()
 		defer reading.RUnlock()
@@ -174,7 +174,8 @@ func (v *version) write(ctx context.Context, contents []*tensor.Tensor, reading 
 	return changed, err
 }
 
-// ended calls f, and returns the error of the panic by which it ends: at its context, or because a tensor cannot be read.
+// ended calls f, and returns the error of the panic by which it ends: at its context, or because a tensor cannot be
+// read.
 func ended(f func()) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

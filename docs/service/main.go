@@ -64,8 +64,8 @@ type limits struct {
 }
 
 // defaults are the limits of the command: 64 bodies of 4 MiB, 1000 streams with chunks of 256 KiB and states of 1 GiB,
-// and a call for each processor, which takes up to 256 MiB (runtime.Untrusted) and, with garbage, 60 bytes for each of its
-// JSON.
+// and a call for each processor, which takes up to 256 MiB (runtime.Untrusted) and, with garbage, 60 bytes for each of
+// its JSON.
 func defaults() limits {
 	return limits{requests: 64, streams: 1000, states: 1 << 30, calls: goruntime.GOMAXPROCS(0), body: 4 << 20,
 		chunk: 256 << 10, work: 10 * time.Second, idle: 30 * time.Second}

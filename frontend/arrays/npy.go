@@ -246,7 +246,8 @@ func (p *literal) descr() (d tensor.DType, width int, bigEndian, wide bool) {
 	d, ok := npyTypes[code]
 	switch {
 	case strings.HasPrefix(code, "O"):
-		p.fail(errors.New("arrays of Python objects are not read: they would have to be unpickled; save numbers or texts, as in numpy.save(FILE, x.astype(numpy.float32))"))
+		p.fail(errors.New("arrays of Python objects are not read: they would have to be unpickled; save numbers or " +
+			"texts, as in numpy.save(FILE, x.astype(numpy.float32))"))
 	case len(s)-len(code) > 1:
 		p.fail(fmt.Errorf("element type %.20q is neither numeric nor text", s))
 	case ok:

@@ -39,9 +39,10 @@ func layoutOf(tensors map[string]*tensor.Tensor) layout {
 	return released
 }
 
-// convertBackbone converts a configuration of state-spaces/s4 or of code that is like it, and its tensors to those of the
-// newest version. Sizes that the code takes from a data set follow from the tensors.
-func convertBackbone(root any, tensors map[string]*tensor.Tensor) (models.Config, map[string]*tensor.Tensor, []string, error) {
+// convertBackbone converts a configuration of state-spaces/s4 or of code that is like it, and its tensors to those of
+// the newest version. Sizes that the code takes from a data set follow from the tensors.
+func convertBackbone(root any, tensors map[string]*tensor.Tensor) (models.Config, map[string]*tensor.Tensor, []string,
+	error) {
 	top, path, err := findModel(root)
 	if err != nil {
 		return nil, nil, nil, err
@@ -87,7 +88,8 @@ func convertBackbone(root any, tensors map[string]*tensor.Tensor) (models.Config
 		}
 	}
 	delete(model, "pool")
-	out := map[string]any{"model_type": kind, "model": model, "encoder": encoderOf(s, tensors), "decoder": decoderOf(s, tensors)}
+	out := map[string]any{"model_type": kind, "model": model, "encoder": encoderOf(s, tensors),
+		"decoder": decoderOf(s, tensors)}
 	for _, key := range slices.Sorted(maps.Keys(top)) {
 		if key != "model" && key != "encoder" && key != "decoder" {
 			s.ignore(key)
@@ -107,8 +109,8 @@ func convertBackbone(root any, tensors map[string]*tensor.Tensor) (models.Config
 	return c, tensors, l.notes, nil
 }
 
-// tidy copies the mapping under a key, or s itself for an empty key, without those of the given keys whose value is null,
-// and gate_act, which only a gate reads.
+// tidy copies the mapping under a key, or s itself for an empty key, without those of the given keys whose value is
+// null, and gate_act, which only a gate reads.
 func tidy(s *section, key string, unset []string) map[string]any {
 	m := s.m
 	if key != "" {
@@ -190,13 +192,14 @@ func decoderOf(s *section, tensors map[string]*tensor.Tensor) any {
 }
 
 // liquidReason says why most checkpoints of Liquid-S4 cannot be converted.
-const liquidReason = "the released code computes the liquid term from copies of the step sizes, B, C and λ that its constructor " +
-	"drew, which are not in its checkpoints, so the checkpoint does not determine the model; tensors layer.liquid.log_dt, B, C " +
-	"and w would"
+const liquidReason = "the released code computes the liquid term from copies of the step sizes, B, C and λ that its " +
+	"constructor drew, which are not in its checkpoints, so the checkpoint does not determine the model; tensors " +
+	"layer.liquid.log_dt, B, C and w would"
 
-// olderLayer brings the keys of a layer of older versions to those of the newest one. kept says that the model has a liquid
-// term: its family has the older keys and tensors.
-func olderLayer(s *section, layer map[string]any, tensors map[string]*tensor.Tensor) (kind string, kept bool, err error) {
+// olderLayer brings the keys of a layer of older versions to those of the newest one. kept says that the model has a
+// liquid term: its family has the older keys and tensors.
+func olderLayer(s *section, layer map[string]any, tensors map[string]*tensor.Tensor) (kind string, kept bool,
+	err error) {
 	kernel, _ := s.text("liquid_kernel")
 	if kernel != "" {
 		if tensors["model.layers.0.layer.liquid.C"] == nil {
@@ -229,7 +232,8 @@ func olderLayer(s *section, layer map[string]any, tensors map[string]*tensor.Ten
 	if tensors["model.layers.0.layer.kernel.kernel.inv_A_real"] != nil {
 		kind = "s4d"
 		if layer["mode"] == nil || !slices.Contains([]any{"diag", "s4d"}, layer["mode"]) {
-			return "", false, fmt.Errorf("%s: is %s, but the tensors are those of diag", s.key("mode"), show(layer["mode"]))
+			return "", false, fmt.Errorf("%s: is %s, but the tensors are those of diag", s.key("mode"),
+				show(layer["mode"]))
 		}
 		if init, _ := layer["init"].(string); init != "" && !strings.HasPrefix(init, "diag-") {
 			layer["init"] = "diag-" + init
@@ -245,8 +249,8 @@ func olderLayer(s *section, layer map[string]any, tensors map[string]*tensor.Ten
 	return kind, false, nil
 }
 
-// olderTensors brings tensors of older versions to the names and signs of the newest one: λ had a positive imaginary part,
-// and step sizes were a vector. In diagonal systems B was part of C.
+// olderTensors brings tensors of older versions to the names and signs of the newest one: λ had a positive imaginary
+// part, and step sizes were a vector. In diagonal systems B was part of C.
 func olderTensors(tensors map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	out := map[string]*tensor.Tensor{}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
@@ -265,8 +269,8 @@ func olderTensors(tensors map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
 			}
 		case strings.HasPrefix(rest, "kernel.kernel."):
 			param := strings.TrimPrefix(rest, "kernel.kernel.")
-			if now, ok := map[string]string{"log_dt": "inv_dt", "inv_w_real": "A_real", "w_imag": "A_imag", "inv_A_real": "A_real",
-				"L": "l_kernel"}[param]; ok {
+			if now, ok := map[string]string{"log_dt": "inv_dt", "inv_w_real": "A_real", "w_imag": "A_imag",
+				"inv_A_real": "A_real", "L": "l_kernel"}[param]; ok {
 				param = now
 			}
 			to = prefix + "layer.kernel." + param

@@ -1,6 +1,6 @@
 // Package checkpoint reads and writes model directories (docs/math.md, Model directory), and converts the checkpoints
-// of the authors' released code: a Lightning .ckpt, or a bare state dict with the configuration beside it; and those of S5
-// and LRU, which flax writes.
+// of the authors' released code: a Lightning .ckpt, or a bare state dict with the configuration beside it; and those of
+// S5 and LRU, which flax writes.
 //
 // It imports models, ops/essm (for the names of methods), ir/tensor, the formats below it, internal/atomicfile,
 // internal/lfs, internal/spell and goccy/go-yaml. Every model that it returns is complete: models.Check accepts it, and
@@ -32,8 +32,8 @@ import (
 // ConfigName is the file name of the configuration in a model directory.
 const ConfigName = "config.json"
 
-// ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names, or, without these,
-// pytorch_model.bin or its shards. float16 and bfloat16 are widened to float32.
+// ReadDir reads a model directory: config.json, and model.safetensors or the shards that its index names, or, without
+// these, pytorch_model.bin or its shards. float16 and bfloat16 are widened to float32.
 func ReadDir(dir string) (models.Config, models.Weights, error) {
 	c, w, _, err := ReadDirWith(dir, Options{})
 	return c, w, err
@@ -113,7 +113,8 @@ func weights(watch *ends.Watch, c models.Config, tensors map[string]*tensor.Tens
 // converted is t.Convert in parts, for types of whole bytes.
 func converted(w *ends.Watch, t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 	const part = 1 << 16
-	if w == nil || t.DType() == d || t.Len() <= part || t.DType() == tensor.String || t.DType().Bits() < 8 || d.Bits() < 8 {
+	if w == nil || t.DType() == d || t.Len() <= part || t.DType() == tensor.String || t.DType().Bits() < 8 ||
+		d.Bits() < 8 {
 		return t.Convert(d, false)
 	}
 	out := tensor.NewParts(w.Check, d, t.Shape()...)

@@ -19,9 +19,9 @@ import (
 )
 
 // ReadContent reads the tensors of a model by name, as its parameters are named: of a model directory, which must be
-// complete; of a model.safetensors; or of a state dict that torch.save wrote. What torch's wrappers add to names, counters
-// of training steps, and weight norm of linear layers are resolved as for a directory. Types are as in the file, but those
-// of a directory float32.
+// complete; of a model.safetensors; or of a state dict that torch.save wrote. What torch's wrappers add to names,
+// counters of training steps, and weight norm of linear layers are resolved as for a directory. Types are as in the
+// file, but those of a directory float32.
 func ReadContent(path string, o Options) (_ map[string]*tensor.Tensor, err error) {
 	defer ends.Catch(path, &err)
 	if err := o.check(); err != nil {

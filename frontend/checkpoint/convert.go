@@ -92,7 +92,8 @@ func sizesOf(tensors map[string]*tensor.Tensor) (*sizes, error) {
 		return nil, fmt.Errorf("tensor %s: expected the shape (channels, heads, states, inputs), found %s", anchor, b)
 	}
 	if dt == nil || dt.Rank() != 3 {
-		return nil, fmt.Errorf("tensor %slog_dt: expected the shape (channels, heads, states or 1), found %s", prefix, dt)
+		return nil, fmt.Errorf("tensor %slog_dt: expected the shape (channels, heads, states or 1), found %s", prefix,
+			dt)
 	}
 	if b.Len() == 0 {
 		return nil, fmt.Errorf("tensor %s: expected elements, found %s", anchor, b)
@@ -224,8 +225,8 @@ func convertLayer(c *family.Config, s *section, z *sizes) {
 			s.wrong(key, "null", v)
 		}
 	}
-	s.ignore("dropout", "dt_min", "dt_max", "trainable", "lr", "wd", "Lambda_init", "B_init", "C_init", "D_init", "t_init",
-		"l_max", "verbose", "complex_ssm", "version_B_imag", "version_C_imag", "transposed")
+	s.ignore("dropout", "dt_min", "dt_max", "trainable", "lr", "wd", "Lambda_init", "B_init", "C_init", "D_init",
+		"t_init", "l_max", "verbose", "complex_ssm", "version_B_imag", "version_C_imag", "transposed")
 	s.done()
 }
 
@@ -246,7 +247,8 @@ func (s *section) states(l *family.Layer, z *sizes) {
 	}
 	per := n / z.heads
 	if per != z.states && !(l.ConjSym && per/2 == z.states) {
-		s.log.fail("%s: is %d, %d for each of %d heads, but the tensors have %d", s.key("d_s"), n, per, z.heads, z.states)
+		s.log.fail("%s: is %d, %d for each of %d heads, but the tensors have %d", s.key("d_s"), n, per, z.heads,
+			z.states)
 	}
 	l.DState = n
 }

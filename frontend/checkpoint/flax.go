@@ -23,9 +23,9 @@ import (
 // ArgsName is the file of a command line's options, as JSON, beside a checkpoint of flax.
 const ArgsName = "args.json"
 
-// Convert converts a checkpoint: a file of torch (ReadTorch); one of flax, or a folder with such files (ReadFlax); or the
-// weights in a .safetensors file, with the configuration in o.Config. With o.Prefix it also reads a model directory, whose
-// names begin with the prefix.
+// Convert converts a checkpoint: a file of torch (ReadTorch); one of flax, or a folder with such files (ReadFlax); or
+// the weights in a .safetensors file, with the configuration in o.Config. With o.Prefix it also reads a model
+// directory, whose names begin with the prefix.
 func Convert(path string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
 	if err := errors.Join(o.check(), o.ended(path)); err != nil {
 		return nil, nil, nil, err
@@ -49,7 +49,8 @@ func Convert(path string, o Options) (c models.Config, w models.Weights, notes [
 		if o.Prefix != "" {
 			return ReadDirWith(dir, o)
 		}
-		return nil, nil, nil, fmt.Errorf("%s: is part of the model directory %s, which needs no conversion; try essmc inspect %s",
+		return nil, nil, nil, fmt.Errorf("%s: is part of the model directory %s, which needs no conversion; try "+
+			"essmc inspect %s",
 			path, dir, dir)
 	}
 	head := make([]byte, 1)
@@ -67,7 +68,8 @@ func Convert(path string, o Options) (c models.Config, w models.Weights, notes [
 // readSafetensors reads weights without a config.json beside them.
 func readSafetensors(path string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
 	if o.Config == "" {
-		return nil, nil, nil, fmt.Errorf("%s: has no %s beside it; give the model's configuration as a file (--config config.json)",
+		return nil, nil, nil, fmt.Errorf("%s: has no %s beside it; give the model's configuration as a file "+
+			"(--config config.json)",
 			path, ConfigName)
 	}
 	_, c, err = configFile(o.Config)
@@ -122,7 +124,8 @@ func ReadFlax(path string, o Options) (c models.Config, w models.Weights, notes 
 		return nil, nil, nil, err
 	}
 	if o.Prefix != "" {
-		return nil, nil, nil, fmt.Errorf("%s: is a checkpoint of flax, whose names need no prefix; leave out --prefix", path)
+		return nil, nil, nil, fmt.Errorf("%s: is a checkpoint of flax, whose names need no prefix; leave out --prefix",
+			path)
 	}
 	if st, err := files.Stat(path); err == nil && o.Bytes > 0 && st.Size() > o.Bytes {
 		return nil, nil, nil, fmt.Errorf("%s: %w", path, &files.LimitError{Size: st.Size(), Limit: o.Bytes})
@@ -144,8 +147,8 @@ func ReadFlax(path string, o Options) (c models.Config, w models.Weights, notes 
 	}
 	data, err := readSmall(source, config.MaxSize)
 	if o.Config == "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil, fmt.Errorf("%s: has no %s beside it; give the options of the command line that trained it as JSON "+
-			"(--config FILE.json)", path, ArgsName)
+		return nil, nil, nil, fmt.Errorf("%s: has no %s beside it; give the options of the command line that trained "+
+			"it as JSON (--config FILE.json)", path, ArgsName)
 	}
 	if err != nil {
 		return nil, nil, nil, err
@@ -188,7 +191,8 @@ func flaxPath(path string) (string, error) {
 		switch {
 		case slices.Contains(orbax, name):
 			return "", fmt.Errorf("%s: is a folder of orbax, which is not read; write its tree as one file in Python: "+
-				"open(FILE, \"wb\").write(flax.serialization.msgpack_serialize(orbax.checkpoint.PyTreeCheckpointer().restore(%q)))",
+				"open(FILE, \"wb\").write(flax.serialization.msgpack_serialize("+
+				"orbax.checkpoint.PyTreeCheckpointer().restore(%q)))",
 				path, filepath.Base(path))
 		case ok && err == nil && step > best:
 			latest, best = name, step
@@ -196,10 +200,12 @@ func flaxPath(path string) (string, error) {
 	}
 	if latest == "" {
 		if _, err := files.Stat(filepath.Join(path, ConfigName)); err == nil {
-			return "", fmt.Errorf("%s: holds a %s, so it is a model directory, which needs no conversion; try essmc inspect %s",
+			return "", fmt.Errorf("%s: holds a %s, so it is a model directory, which needs no conversion; try essmc "+
+				"inspect %s",
 				path, ConfigName, path)
 		}
-		return "", fmt.Errorf("%s: holds no checkpoint: expected a file .ckpt or .pt of torch, or a folder with checkpoint_N of flax",
+		return "", fmt.Errorf("%s: holds no checkpoint: expected a file .ckpt or .pt of torch, or a folder with "+
+			"checkpoint_N of flax",
 			path)
 	}
 	return flaxPath(filepath.Join(path, latest))

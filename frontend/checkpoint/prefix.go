@@ -18,11 +18,12 @@ import (
 
 // Options are the options for reading a checkpoint or a model directory. The zero value reads it as it is.
 type Options struct {
-	// Config is the path of the configuration. If it is empty, the configuration is part of the checkpoint or beside it.
+	// Config is the path of the configuration. If it is empty, the configuration is part of the checkpoint or beside
+	// it.
 	Config string
 	// Prefix selects the tensors whose names begin with it, and cuts it off: "net" or "net." makes
-	// backbone.embeddings.weight of net.backbone.embeddings.weight. The other tensors are left out, and a note has their
-	// number. The prefixes of torch's wrappers (module. and _orig_mod.) need no option.
+	// backbone.embeddings.weight of net.backbone.embeddings.weight. The other tensors are left out, and a note has
+	// their number. The prefixes of torch's wrappers (module. and _orig_mod.) need no option.
 	Prefix string
 	// Bytes bounds the size of the files with the weights in total; 0: the bound of the format.
 	Bytes int64
@@ -38,8 +39,8 @@ func (o Options) ended(path string) error {
 	return fmt.Errorf("%s: %w", path, context.Cause(o.Context))
 }
 
-// compiled is a part of names below modules that torch.compile has wrapped, and parallel begins the names of models that
-// DataParallel has wrapped.
+// compiled is a part of names below modules that torch.compile has wrapped, and parallel begins the names of models
+// that DataParallel has wrapped.
 const (
 	compiled = "_orig_mod."
 	parallel = "module."
@@ -53,8 +54,8 @@ const (
 	maxShown    = 8
 )
 
-// unwrapped returns the entries under the names that a model has without torch's wrappers, in any order of nesting, up to
-// maxParts deep. The names stay if two would become one.
+// unwrapped returns the entries under the names that a model has without torch's wrappers, in any order of nesting, up
+// to maxParts deep. The names stay if two would become one.
 func unwrapped[T any](all map[string]T) map[string]T {
 	for range maxParts {
 		cut := make(map[string]T, len(all))
@@ -88,8 +89,8 @@ func under[T any](all map[string]T, prefix string) (map[string]T, int) {
 	return in, len(all) - len(in)
 }
 
-// renamed returns the entries of a checkpoint under the names of the model: those behind Prefix, and without what torch's
-// wrappers add.
+// renamed returns the entries of a checkpoint under the names of the model: those behind Prefix, and without what
+// torch's wrappers add.
 func renamed[T any](o Options, all map[string]T) (map[string]T, []string, error) {
 	plain := unwrapped(all)
 	if o.Prefix == "" {
@@ -103,12 +104,13 @@ func renamed[T any](o Options, all map[string]T) (map[string]T, []string, error)
 		}
 		var notes []string
 		if outside > 0 {
-			notes = []string{fmt.Sprintf("left out %s whose names do not begin with %s", models.Plural(outside, "tensor"),
-				config.Shorten(prefix))}
+			notes = []string{fmt.Sprintf("left out %s whose names do not begin with %s",
+				models.Plural(outside, "tensor"), config.Shorten(prefix))}
 		}
 		return unwrapped(in), notes, nil
 	}
-	return nil, nil, fmt.Errorf("expected tensors whose names begin with the prefix %s, found %s", config.Shorten(prefix), beginnings(plain))
+	return nil, nil, fmt.Errorf("expected tensors whose names begin with the prefix %s, found %s",
+		config.Shorten(prefix), beginnings(plain))
 }
 
 // dotted returns the prefix with a dot at its end.
@@ -137,9 +139,10 @@ func beginnings[T any](all map[string]T) string {
 	return strings.Join(list, ", ")
 }
 
-// weights is the function weights for the checkpoint at path. If tensors are missing that are all there behind a prefix,
-// the error names it, and what to type.
-func (o Options) weights(path string, c models.Config, tensors map[string]*tensor.Tensor) (w models.Weights, err error) {
+// weights is the function weights for the checkpoint at path. If tensors are missing that are all there behind a
+// prefix, the error names it, and what to type.
+func (o Options) weights(path string, c models.Config, tensors map[string]*tensor.Tensor) (w models.Weights,
+	err error) {
 	defer ends.Catch(path, &err)
 	if w, err = weights(ends.Of(o.Context), c, tensors); err == nil {
 		return w, nil
@@ -158,8 +161,9 @@ func (o Options) weights(path string, c models.Config, tensors map[string]*tenso
 	if o.Config != "" {
 		line += " --config " + word(o.Config)
 	}
-	return nil, fmt.Errorf("%s: tensor %s: is missing, but all tensors of the model (%d) are there with the prefix %s; try %s --prefix %s "+
-		"-o OUT", path, config.Shorten(missing), n, config.Shorten(prefix), line, word(strings.TrimSuffix(prefix, ".")))
+	return nil, fmt.Errorf("%s: tensor %s: is missing, but all tensors of the model (%d) are there with the prefix "+
+		"%s; try %s --prefix %s -o OUT", path, config.Shorten(missing), n, config.Shorten(prefix), line,
+		word(strings.TrimSuffix(prefix, ".")))
 }
 
 // word returns a word of a command line, in quotes if a shell needs them.
@@ -170,8 +174,8 @@ func word(s string) string {
 	return s
 }
 
-// behind returns the prefix behind which all tensors of a model are whose names are missing, the first of these, and the
-// number of all; "" if there is none.
+// behind returns the prefix behind which all tensors of a model are whose names are missing, the first of these, and
+// the number of all; "" if there is none.
 func behind(c models.Config, tensors map[string]*tensor.Tensor) (prefix, missing string, n int) {
 	tensors, err := foldWeightNorm(nil, tensors)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/internal/spell"
 )
 
-// section reads one mapping of a configuration. It keeps the first error, so a conversion checks once. Every key must be
-// read, or be known to be irrelevant for inference.
+// section reads one mapping of a configuration. It keeps the first error, so a conversion checks once. Every key must
+// be read, or be known to be irrelevant for inference.
 type section struct {
 	path  string // with dots, for messages
 	m     map[string]any
@@ -184,8 +184,8 @@ func (s *section) ignore(keys ...string) {
 	}
 }
 
-// sub returns the section under a key, or nil if it is absent or null. A list of one item stands for the item, and a string
-// for a mapping with that _name_, as in the released code.
+// sub returns the section under a key, or nil if it is absent or null. A list of one item stands for the item, and a
+// string for a mapping with that _name_, as in the released code.
 func (s *section) sub(key string) *section {
 	v, ok := s.set(key)
 	if !ok {

@@ -15,11 +15,11 @@ import (
 // anchor is the name of a tensor that every eSSM has. In a state dict it may have a prefix, which all names share.
 const anchor = "model.layers.0.layer.B"
 
-// ReadTorch converts a file of torch.save: a checkpoint of the authors' released code, or of state-spaces/s4, Liquid-S4 or
-// DSS, or the state dict of a model of any family. The configuration is the file's hyper_parameters, or the file at
+// ReadTorch converts a file of torch.save: a checkpoint of the authors' released code, or of state-spaces/s4, Liquid-S4
+// or DSS, or the state dict of a model of any family. The configuration is the file's hyper_parameters, or the file at
 // o.Config unless that is empty: .yaml or .json with the authors' keys, or a config.json as in a model directory, which
-// may name any family. The notes, in alphabetical order, list settings that are irrelevant for inference, the defaults of
-// the released code that were used, and what was left out.
+// may name any family. The notes, in alphabetical order, list settings that are irrelevant for inference, the defaults
+// of the released code that were used, and what was left out.
 func ReadTorch(path string, o Options) (c models.Config, w models.Weights, notes []string, err error) {
 	if err := o.check(); err != nil {
 		return nil, nil, nil, err
@@ -81,7 +81,8 @@ func ReadTorch(path string, o Options) (c models.Config, w models.Weights, notes
 			source = path + ": hyper_parameters"
 			h, ok := file.Get("hyper_parameters")
 			if !ok {
-				return fail(fmt.Errorf("has no hyper_parameters; give the model's configuration as a file: --config FILE.yaml"))
+				return fail(fmt.Errorf("has no hyper_parameters; give the model's configuration as a file: --config " +
+					"FILE.yaml"))
 			}
 			if root, err = fromTorch(h); err != nil {
 				return fail(fmt.Errorf("hyper_parameters: %w", err))
@@ -107,7 +108,8 @@ func ReadTorch(path string, o Options) (c models.Config, w models.Weights, notes
 
 // notDict is the error for a file of torch.save with something else than a dict, such as a whole module.
 func notDict(v any) error {
-	return fmt.Errorf("found %s where a dict should be; write the tensors in Python: torch.save(model.state_dict(), FILE)",
+	return fmt.Errorf("found %s where a dict should be; write the tensors in Python: torch.save(model.state_dict(), "+
+		"FILE)",
 		torchfile.Describe(v))
 }
 
@@ -165,8 +167,8 @@ func tensorsOf(all map[string]any) (map[string]*tensor.Tensor, error) {
 	return tensors, nil
 }
 
-// sharedPrefix returns the prefix of all names of an eSSM, S4 or DSS: empty, or the path of the module with the model, such
-// as "net.".
+// sharedPrefix returns the prefix of all names of an eSSM, S4 or DSS: empty, or the path of the module with the model,
+// such as "net.".
 func sharedPrefix[T any](all map[string]T) (string, error) {
 	prefixes := map[string]bool{}
 	for name := range all {
@@ -182,8 +184,8 @@ func sharedPrefix[T any](all map[string]T) (string, error) {
 	case len(list) == 1:
 		return list[0], nil
 	case len(list) == 0:
-		return "", fmt.Errorf("found no tensor %s, which an eSSM has, and no %s, which S4 has; for a model of another family, "+
-			"give its config.json with model_type: --config config.json", anchor, anchors[1].name)
+		return "", fmt.Errorf("found no tensor %s, which an eSSM has, and no %s, which S4 has; for a model of "+
+			"another family, give its config.json with model_type: --config config.json", anchor, anchors[1].name)
 	default:
 		more := ""
 		if len(list) > maxShown {

@@ -23,7 +23,8 @@ const (
 // maxTorchIndex bounds the bytes of an index file.
 const maxTorchIndex = 64 << 20
 
-// readTensors reads the tensors of a model directory: in safetensors if there are some, and otherwise in torch's format.
+// readTensors reads the tensors of a model directory: in safetensors if there are some, and otherwise in torch's
+// format.
 func readTensors(dir string, o Options) (map[string]*tensor.Tensor, error) {
 	has := func(name string) bool {
 		_, err := files.Stat(filepath.Join(dir, name))
@@ -35,8 +36,8 @@ func readTensors(dir string, o Options) (map[string]*tensor.Tensor, error) {
 	return safetensors.ReadDirWith(dir, safetensors.Options{Bytes: o.Bytes, Context: o.Context})
 }
 
-// readTorchDir reads pytorch_model.bin, or the shards that its index names: files in the same directory, which hold exactly
-// the tensors that the index lists for them.
+// readTorchDir reads pytorch_model.bin, or the shards that its index names: files in the same directory, which hold
+// exactly the tensors that the index lists for them.
 func readTorchDir(dir string, sharded bool, o Options) (map[string]*tensor.Tensor, error) {
 	root, err := files.OpenRoot(dir)
 	if err != nil {
@@ -73,7 +74,8 @@ func readTorchDir(dir string, sharded bool, o Options) (map[string]*tensor.Tenso
 		}
 		for _, name := range slices.Sorted(maps.Keys(tensors)) {
 			if doc.WeightMap[name] != shard {
-				return nil, fmt.Errorf("%s: tensor %q is not placed here by %s", filepath.Join(dir, shard), name, torchIndex)
+				return nil, fmt.Errorf("%s: tensor %q is not placed here by %s", filepath.Join(dir, shard), name,
+					torchIndex)
 			}
 			all[name] = tensors[name]
 		}

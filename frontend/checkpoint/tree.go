@@ -106,13 +106,15 @@ func parseYAML(data []byte) (v any, err error) {
 	return normal(v, 0)
 }
 
-// checkFlat refuses YAML that can nest deeply, before it is parsed: many brackets, or many block indicators on one line.
+// checkFlat refuses YAML that can nest deeply, before it is parsed: many brackets, or many block indicators on one
+// line.
 func checkFlat(data []byte) error {
 	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxBrackets {
 		return fmt.Errorf("more than %d brackets", maxBrackets)
 	}
 	for line := range bytes.Lines(data) {
-		if bytes.Count(line, []byte("- "))+bytes.Count(line, []byte("? "))+bytes.Count(line, []byte(": ")) > maxNesting {
+		if bytes.Count(line, []byte("- "))+bytes.Count(line, []byte("? "))+bytes.Count(line,
+			[]byte(": ")) > maxNesting {
 			return fmt.Errorf("more than %d levels on one line", maxNesting)
 		}
 	}

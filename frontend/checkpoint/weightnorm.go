@@ -12,7 +12,8 @@ import (
 )
 
 // normSpellings are the two ways in which torch names the lengths and directions of a weight with weight norm.
-var normSpellings = [][2]string{{"weight_g", "weight_v"}, {"parametrizations.weight.original0", "parametrizations.weight.original1"}}
+var normSpellings = [][2]string{{"weight_g", "weight_v"}, {"parametrizations.weight.original0",
+	"parametrizations.weight.original1"}}
 
 // foldWeightNorm replaces g and v of the linear layers of S4 and DSS with weight norm (output_linear) by the weight
 // g·v/‖v‖, where the norm is over all dimensions but the first, as in torch. It computes in float64, and rounds once.
@@ -54,7 +55,8 @@ func foldWeightNorm(watch *ends.Watch, tensors map[string]*tensor.Tensor) (map[s
 // normed returns g·v/‖v‖ in float32. name is that of v.
 func normed(watch *ends.Watch, g, v *tensor.Tensor, name string) (*tensor.Tensor, error) {
 	if v.Rank() < 2 || v.Len() == 0 || g.Len() != v.Dim(0) || g.Rank() == 0 || g.Dim(0) != v.Dim(0) {
-		return nil, fmt.Errorf("tensor %s: weight norm expects one length for each row, found %s and lengths %s", name, v, g)
+		return nil, fmt.Errorf("tensor %s: weight norm expects one length for each row, found %s and lengths %s", name,
+			v, g)
 	}
 	g, err := converted(watch, g, tensor.Float64)
 	if err != nil {
@@ -74,7 +76,8 @@ func normed(watch *ends.Watch, g, v *tensor.Tensor, name string) (*tensor.Tensor
 			sum += float64(e * e)
 		}
 		if sum == 0 {
-			return nil, fmt.Errorf("tensor %s[%d]: expected a vector of another length than 0, by which weight norm divides", name, i)
+			return nil, fmt.Errorf("tensor %s[%d]: expected a vector of another length than 0, by which weight norm "+
+				"divides", name, i)
 		}
 		for j := i * row; j < (i+1)*row; j++ {
 			y[j] = float32(length * x[j] / math.Sqrt(sum))

@@ -11,12 +11,13 @@
 // ONNX's parts are translated as follows:
 //
 //   - Constant nodes and initializers become constants. An initializer that is also an input is its default value.
-//   - Initializers that Options.Parameters selects become parameters, also those that are inputs, and those of subgraphs.
-//     Of Constant nodes, whose numbers are mostly part of a formula, only the name itself selects one.
+//   - Initializers that Options.Parameters selects become parameters, also those that are inputs, and those of
+//     subgraphs. Of Constant nodes, whose numbers are mostly part of a formula, only the name itself selects one.
 //   - Write writes parameters as initializers, and lists them and their updates in metadata_props, from which Read
 //     restores them.
 //   - Model-local functions are inlined. Their nodes have the call's name as their Scope.
-//   - Names longer than 32 KiB are refused, and those of 48 KiB that inlining makes: they would be too long for IR text.
+//   - Names longer than 32 KiB are refused, and those of 48 KiB that inlining makes: they would be too long for IR
+//     text.
 //   - Symbolic dimensions (dim_param) become symbols. Names that ir.ParseDim cannot read are changed; Graph.Meta has
 //     the original under MetaDim+symbol.
 //   - A dimension of -1 in a type is unknown, with a note. It is not in the standard, but Paddle's exporter writes it.
@@ -56,8 +57,9 @@ const (
 	MetaDim      = "onnx.dim."     // + symbol: the dim_param in the file, if it differs from the symbol
 )
 
-// MaxOpset is the newest known version of ai.onnx. Models that import a newer one are read with a warning, as if of this
-// version: later versions mostly add operators, attributes and element types, which are refused where a model uses them.
+// MaxOpset is the newest known version of ai.onnx. Models that import a newer one are read with a warning, as if of
+// this version: later versions mostly add operators, attributes and element types, which are refused where a model uses
+// them.
 const MaxOpset = 28
 
 // maxIR is the newest known IR version. Files of newer versions are read with a note, since the meaning of operators
@@ -73,9 +75,9 @@ type Options struct {
 	// Context, if not nil, ends reading with its error when it is done.
 	Context context.Context
 	// Parameters are patterns of names: the initializers that they select become parameters, before anything looks at
-	// their content. In a pattern "*" stands for any text and "?" for one byte. Only a value's own name selects one that is
-	// not of floating point or complex numbers, or the result of a Constant node. A pattern that selects nothing is an
-	// error.
+	// their content. In a pattern "*" stands for any text and "?" for one byte. Only a value's own name selects one
+	// that is not of floating point or complex numbers, or the result of a Constant node. A pattern that selects
+	// nothing is an error.
 	Parameters []string
 	// Dir is the folder of the model, for tensors with data in other files. If it is nil, such tensors are refused.
 	Dir *os.Root
@@ -244,8 +246,9 @@ func read(s *source, name string, o Options) (*ir.Graph, *Info, error) {
 	}
 	r := &reader{
 		file: name, resolver: o.Resolver, dir: o.folder, budget: o.Budget.withDefaults(s.size),
-		source: s, pace: ir.NewPacer(s.watch.Checker()), lazy: o.file, files: map[string]*externalFile{}, known: map[*tensorProto]*decoded{},
-		next: map[string]int{}, pick: patterns.New(o.Parameters),
+		source: s, pace: ir.NewPacer(s.watch.Checker()), lazy: o.file, files: map[string]*externalFile{},
+		known: map[*tensorProto]*decoded{},
+		next:  map[string]int{}, pick: patterns.New(o.Parameters),
 	}
 	r.fixedMemory = o.Budget.Memory > 0
 	done := false

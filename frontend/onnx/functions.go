@@ -28,8 +28,8 @@ func (s *scope) bind(a *attrProto) (b boundAttr, ok bool, err error) {
 		return boundAttr{a, a.name, s}, true, nil
 	}
 	if s.call == nil {
-		return b, false, fmt.Errorf("attribute %s refers to attribute %s of a function, but is not in one", quote(a.name),
-			quote(a.ref))
+		return b, false, fmt.Errorf("attribute %s refers to attribute %s of a function, but is not in one",
+			quote(a.name), quote(a.ref))
 	}
 	if !s.call.known[a.ref] {
 		return b, false, fmt.Errorf("attribute %s refers to attribute %s, which the function does not have",

@@ -102,7 +102,8 @@ func (r *reader) model() (*ir.Graph, *Info, error) {
 		return nil, r.info, err
 	}
 	if v := r.opsets[""]; v > MaxOpset {
-		r.warn("operator set %d of ai.onnx is newer than %d, the newest known one, and is read as that one", v, MaxOpset)
+		r.warn("operator set %d of ai.onnx is newer than %d, the newest known one, and is read as that one", v,
+			MaxOpset)
 		r.opsets[""] = MaxOpset
 	}
 	g := &ir.Graph{Name: m.graph.name, Doc: m.graph.doc, Opsets: r.opsets, Meta: map[string]string{}}
@@ -424,7 +425,8 @@ func (r *reader) unique(hint string) (string, error) {
 	}
 	r.names[name] = true
 	if len(name) > mostName {
-		return "", fmt.Errorf("the name of a value, with those of the functions around it, has %d bytes, more than %d: %s",
+		return "", fmt.Errorf("the name of a value, with those of the functions around it, has %d bytes, more than "+
+			"%d: %s",
 			len(name), mostName, quote(name))
 	}
 	if r.nameBytes += int64(len(name)); r.nameBytes > r.budget.Names {
@@ -578,8 +580,8 @@ func (r *reader) node(g *ir.Graph, s *scope, p *nodeProto) error {
 		}
 		if !ir.Compatible(t, v.Type) {
 			if !ir.Compatible(withoutShape(t), withoutShape(v.Type)) {
-				return fail(fmt.Errorf("value %s: the file states type %v, the operator has type %v", quote(p.outputs[i]),
-					t, v.Type))
+				return fail(fmt.Errorf("value %s: the file states type %v, the operator has type %v",
+					quote(p.outputs[i]), t, v.Type))
 			}
 			r.warn("node %s: value %s: the file states type %v, the operator has type %v, which counts", p.label(),
 				quote(p.outputs[i]), t, v.Type)

@@ -189,7 +189,8 @@ func (r *reader) unmap(g *ir.Graph, n *ir.Node) error {
 	for i, v := range n.Inputs {
 		if m = r.maps[v]; m != nil {
 			if i > 0 || !readsMap(n.Op) {
-				return fmt.Errorf("input %s of the model is a map, which only DictVectorizer and CastMap read", quote(v.Name))
+				return fmt.Errorf("input %s of the model is a map, which only DictVectorizer and CastMap read",
+					quote(v.Name))
 			}
 			break
 		}
@@ -216,7 +217,8 @@ func (r *reader) unmap(g *ir.Graph, n *ir.Node) error {
 	if n.Op.Name == "CastMap" {
 		to = map[string]tensor.DType{"TO_FLOAT": tensor.Float32, "TO_STRING": tensor.String,
 			"TO_INT64": tensor.Int64}[n.Attrs.Str("cast_to", "TO_FLOAT")]
-		if elem != tensor.Float32 && elem != tensor.String || to == tensor.Invalid || to == tensor.String && elem != to {
+		if elem != tensor.Float32 && elem != tensor.String || to == tensor.Invalid ||
+			to == tensor.String && elem != to {
 			return fmt.Errorf("a map to %v with cast_to %s is not supported", elem, n.Attrs.Str("cast_to", "TO_FLOAT"))
 		}
 	}

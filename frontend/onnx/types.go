@@ -76,7 +76,8 @@ func (n *dimNames) symbol(name string) string {
 	return s
 }
 
-var errMap = errors.New("maps are supported as inputs that a DictVectorizer or CastMap reads, and as outputs of a ZipMap")
+var errMap = errors.New("maps are supported as inputs that a DictVectorizer or CastMap reads, and as outputs of a " +
+	"ZipMap")
 
 // typeOf reads a TypeProto. A dimension without value and name is unknown. A tensor without shape has no rank.
 func (r *reader) typeOf(c cursor, depth int) (ir.Type, error) {

@@ -114,7 +114,8 @@ func (c *cursor) next() (f field, ok bool, err error) {
 		}
 		c.pos += int64(n)
 		if size > uint64(c.len()) {
-			return f, false, fmt.Errorf("at byte %d: field %d has %d bytes, only %d are left; the file is probably truncated; fetch it again", at, num, size, c.len())
+			return f, false, fmt.Errorf("at byte %d: field %d has %d bytes, only %d are left; the file is probably "+
+				"truncated; fetch it again", at, num, size, c.len())
 		}
 		f.body = cursor{c.src, c.pos, c.pos + int64(size)}
 		c.pos = f.body.end
@@ -287,7 +288,8 @@ func (f field) numbers(width int, visit func(v uint64) error) error {
 func (f field) count(width int) (n int64, err error) {
 	if f.typ == protowire.BytesType && width > 0 {
 		if f.body.len()%int64(width) != 0 {
-			return 0, fmt.Errorf("field %d: %d bytes are not a whole number of %d-byte values", f.num, f.body.len(), width)
+			return 0, fmt.Errorf("field %d: %d bytes are not a whole number of %d-byte values", f.num, f.body.len(),
+				width)
 		}
 		return f.body.len() / int64(width), nil
 	}

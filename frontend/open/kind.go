@@ -100,7 +100,8 @@ func kindOf(r io.ReaderAt, size int64, name string) (Kind, error) {
 		return ONNX, nil
 	}
 	if base == "pytorch_model.bin" && bytes.HasPrefix(head, []byte("PK\x03\x04")) {
-		return 0, fmt.Errorf("%s: is part of a model directory; give the directory: essmc inspect %s", name, filepath.Dir(name))
+		return 0, fmt.Errorf("%s: is part of a model directory; give the directory: essmc inspect %s", name,
+			filepath.Dir(name))
 	}
 	for _, o := range others {
 		if len(head) > o.at && bytes.HasPrefix(head[o.at:], []byte(o.magic)) {

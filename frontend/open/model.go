@@ -100,7 +100,8 @@ func (m *Model) guarded(f func() error) (err error) {
 }
 
 func (m *Model) readDirectory(dir string) error {
-	c, w, _, err := checkpoint.ReadDirWith(dir, checkpoint.Options{Bytes: m.options.Limits.Bytes, Context: m.options.Context})
+	c, w, _, err := checkpoint.ReadDirWith(dir, checkpoint.Options{Bytes: m.options.Limits.Bytes,
+		Context: m.options.Context})
 	if err != nil {
 		return err
 	}

@@ -58,18 +58,19 @@ type Options struct {
 	// training data. 0 stands for 1. Other kinds of models accept no other rate.
 	Rate float64
 	// Skip names passes that are left out. The answers stay within the tolerances, and computing them may take longer:
-	// without "integers", what lies between DequantizeLinear and QuantizeLinear is computed on float32, as the file states
-	// it. The passes of a plan have run; it accepts no names.
+	// without "integers", what lies between DequantizeLinear and QuantizeLinear is computed on float32, as the file
+	// states it. The passes of a plan have run; it accepts no names.
 	Skip []string
-	// Passes are further passes. Each runs at the first place among the others that its After and Before allow; they name any
-	// passes of PassNames, and each other. The passes of a plan have run; it gets none of these.
+	// Passes are further passes. Each runs at the first place among the others that its After and Before allow; they
+	// name any passes of PassNames, and each other. The passes of a plan have run; it gets none of these.
 	Passes []*passes.Pass
-	// Parameters are patterns of names: the constants of the source that they select become parameters, whose content can be
-	// replaced later (ir.Graph.Parameters), before any pass looks at it. In a pattern "*" stands for any text and "?" for
-	// one byte: "*" selects all weights. Only a constant's own name selects one that is not of floating point or complex
-	// numbers, or an ONNX Constant node. A pattern that selects nothing is an error. A file may also list parameters itself.
-	// Of a model directory, the tensors of the checkpoint have their names there, and those of integers stay constants; see
-	// Weights. A plan and a graph in memory have the parameters that they were made with, and accept no patterns.
+	// Parameters are patterns of names: the constants of the source that they select become parameters, whose content
+	// can be replaced later (ir.Graph.Parameters), before any pass looks at it. In a pattern "*" stands for any text
+	// and "?" for one byte: "*" selects all weights. Only a constant's own name selects one that is not of floating
+	// point or complex numbers, or an ONNX Constant node. A pattern that selects nothing is an error. A file may also
+	// list parameters itself. Of a model directory, the tensors of the checkpoint have their names there, and those of
+	// integers stay constants; see Weights. A plan and a graph in memory have the parameters that they were made with,
+	// and accept no patterns.
 	Parameters []string
 	// Limits bound the resources for a file.
 	Limits Limits
@@ -106,7 +107,8 @@ func (l Limits) onnx() onnx.Budget {
 
 // text returns the limits for a graph as text.
 func (l Limits) text() irtext.Budget {
-	return irtext.Budget{Bytes: int(min(l.Bytes, math.MaxInt)), Nodes: l.Nodes, Depth: l.Depth, Ports: l.Ports, Data: l.Memory}
+	return irtext.Budget{Bytes: int(min(l.Bytes, math.MaxInt)), Nodes: l.Nodes, Depth: l.Depth, Ports: l.Ports,
+		Data: l.Memory}
 }
 
 // plan returns the limits for a plan.
@@ -142,9 +144,9 @@ const maxReader = 4 << 30
 // Load opens the model at path and prepares it to run on the CPU, or on the backend in Options.Run.
 //
 // Where systems let others replace open files, the large weights of an ONNX file stay in it, unless Options.Run.Copy is
-// set. They are read when the backend packs them, and again where they are needed after that: by Model.Hash, or by a form
-// that other shapes take. The file stays open until the model is closed, or not reachable. Replace it by renaming a new file over it:
-// a model whose file was written to says so, as an error, where it needs weights again.
+// set. They are read when the backend packs them, and again where they are needed after that: by Model.Hash, or by a
+// form that other shapes take. The file stays open until the model is closed, or not reachable. Replace it by renaming
+// a new file over it: a model whose file was written to says so, as an error, where it needs weights again.
 func Load(path string, o Options) (*runtime.Model, error) {
 	m, err := file(path, o, !o.Run.Copy)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 // Weights reads the content of a model's parameters, for Set.Replace: from a model directory, a model.safetensors, or a
 // state dict of torch. Names are those of the parameters. The file must have exactly the model's parameters, with their
 // types and shapes; numbers of another floating point type are rounded. Tensors of which the graph's structure follows
-// (ir.MetaSettings) must be there and have the content with which the model was compiled. Limits and Context of o apply.
+// (ir.MetaSettings) must be there and have the content with which the model was compiled. Limits and Context of o
+// apply.
 //
 //	content, err := open.Weights("new/model.safetensors", model, open.Options{})
 //	...
@@ -98,7 +99,8 @@ func contentOf(p runtime.Port, t *tensor.Tensor, o checkpoint.Options) (*tensor.
 	shape, _ := want.Shape.Known()
 	real := t.DType().IsFloat() && want.Elem.IsFloat()
 	if !slices.Equal(t.Shape(), shape) || t.DType() != want.Elem && !real {
-		return nil, fmt.Errorf("parameter %s: expected %v%s, found %s", config.Shorten(p.Name), want.Elem, tensor.ShapeString(shape), t)
+		return nil, fmt.Errorf("parameter %s: expected %v%s, found %s", config.Shorten(p.Name), want.Elem,
+			tensor.ShapeString(shape), t)
 	}
 	if t.DType() == want.Elem {
 		return t, nil
@@ -119,8 +121,8 @@ func contentOf(p runtime.Port, t *tensor.Tensor, o checkpoint.Options) (*tensor.
 	return x, nil
 }
 
-// sameSetting compares a tensor with what the model was compiled with: numbers, or the name of the tensor that it repeats.
-// One that repeats another may be absent.
+// sameSetting compares a tensor with what the model was compiled with: numbers, or the name of the tensor that it
+// repeats. One that repeats another may be absent.
 func sameSetting(name string, want json.RawMessage, found map[string]*tensor.Tensor) error {
 	t := found[name]
 	var of string
@@ -139,7 +141,8 @@ func sameSetting(name string, want json.RawMessage, found map[string]*tensor.Ten
 		return fmt.Errorf("tensor %s: is missing, expected %v", config.Shorten(name), numbers)
 	}
 	if x, err := t.Int64s(); err != nil || !slices.Equal(x, numbers) {
-		return fmt.Errorf("tensor %s: the graph follows from it: expected %v, with which the model was compiled, found %v",
+		return fmt.Errorf("tensor %s: the graph follows from it: expected %v, with which the model was compiled, "+
+			"found %v",
 			config.Shorten(name), numbers, described(t, x))
 	}
 	return nil

@@ -26,8 +26,8 @@ type addedToken struct {
 	skip                                            bool // decoding without special tokens leaves it out
 }
 
-// readAdded reads the tokens of a file. As in the Rust library a token that the vocabulary has is that one, and others come
-// behind the vocabulary, whatever id the file states; of equal contents the last one counts.
+// readAdded reads the tokens of a file. As in the Rust library a token that the vocabulary has is that one, and others
+// come behind the vocabulary, whatever id the file states; of equal contents the last one counts.
 func (t *Tokenizer) readAdded(v jsontext.Value) error {
 	if v.Kind() == jsontext.Null {
 		return nil
@@ -139,7 +139,9 @@ func (t *Tokenizer) number() error {
 	for i := range t.added {
 		t.byContent = append(t.byContent, int32(i))
 	}
-	slices.SortFunc(t.byContent, func(a, b int32) int { return strings.Compare(t.added[a].content, t.added[b].content) })
+	slices.SortFunc(t.byContent, func(a, b int32) int {
+		return strings.Compare(t.added[a].content, t.added[b].content)
+	})
 	return nil
 }
 
@@ -204,7 +206,10 @@ func (k *addedToken) normalize(n *normalize.Normalizer, w *normalize.Worker) err
 
 // addedByContent returns the place of a token in t.added.
 func (t *Tokenizer) addedByContent(content string) (int32, bool) {
-	at, ok := slices.BinarySearchFunc(t.byContent, content, func(i int32, s string) int { return strings.Compare(t.added[i].content, s) })
+	at, ok := slices.BinarySearchFunc(t.byContent, content, func(i int32,
+		s string) int {
+		return strings.Compare(t.added[i].content, s)
+	})
 	if !ok {
 		return 0, false
 	}
@@ -221,8 +226,8 @@ func (t *Tokenizer) addedByID(id uint32) *addedToken {
 	return &t.added[at-1]
 }
 
-// divide calls f for the added tokens in s, and for the parts between them, in order. With asText special tokens are not
-// found.
+// divide calls f for the added tokens in s, and for the parts between them, in order. With asText special tokens are
+// not found.
 func (m *matcher) divide(s string, asText bool, found *[]added.Match, f func(from, to int, k *addedToken) error) error {
 	if m.finder == nil {
 		return f(0, len(s), nil)

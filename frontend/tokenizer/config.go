@@ -14,17 +14,18 @@ import (
 	"github.com/essmc/essmc/frontend/tokenizer/internal/model"
 )
 
-// Config is what tokenizer_config.json and special_tokens_map.json state about the use of a tokenizer. Encode does not use it,
-// except that tensors of texts of different lengths are padded with PadToken on its side. Decode uses CleanSpaces. The keys
-// add_bos_token and add_eos_token are ignored, as transformers 5 ignores them beside a tokenizer.json, for all classes: its
-// post-processor says which tokens are added.
+// Config is what tokenizer_config.json and special_tokens_map.json state about the use of a tokenizer. Encode does not
+// use it, except that tensors of texts of different lengths are padded with PadToken on its side. Decode uses
+// CleanSpaces. The keys add_bos_token and add_eos_token are ignored, as transformers 5 ignores them beside a
+// tokenizer.json, for all classes: its post-processor says which tokens are added.
 type Config struct {
-	MaxLength    int               // the number of tokens that the model accepts; 0: not stated
-	PadToken     string            // "": not stated
-	PadLeft      bool              // padding_side is left
-	TruncateLeft bool              // truncation_side is left
-	CleanSpaces  bool              // Decode takes spaces off before punctuation and English endings, such as " ." and " 's"
-	Tokens       map[string]string // the texts of tokens by their role, such as "eos_token" and "mask_token"
+	MaxLength    int    // the number of tokens that the model accepts; 0: not stated
+	PadToken     string // "": not stated
+	PadLeft      bool   // padding_side is left
+	TruncateLeft bool   // truncation_side is left
+	// Decode takes spaces off before punctuation and English endings, such as " ." and " 's"
+	CleanSpaces bool
+	Tokens      map[string]string // the texts of tokens by their role, such as "eos_token" and "mask_token"
 }
 
 // Config returns what the files beside tokenizer.json state; the zero value if the tokenizer was not read by ReadDir.
@@ -62,10 +63,12 @@ func (t *Tokenizer) readConfig(dir string) error {
 	return nil
 }
 
-// cleaning is what the files say about spaces in decoded texts. BPE needs to be asked twice: its spaces belong to the text.
+// cleaning is what the files say about spaces in decoded texts. BPE needs to be asked twice: its spaces belong to the
+// text.
 type cleaning struct{ spaces, bpe bool }
 
-// read reads an object. Keys that are about other things are left alone: these files have what Python classes are given.
+// read reads an object. Keys that are about other things are left alone: these files have what Python classes are
+// given.
 func (c *Config) read(v jsontext.Value, asked *cleaning) error {
 	return v.Fields(func(key []byte, v jsontext.Value) error {
 		if v.Kind() == jsontext.Null {
@@ -102,7 +105,8 @@ func side(v jsontext.Value) (bool, error) {
 // token reads the text of a token: a string, or an object with its content.
 func (c *Config) token(role string, v jsontext.Value) error {
 	if len(c.Tokens) == maxSpecialNames {
-		return fmt.Errorf("expected at most %d tokens, found more: %v, …", maxSpecialNames, slices.Sorted(maps.Keys(c.Tokens))[0])
+		return fmt.Errorf("expected at most %d tokens, found more: %v, …", maxSpecialNames,
+			slices.Sorted(maps.Keys(c.Tokens))[0])
 	}
 	switch v.Kind() {
 	case jsontext.String:

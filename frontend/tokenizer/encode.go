@@ -20,8 +20,8 @@ const MaxText = math.MaxInt32 / 8
 // Pair is two texts that are encoded together, such as a question and a passage.
 type Pair struct{ First, Second string }
 
-// Encode encodes texts, each by itself. Errors are those of the context, of options, and of texts that the vocabulary has no
-// tokens for.
+// Encode encodes texts, each by itself. Errors are those of the context, of options, and of texts that the vocabulary
+// has no tokens for.
 func (t *Tokenizer) Encode(ctx context.Context, texts []string, o Options) (*Batch, error) {
 	return t.batch(ctx, len(texts), o, func(i int) []string { return texts[i : i+1] })
 }
@@ -188,8 +188,8 @@ func (w *worker) tokenText(k process.Token) string {
 	return w.t.shown(k.ID)
 }
 
-// one finds the tokens of the text i. Added tokens divide it: first those that are found in the text as given, then, in the
-// parts between them, those that are found in the normalized text.
+// one finds the tokens of the text i. Added tokens divide it: first those that are found in the text as given, then, in
+// the parts between them, those that are found in the normalized text.
 func (w *worker) one(ctx context.Context, i int, asText bool) error {
 	s := w.given[i].text
 	return w.t.raw.divide(s, asText, &w.found[0], func(from, to int, k *addedToken) error {

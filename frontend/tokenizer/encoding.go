@@ -14,12 +14,13 @@ type Offset struct{ Start, End int }
 // Encoding is the tokens of a text, or of a pair of texts. All slices have an element for each token.
 type Encoding struct {
 	IDs           []int64
-	TypeIDs       []int64  // which of two texts, as the file states
-	AttentionMask []int64  // 0 for padding, 1 for others
-	SpecialMask   []int64  // 1 for special tokens that were added and for padding, 0 for others
-	Offsets       []Offset // bytes of the text; a token of a part of a character has the whole one, added tokens 0 and 0
-	Words         []int    // the piece of the text that the token is a part of, counted from 0; -1 for added tokens
-	Sequences     []int    // 0 for the first text, 1 for the second of a pair, -1 for added tokens
+	TypeIDs       []int64 // which of two texts, as the file states
+	AttentionMask []int64 // 0 for padding, 1 for others
+	SpecialMask   []int64 // 1 for special tokens that were added and for padding, 0 for others
+	// bytes of the text; a token of a part of a character has the whole one, added tokens 0 and 0
+	Offsets   []Offset
+	Words     []int // the piece of the text that the token is a part of, counted from 0; -1 for added tokens
+	Sequences []int // 0 for the first text, 1 for the second of a pair, -1 for added tokens
 
 	Overflow []*Encoding // what was cut off, if Truncation.Overflow is set
 
@@ -30,8 +31,8 @@ type Encoding struct {
 // Len returns the number of tokens.
 func (e *Encoding) Len() int { return len(e.IDs) }
 
-// Tokens returns the texts of the tokens, as the vocabulary writes them; unknown parts of Unigram models and added tokens that
-// took white space with them as the text has them.
+// Tokens returns the texts of the tokens, as the vocabulary writes them; unknown parts of Unigram models and added
+// tokens that took white space with them as the text has them.
 func (e *Encoding) Tokens() []string {
 	all := make([]string, len(e.IDs))
 	for i, id := range e.IDs {
@@ -44,13 +45,15 @@ func (e *Encoding) Tokens() []string {
 	return all
 }
 
-// newEncoding makes the columns of tokens. Their texts are in a list, and their offsets are mapped to the texts as given.
+// newEncoding makes the columns of tokens. Their texts are in a list, and their offsets are mapped to the texts as
+// given.
 func (t *Tokenizer) newEncoding(tokens []process.Token, w *worker) *Encoding {
 	n := len(tokens)
 	column := make([]int64, 4*n)
 	e := &Encoding{
-		IDs: column[:n:n], TypeIDs: column[n : 2*n : 2*n], AttentionMask: column[2*n : 3*n : 3*n], SpecialMask: column[3*n:],
-		Offsets: make([]Offset, n), tok: t,
+		IDs: column[:n:n], TypeIDs: column[n : 2*n : 2*n], AttentionMask: column[2*n : 3*n : 3*n],
+		SpecialMask: column[3*n:],
+		Offsets:     make([]Offset, n), tok: t,
 	}
 	words := make([]int, 2*n)
 	e.Words, e.Sequences = words[:n:n], words[n:]
@@ -165,7 +168,8 @@ func (b *Batch) column(name string) (func(*Encoding) []int64, int64, error) {
 	case "position_ids":
 		return positions, 0, nil
 	}
-	return nil, 0, fmt.Errorf("tensors: expected input_ids, attention_mask, token_type_ids, special_tokens_mask or position_ids, found %q", name)
+	return nil, 0, fmt.Errorf("tensors: expected input_ids, attention_mask, token_type_ids, special_tokens_mask or "+
+		"position_ids, found %q", name)
 }
 
 // positions counts the tokens that are not padding.

@@ -35,8 +35,8 @@ func ReadFile(path string) (*Tokenizer, error) {
 	return Parse(b, path)
 }
 
-// ReadDir reads the tokenizer.json of a model directory, and tokenizer_config.json and special_tokens_map.json beside it if
-// they exist.
+// ReadDir reads the tokenizer.json of a model directory, and tokenizer_config.json and special_tokens_map.json beside
+// it if they exist.
 func ReadDir(dir string) (*Tokenizer, error) {
 	t, err := ReadFile(filepath.Join(dir, FileName))
 	if err != nil {
@@ -152,7 +152,8 @@ func (t *Tokenizer) parts(s *sections) error {
 		name string
 		v    jsontext.Value
 	}{
-		{"normalizer", s.normalizer}, {"pre_tokenizer", s.preTokenizer}, {"post_processor", s.postProcessor}, {"decoder", s.decoder},
+		{"normalizer", s.normalizer}, {"pre_tokenizer", s.preTokenizer}, {"post_processor", s.postProcessor},
+		{"decoder", s.decoder},
 	} {
 		if len(p.v) > maxPart {
 			return fmt.Errorf("%s: expected at most %d bytes, found %d", p.name, maxPart, len(p.v))

@@ -8,10 +8,11 @@ import (
 
 // Options say how texts are encoded. The zero value does what the file states, with special tokens.
 type Options struct {
-	NoSpecialTokens bool        // leave out the tokens that the post-processor adds, such as [CLS] and [SEP]
-	SpecialAsText   bool        // special tokens in the text, such as "</s>", are text like any other: for untrusted text
-	Truncation      *Truncation // nil: as the file states
-	Padding         *Padding    // nil: as the file states
+	NoSpecialTokens bool // leave out the tokens that the post-processor adds, such as [CLS] and [SEP]
+	// special tokens in the text, such as "</s>", are text like any other: for untrusted text
+	SpecialAsText bool
+	Truncation    *Truncation // nil: as the file states
+	Padding       *Padding    // nil: as the file states
 }
 
 // Strategy says which text of a pair is cut.
@@ -45,23 +46,28 @@ type Padding struct {
 // maxLength is the largest length that Padding may ask for.
 const maxLength = 1 << 24
 
-// check returns what Truncation asks of package process, where so many special tokens are added, and so many to a single
-// text; nil if nothing is cut.
+// check returns what Truncation asks of package process, where so many special tokens are added, and so many to a
+// single text; nil if nothing is cut.
 func (t *Truncation) check(added, single int) (*process.Truncation, error) {
 	switch {
 	case t == nil || *t == (Truncation{}):
 		return nil, nil
 	case t.MaxLength < 0 || t.MaxLength < added:
-		return nil, fmt.Errorf("truncation: MaxLength: expected at least the %d special tokens that are added, found %d", added, t.MaxLength)
+		return nil,
+			fmt.Errorf("truncation: MaxLength: expected at least the %d special tokens that are added, found %d", added,
+				t.MaxLength)
 	case t.Stride < 0 || t.MaxLength > 0 && t.Stride > t.MaxLength-single:
-		return nil, fmt.Errorf("truncation: Stride: expected at most the %d tokens that special ones leave, found %d", t.MaxLength-single, t.Stride)
+		return nil, fmt.Errorf("truncation: Stride: expected at most the %d tokens that special ones leave, found %d",
+			t.MaxLength-single, t.Stride)
 	case t.Strategy < LongestFirst || t.Strategy > OnlySecond:
-		return nil, fmt.Errorf("truncation: Strategy: expected LongestFirst, OnlyFirst or OnlySecond, found %d", t.Strategy)
+		return nil, fmt.Errorf("truncation: Strategy: expected LongestFirst, OnlyFirst or OnlySecond, found %d",
+			t.Strategy)
 	case t.MaxLength == 0:
 		return nil, nil
 	}
 	return &process.Truncation{
-		Max: t.MaxLength - added, Stride: t.Stride, Strategy: process.Strategy(t.Strategy), Left: t.Left, Overflow: t.Overflow,
+		Max: t.MaxLength - added, Stride: t.Stride, Strategy: process.Strategy(t.Strategy), Left: t.Left,
+		Overflow: t.Overflow,
 	}, nil
 }
 
@@ -72,7 +78,8 @@ func (p *Padding) length(longest int) (int, error) {
 		n = p.Length
 	}
 	if p.Length < 0 || p.MultipleOf < 0 || p.Length > maxLength || p.MultipleOf > maxLength {
-		return 0, fmt.Errorf("padding: expected lengths from 0 to %d, found %d and multiples of %d", maxLength, p.Length, p.MultipleOf)
+		return 0, fmt.Errorf("padding: expected lengths from 0 to %d, found %d and multiples of %d", maxLength,
+			p.Length, p.MultipleOf)
 	}
 	if p.MultipleOf > 0 {
 		n = (n + p.MultipleOf - 1) / p.MultipleOf * p.MultipleOf

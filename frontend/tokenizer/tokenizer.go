@@ -1,22 +1,24 @@
-// Package tokenizer turns text into the tokens of language models, and tokens into text. It reads the tokenizer.json that
-// Hugging Face's tokenizers library writes, and gives the ids, offsets and texts that the library gives (version 0.23).
+// Package tokenizer turns text into the tokens of language models, and tokens into text. It reads the tokenizer.json
+// that Hugging Face's tokenizers library writes, and gives the ids, offsets and texts that the library gives (version
+// 0.23).
 //
 //	tok, err := tokenizer.ReadDir("model")
 //	batch, err := tok.Encode(ctx, []string{"a text", "another one"}, tokenizer.Options{})
 //	inputs, err := batch.Tensors()
 //	text := tok.Decode(batch.Encodings[0].IDs, true)
 //
-// Offsets are bytes of the text as given. Each byte that is not UTF-8 is read as U+FFFD, with an offset of one byte. Classes of
-// characters follow the versions of Unicode that the library follows, not those of Go (internal/chars).
+// Offsets are bytes of the text as given. Each byte that is not UTF-8 is read as U+FFFD, with an offset of one byte.
+// Classes of characters follow the versions of Unicode that the library follows, not those of Go (internal/chars).
 //
-// ReadDir also reads tokenizer_config.json, and uses it as transformers 5 does: add_bos_token and add_eos_token are ignored, since
-// the post-processor of tokenizer.json says which tokens are added; clean_up_tokenization_spaces has Decode take spaces off
-// before punctuation, except with BPE. Classes of transformers that replace parts of tokenizer.json by their own, such as
-// LlamaTokenizer, are not imitated.
+// ReadDir also reads tokenizer_config.json, and uses it as transformers 5 does: add_bos_token and add_eos_token are
+// ignored, since the post-processor of tokenizer.json says which tokens are added; clean_up_tokenization_spaces has
+// Decode take spaces off before punctuation, except with BPE. Classes of transformers that replace parts of
+// tokenizer.json by their own, such as LlamaTokenizer, are not imitated.
 //
-// Files are untrusted: reading one takes at most 16 MiB and 8 times its size of memory, and a key or a type that is not known
-// is an error that names it, since tokens that are nearly right are wrong. Encoding takes n log n of the text, whatever the
-// added tokens are; a model that looks for entries in the text multiplies that by the length of the longest one.
+// Files are untrusted: reading one takes at most 16 MiB and 8 times its size of memory, and a key or a type that is not
+// known is an error that names it, since tokens that are nearly right are wrong. Encoding takes n log n of the text,
+// whatever the added tokens are; a model that looks for entries in the text multiplies that by the length of the
+// longest one.
 package tokenizer
 
 import (
@@ -122,7 +124,8 @@ func clone[T any](p *T) *T {
 // padding returns what tensors of texts of different lengths are padded with.
 func (t *Tokenizer) padding() Padding {
 	if t.filePadding != nil {
-		return Padding{ID: t.filePadding.ID, TypeID: t.filePadding.TypeID, Token: t.filePadding.Token, Left: t.filePadding.Left}
+		return Padding{ID: t.filePadding.ID, TypeID: t.filePadding.TypeID, Token: t.filePadding.Token,
+			Left: t.filePadding.Left}
 	}
 	p := Padding{Left: t.config.PadLeft}
 	names := []string{"[PAD]", "<pad>"}

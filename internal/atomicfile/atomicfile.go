@@ -1,8 +1,8 @@
 // Package atomicfile writes files completely or not at all. A reader sees the old content or the new one, also after a
 // full disk or an interrupt.
 //
-// It imports internal/files and the standard library. After an error the target is unchanged, and no temporary file remains.
-// Errors name the target, and never a temporary file.
+// It imports internal/files and the standard library. After an error the target is unchanged, and no temporary file
+// remains. Errors name the target, and never a temporary file.
 package atomicfile
 
 import (

@@ -70,8 +70,8 @@ func (w *Watch) Context() context.Context {
 	return w.ctx
 }
 
-// Catch sets *err to the cause, after the name of the file, if a Watch has ended the function that defers it. Other panics
-// pass.
+// Catch sets *err to the cause, after the name of the file, if a Watch has ended the function that defers it. Other
+// panics pass.
 func Catch(name string, err *error) {
 	if v := recover(); v != nil {
 		e, ok := v.(ended)

@@ -42,11 +42,14 @@ var Reading = []Mode{
 	{Name: "error", Some: none},
 	{Name: "device gone", Some: none, On: true},
 	{Name: "error after a part", Ops: []fault.Op{fault.Read}, Some: half},
-	{Name: "part", Ops: []fault.Op{fault.Read}, Some: func(n int64) (int64, error) { return (n + 1) / 2, nil }, Whole: true},
+	{Name: "part", Ops: []fault.Op{fault.Read}, Some: func(n int64) (int64, error) { return (n + 1) / 2, nil },
+		Whole: true},
 	{Name: "byte by byte", Ops: []fault.Op{fault.Read}, Some: func(n int64) (int64, error) { return min(n, 1), nil },
 		On: true, Whole: true},
 	{Name: "end", Ops: []fault.Op{fault.Read}, Some: func(int64) (int64, error) { return 0, io.EOF }},
-	{Name: "end after a part", Ops: []fault.Op{fault.Read}, Some: func(n int64) (int64, error) { return n / 2, io.EOF }},
+	{Name: "end after a part", Ops: []fault.Op{fault.Read}, Some: func(n int64) (int64, error) {
+		return n / 2, io.EOF
+	}},
 }
 
 // Writing are the ways in which a call fails that writes.

@@ -1,8 +1,9 @@
-// Package files opens, reads and writes files. Its functions are the functions of package os, with a place at which tests
-// let each call fail (internal/fault). All files of the project go through it; a test of internal/house checks this.
+// Package files opens, reads and writes files. Its functions are the functions of package os, with a place at which
+// tests let each call fail (internal/fault). All files of the project go through it; a test of internal/house checks
+// this.
 //
-// It imports internal/fault and the standard library. Opening a file for reading never waits: pipes, sockets and devices
-// are refused at once, since reading them may wait for another program, or never end.
+// It imports internal/fault and the standard library. Opening a file for reading never waits: pipes, sockets and
+// devices are refused at once, since reading them may wait for another program, or never end.
 package files
 
 import (

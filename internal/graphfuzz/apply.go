@@ -282,7 +282,9 @@ func (g *generator) bound(op *ir.Op, p ir.Param, u *binding) *value {
 		}
 		return bind(g.operand(d, shape, normal))
 	}
-	if x := g.existing(func(x *value) bool { return slices.Contains(allowed, x.elem()) && u.fits(p, x.shape()) }); x != nil &&
+	if x := g.existing(func(x *value) bool {
+		return slices.Contains(allowed, x.elem()) && u.fits(p, x.shape())
+	}); x != nil &&
 		g.IntN(4) > 0 {
 		u.take(p, x.shape())
 		return bind(x)

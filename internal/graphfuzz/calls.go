@@ -47,7 +47,8 @@ func (k *check) owner() *Finding {
 				return &Finding{"owner", fmt.Sprintf("run %d, round %d: %v%s", i, round, err, stack(err))}
 			}
 			if name := sameData(k.got[i], into); name != "" {
-				return &Finding{"owner", fmt.Sprintf("run %d, round %d: output %s is another one than in the first run: %s",
+				return &Finding{"owner", fmt.Sprintf("run %d, round %d: output %s is another one than in the first "+
+					"run: %s",
 					i, round, name, describe(k.got[i][name], into[name]))}
 			}
 			if name := sameData(k.cs.Runs[i], in); name != "" {
@@ -98,7 +99,8 @@ func (k *check) memory() *Finding {
 		if errors.Is(err, runtime.ErrMemory) {
 			var over *runtime.MemoryError
 			if !errors.As(err, &over) || over.Limit != limit || over.Need <= limit || over.What == "" {
-				return &Finding{"memory", fmt.Sprintf("limit %d: run %d: the error tells other numbers: %v", limit, i, err)}
+				return &Finding{"memory", fmt.Sprintf("limit %d: run %d: the error tells other numbers: %v", limit, i,
+					err)}
 			}
 			continue
 		}
@@ -140,7 +142,8 @@ func (k *check) cancel() *Finding {
 			return &Finding{"cancel", fmt.Sprintf("run %d, after one that was cancelled: %v%s", i, err, stack(err))}
 		}
 		if name := sameData(k.got[i], got); name != "" {
-			return &Finding{"cancel", fmt.Sprintf("run %d, after one that was cancelled: output %s is another one", i, name)}
+			return &Finding{"cancel", fmt.Sprintf("run %d, after one that was cancelled: output %s is another one", i,
+				name)}
 		}
 	}
 	return nil

@@ -277,7 +277,8 @@ func (k *check) plain() *Finding {
 		return f
 	}
 	// Of zeros with different signs, either is the largest.
-	exact := !has(k.cs.Graph, "ReduceMax", "ReduceMin", "Max", "Min", "MaxPool", "GlobalMaxPool", "Clip", "TopK", "Unique")
+	exact := !has(k.cs.Graph, "ReduceMax", "ReduceMin", "Max", "Min", "MaxPool", "GlobalMaxPool", "Clip", "TopK",
+		"Unique")
 	_ = k.cs.Graph.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		exact = exact && n.Op.Tol.Ulps == 0
 		return nil
@@ -286,7 +287,8 @@ func (k *check) plain() *Finding {
 		for i, d := range got {
 			for _, name := range names(d) {
 				if at := zeroBits(d[name], k.want[i].narrow[name]); at >= 0 && k.want[i].err == nil {
-					return &Finding{"zero", fmt.Sprintf("run %d: output %s: element %d: the sign of a zero differs", i, name, at)}
+					return &Finding{"zero", fmt.Sprintf("run %d: output %s: element %d: the sign of a zero differs", i,
+						name, at)}
 				}
 			}
 		}
@@ -294,8 +296,8 @@ func (k *check) plain() *Finding {
 	return nil
 }
 
-// remembers reports whether a graph has a system with a window and a first state. That holds the past twice, as a state and as
-// inputs; forms read either, and random ones contradict each other.
+// remembers reports whether a graph has a system with a window and a first state. That holds the past twice, as a state
+// and as inputs; forms read either, and random ones contradict each other.
 func remembers(g *ir.Graph) bool {
 	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		for i, p := range n.Op.In {
@@ -333,7 +335,8 @@ func (k *check) precision() *Finding {
 		return f
 	}
 	return k.judge(kind, got, func(n *ir.Node) float64 {
-		for _, p := range []string{"MatMul", "Gemm", "Linear", "SSM", "StateSpace", "Attention", "Einsum", "LSTM", "GRU", "RNN"} {
+		for _, p := range []string{"MatMul", "Gemm", "Linear", "SSM", "StateSpace", "Attention", "Einsum", "LSTM",
+			"GRU", "RNN"} {
 			if strings.Contains(n.Op.Name, p) {
 				return rel / opstest.Unit(tensor.Float32)
 			}

@@ -141,7 +141,8 @@ func compareTensors(got, wide *tensor.Tensor, v views) string {
 		exact := d.Bits() == 64
 		for i := range x {
 			exact = exact && x[i] == n[i] && x[i] == y[i]
-			if x[i] == n[i] || x[i] == y[i] || slices.ContainsFunc(others, func(o []float64) bool { return o[i] != y[i] }) {
+			if x[i] == n[i] || x[i] == y[i] || slices.ContainsFunc(others,
+				func(o []float64) bool { return o[i] != y[i] }) {
 				continue
 			}
 			return fmt.Sprintf("element %d: expected %v, found %v", i, y[i], x[i])
@@ -154,8 +155,8 @@ func compareTensors(got, wide *tensor.Tensor, v views) string {
 	return compareFloats(d, x, y, n, others, v)
 }
 
-// nearText reports whether a text is a number that agrees with the expected one, at place i, to a few digits, or as far as
-// evaluations with errors do.
+// nearText reports whether a text is a number that agrees with the expected one, at place i, to a few digits, or as far
+// as evaluations with errors do.
 func (v views) nearText(s string, i int) bool {
 	number := func(d tensor.Datum) float64 {
 		if t, ok := d.(*tensor.Tensor); ok && t.DType() == tensor.String && i < t.Len() {
@@ -218,7 +219,8 @@ func compareFloats(d tensor.DType, x, y, n []float64, others [][]float64, v view
 			// a border between numbers and infinities, or the one to NaN
 			return odd(o[i]) != odd(want) || odd(want) && !(o[i] == want || math.IsNaN(o[i]) && math.IsNaN(want))
 		}):
-		case math.IsInf(x[i], 0) && slices.ContainsFunc(others, func(o []float64) bool { return o[i]*want < 0 }): // a pole
+		case math.IsInf(x[i], 0) && slices.ContainsFunc(others, func(o []float64) bool { return o[i]*want < 0 }):
+			// a pole
 		case v.poles && slices.ContainsFunc(others, func(o []float64) bool {
 			return math.Abs(1/x[i]-1/want) <= v.factor*math.Abs(1/o[i]-1/want)
 		}):
@@ -226,7 +228,8 @@ func compareFloats(d tensor.DType, x, y, n []float64, others [][]float64, v view
 		case others != nil && odd(n[i]) != odd(want):
 		case math.Abs(y[i]) > largest*(1-1e-2) && (odd(x[i]) || math.Abs(x[i]) > largest*(1-1e-2)):
 		default:
-			return fmt.Sprintf("element %d: expected %v (in its own precision %v), found %v: %.3g allowed at scale %.3g",
+			return fmt.Sprintf("element %d: expected %v (in its own precision %v), found %v: %.3g allowed at scale "+
+				"%.3g",
 				i, y[i], n[i], x[i], bound, scale)
 		}
 	}

@@ -84,7 +84,8 @@ func (g *generator) like(typ ir.Type, fallback *value) *value {
 	if fallback == nil {
 		return nil
 	}
-	if y := g.op(pick(g.Source, "Tanh", "Neg", "Abs", "Identity"), []*value{fallback}); y != nil && ir.EqualTypes(y.v.Type, typ) {
+	if y := g.op(pick(g.Source, "Tanh", "Neg", "Abs", "Identity"), []*value{fallback}); y != nil &&
+		ir.EqualTypes(y.v.Type, typ) {
 		return y
 	}
 	return g.op("Identity", []*value{fallback})

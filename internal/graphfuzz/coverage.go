@@ -52,8 +52,8 @@ func (c *Coverage) add(all []cpu.Implementation) {
 	}
 }
 
-// Counts returns the numbers of operators, of pairs of operators and element types, and of triples with the way in which
-// they run.
+// Counts returns the numbers of operators, of pairs of operators and element types, and of triples with the way in
+// which they run.
 func (c *Coverage) Counts() (operators, types, ways int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

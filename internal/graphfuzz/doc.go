@@ -12,8 +12,8 @@
 //   - older operator sets
 //   - branches and loops that nest and capture
 //   - sequences and optionals
-//   - in one of 32 cases, hundreds to thousands of nodes, of inputs or outputs of a node, of outputs of the graph, or of
-//     values that are alive together or that a Loop carries (broad)
+//   - in one of 32 cases, hundreds to thousands of nodes, of inputs or outputs of a node, of outputs of the graph, or
+//     of values that are alive together or that a Loop carries (broad)
 //   - in another one, strings, tensors or sequences that a Loop doubles, and operators that copy them (doubles)
 //
 // Choices come from a seed or from bytes, so the fuzzer of package testing can change one of them.
@@ -83,11 +83,11 @@
 //
 //   - contradictory sizes: panics of ten evaluations and of Concat, and answers of the backend where operators refuse
 //   - empty sequences and batches; transA = 2 of Gemm
-//   - streams of Trilu, BatchNormalization, CumSum with a computed axis, reductions of the batch, constants, and an LSTM
-//     of one sample
+//   - streams of Trilu, BatchNormalization, CumSum with a computed axis, reductions of the batch, constants, and an
+//     LSTM of one sample
 //   - raising of loops of other types, of empty loops, and of a batch norm whose statistics are read
-//   - dead outputs of a Block; Resize with a crop in mode nearest; a ring too short for a second reader; a Reshape to an
-//     unknown rank that was dropped; classes below 0
+//   - dead outputs of a Block; Resize with a crop in mode nearest; a ring too short for a second reader; a Reshape to
+//     an unknown rank that was dropped; classes below 0
 //   - selective scans shared by bindings with different numbers of states
 //
 // Later runs found dimensions computed in integers that wrap around; windows longer than their input; empty batches

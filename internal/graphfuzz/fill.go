@@ -33,7 +33,8 @@ var words = []string{"", "a", "B", "1.5", "é", "aa b", "zz", "-7"}
 
 // make returns a tensor.
 func (f fill) make(d tensor.DType, shape []int) *tensor.Tensor {
-	if t, ok := f.given.(*tensor.Tensor); ok && t.DType() == d && tensor.ShapeString(t.Shape()) == tensor.ShapeString(shape) {
+	if t, ok := f.given.(*tensor.Tensor); ok && t.DType() == d &&
+		tensor.ShapeString(t.Shape()) == tensor.ShapeString(shape) {
 		return t
 	}
 	n, err := tensor.Size(shape)
@@ -48,7 +49,8 @@ func (f fill) make(d tensor.DType, shape []int) *tensor.Tensor {
 		}
 		return tensor.FromStrings(v, shape...)
 	}
-	if extreme := f.kind == odd || f.kind == normal && f.seed%8 == 7; extreme && (d == tensor.Int64 || d == tensor.Uint64) {
+	if extreme := f.kind == odd || f.kind == normal && f.seed%8 == 7; extreme &&
+		(d == tensor.Int64 || d == tensor.Uint64) {
 		return large(rng, d, n, shape)
 	}
 	v := make([]float64, n)

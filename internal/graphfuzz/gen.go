@@ -323,8 +323,8 @@ func (g *generator) ops(domain, name string, outs int, in []*value, attrs ...ir.
 	return g.try(op, in, outs, attrs...)
 }
 
-// try adds a node if its operator accepts the inputs: by types, and by computing it. It returns nil if not. Inputs may be
-// nil; outputs are nil where there is no datum.
+// try adds a node if its operator accepts the inputs: by types, and by computing it. It returns nil if not. Inputs may
+// be nil; outputs are nil where there is no datum.
 func (g *generator) try(op *ir.Op, in []*value, outs int, attrs ...ir.Attr) []*value {
 	for i, a := range attrs { // files hold them as float32
 		switch v := a.Value.(type) {

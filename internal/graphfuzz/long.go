@@ -59,8 +59,8 @@ func (c *Checker) hunt(s *Source, seed uint64, limit time.Duration, seen func(ke
 
 var detail = regexp.MustCompile(`[vxc]\d+_*|-?\d+(\.\d+)?(e[-+]?\d+)?|NaN|[-+]?Inf`)
 
-// keyOf returns a text that is the same for faults that look alike: the kind, the words of the message, and the operators
-// of a small case.
+// keyOf returns a text that is the same for faults that look alike: the kind, the words of the message, and the
+// operators of a small case.
 func keyOf(r *Report) string {
 	line, _, _ := strings.Cut(r.Finding.Msg, "\n")
 	key := r.Finding.Kind + ": " + detail.ReplaceAllString(line, "#")

@@ -63,7 +63,8 @@ func (w *noise) growth(n *ir.Node) float64 {
 	return min(most, 1e12)
 }
 
-// largestPower returns the largest element of the powers of a matrix of k rows whose exponents are powers of 2, up to n.
+// largestPower returns the largest element of the powers of a matrix of k rows whose exponents are powers of 2, up to
+// n.
 func largestPower(m []float64, k, n int) float64 {
 	most := 0.0
 	for ; n > 0 && most < 1e12; n /= 2 {
@@ -133,7 +134,8 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 			}
 		}
 		rel := ulps * w.growth(at.Node) * opstest.Unit(v.Elem())
-		if x, ok := w.datum(at.Node.In(0)).(*tensor.Tensor); ok && strings.HasPrefix(at.Node.Op.Name, "Reduce") && c.Len() > 0 {
+		if x, ok := w.datum(at.Node.In(0)).(*tensor.Tensor); ok && strings.HasPrefix(at.Node.Op.Name, "Reduce") &&
+			c.Len() > 0 {
 			// numbers of both signs: sums on the way are larger than the last one
 			least = max(least, w.largest(at.Node.In(0))*math.Sqrt(float64(x.Len()/c.Len())))
 		}
@@ -143,7 +145,8 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 			}
 			least = max(least, w.largest(at.Node.In(0))*w.largest(at.Node.In(1)))
 		}
-		if len(at.Node.Inputs) > 2 && strings.Contains(at.Node.Op.Name, "Attention") { // weights have errors of their exponents
+		// weights have errors of their exponents
+		if len(at.Node.Inputs) > 2 && strings.Contains(at.Node.Op.Name, "Attention") {
 			q, k := at.Node.In(0), at.Node.In(1)
 			width, _ := w.datum(q).(*tensor.Tensor)
 			if width != nil && width.Rank() > 0 && k != nil {
@@ -151,7 +154,8 @@ func (w *noise) After(at eval.Place, out []tensor.Datum) error {
 				rel, least = max(rel, min(e, 2)), max(least, w.largest(at.Node.In(2)))
 			}
 		}
-		if at.Node.Op.Tol == ir.Cancelling { // 1 + erf x has the digits of 1: errors are relative to the argument as well
+		// 1 + erf x has the digits of 1: errors are relative to the argument as well
+		if at.Node.Op.Tol == ir.Cancelling {
 			for _, v := range at.Node.Inputs {
 				least = max(least, w.largest(v)*8/ulps)
 			}
@@ -213,8 +217,8 @@ func (w *noise) nudge(t *tensor.Tensor, rel float64) {
 	_ = t.WriteFloat64s(0, x)
 }
 
-// centering reports whether a graph has an operator that subtracts a mean. Its answers have few digits where elements are
-// nearly equal, however it is computed.
+// centering reports whether a graph has an operator that subtracts a mean. Its answers have few digits where elements
+// are nearly equal, however it is computed.
 func centering(g *ir.Graph) bool {
 	return g.Walk(func(_ *ir.Graph, n *ir.Node) error {
 		if strings.Contains(n.Op.Name, "Norm") {

@@ -48,13 +48,18 @@ func (g *generator) all(names [][2]string) {
 }
 
 // common are the operators that exporters write most.
-var common = []string{"Add", "Mul", "Sub", "Div", "MatMul", "Gemm", "Conv", "Relu", "Sigmoid", "Tanh", "Gelu", "Softmax",
-	"LayerNormalization", "ReduceMean", "ReduceSum", "ReduceMax", "Transpose", "Reshape", "Slice", "Pad", "Concat", "Split",
-	"Gather", "Where", "Cast", "Unsqueeze", "Squeeze", "Expand", "Clip", "Max", "Min", "Pow", "Sqrt", "Exp", "Neg", "Abs",
-	"MaxPool", "AveragePool", "BatchNormalization", "CumSum", "ArgMax", "TopK", "Shape", "Flatten", "Tile", "GatherElements",
+var common = []string{"Add", "Mul", "Sub", "Div", "MatMul", "Gemm", "Conv", "Relu", "Sigmoid", "Tanh", "Gelu",
+	"Softmax",
+	"LayerNormalization", "ReduceMean", "ReduceSum", "ReduceMax", "Transpose", "Reshape", "Slice", "Pad", "Concat",
+	"Split",
+	"Gather", "Where", "Cast", "Unsqueeze", "Squeeze", "Expand", "Clip", "Max", "Min", "Pow", "Sqrt", "Exp", "Neg",
+	"Abs",
+	"MaxPool", "AveragePool", "BatchNormalization", "CumSum", "ArgMax", "TopK", "Shape", "Flatten", "Tile",
+	"GatherElements",
 	"ScatterElements", "ScatterND", "LSTM", "GRU", "Einsum", "Resize", "ConvTranspose", "Attention", "QuantizeLinear",
 	"DequantizeLinear", "Equal", "Less", "Not", "And", "Trilu", "Range", "Mod", "Round", "Floor", "Sign", "Erf", "Log",
-	"Reciprocal", "LeakyRelu", "Elu", "HardSwish", "Softplus", "Sin", "Cos", "Identity", "Dropout", "DFT", "GlobalAveragePool"}
+	"Reciprocal", "LeakyRelu", "Elu", "HardSwish", "Softplus", "Sin", "Cos", "Identity", "Dropout", "DFT",
+	"GlobalAveragePool"}
 
 // mixed adds nodes of the common operators.
 func (g *generator) mixed() {

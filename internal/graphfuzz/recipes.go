@@ -16,8 +16,10 @@ func init() {
 	recipes = map[string]recipe{
 		"If": branch, "Loop": loop, "Scan": scan, "SequenceMap": sequenceMap, "Conv": plane,
 	}
-	for _, name := range []string{"ArgMax", "ArgMin", "TopK", "Max", "Min", "ReduceMax", "ReduceMin", "Clip", "Relu", "Sign",
-		"Abs", "Neg", "IsNaN", "IsInf", "Equal", "Less", "Greater", "Where", "Concat", "Transpose", "Round", "Cast", "MaxPool",
+	for _, name := range []string{"ArgMax", "ArgMin", "TopK", "Max", "Min", "ReduceMax", "ReduceMin", "Clip", "Relu",
+		"Sign",
+		"Abs", "Neg", "IsNaN", "IsInf", "Equal", "Less", "Greater", "Where", "Concat", "Transpose", "Round", "Cast",
+		"MaxPool",
 		"Add", "Sub", "Mul", "Sum", "Mod", "CumSum", "ReduceSum", "Gather", "Reshape", "Identity"} {
 		recipes[name] = exceptional
 	}
@@ -35,7 +37,8 @@ func exceptional(g *generator, op *ir.Op) bool {
 	was := g.wild
 	g.wild = true
 	d := tensor.Float32
-	if ints := slices.DeleteFunc(slices.Clone(op.Elems["T"]), func(d tensor.DType) bool { return !d.IsInt() }); len(ints) > 0 &&
+	if ints := slices.DeleteFunc(slices.Clone(op.Elems["T"]),
+		func(d tensor.DType) bool { return !d.IsInt() }); len(ints) > 0 &&
 		g.IntN(2) == 0 {
 		d = ints[g.IntN(len(ints))]
 	}
@@ -52,7 +55,9 @@ func exceptional(g *generator, op *ir.Op) bool {
 
 // plane applies a convolution to images.
 func plane(g *generator, op *ir.Op) bool {
-	x := g.existing(func(x *value) bool { return x.elem() == tensor.Float32 && len(x.shape()) == 4 && elems(x.shape()) > 0 })
+	x := g.existing(func(x *value) bool {
+		return x.elem() == tensor.Float32 && len(x.shape()) == 4 && elems(x.shape()) > 0
+	})
 	if x == nil || g.IntN(3) > 0 {
 		shape := []int{pick(g.Source, 1, 2, g.sizes["B"]), 1 + g.IntN(6), 1 + g.IntN(9), 1 + g.IntN(20)}
 		x = g.newInput(tensor.Float32, g.dims(shape), shape, g.fillOf(normal))
@@ -67,7 +72,8 @@ func plane(g *generator, op *ir.Op) bool {
 	if g.IntN(2) == 0 {
 		in = append(in, g.f32(1, out))
 	}
-	attrs := []ir.Attr{ir.A("group", group), ir.A("pads", []int64{int64(kh / 2), int64(kw / 2), int64(kh / 2), int64(kw / 2)})}
+	attrs := []ir.Attr{ir.A("group", group), ir.A("pads", []int64{int64(kh / 2), int64(kw / 2), int64(kh / 2),
+		int64(kw / 2)})}
 	if g.one(3) {
 		attrs = append(attrs, ir.A("strides", []int64{int64(1 + g.IntN(2)), int64(1 + g.IntN(3))}))
 	}

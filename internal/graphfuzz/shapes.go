@@ -12,7 +12,8 @@ func (g *generator) broad() {
 	g.plain = true
 	shape := []int{pick(g.Source, g.sizes["B"], 1, 2), 1 + g.IntN(2)}
 	x := g.newInput(tensor.Float32, g.dims(shape), shape, g.fillOf(unit))
-	structures := []func(*generator, *value, int) []*value{(*generator).manyInputs, (*generator).manyOutputs, (*generator).chain,
+	structures := []func(*generator, *value, int) []*value{(*generator).manyInputs, (*generator).manyOutputs,
+		(*generator).chain,
 		(*generator).fan, (*generator).alive, (*generator).forks, (*generator).carriesMany, (*generator).branchesMany}
 	n := 200<<g.IntN(5) + g.IntN(200)
 	made := structures[g.IntN(len(structures))](g, x, n)
@@ -40,7 +41,8 @@ func (g *generator) link(x *value, all []*value) *value {
 		}
 	}
 	if y == nil {
-		y = g.op(pick(g.Source, "Tanh", "Neg", "Sigmoid", "Abs", "Relu", "Sin", "Identity", "Floor", "Softsign"), []*value{x})
+		y = g.op(pick(g.Source, "Tanh", "Neg", "Sigmoid", "Abs", "Relu", "Sin", "Identity", "Floor", "Softsign"),
+			[]*value{x})
 	}
 	return y
 }
@@ -386,7 +388,8 @@ func (g *generator) tail(x *value) *value {
 			return g.op("RegexFullMatch", all, ir.A("pattern", pick(g.Source, "a*", "(1.5|-7)+", ".*z.*")))
 		case 2:
 			if flat := g.op("Reshape", []*value{x, g.ints(-1)}); flat != nil {
-				return g.op("StringNormalizer", []*value{flat}, ir.A("case_change_action", pick(g.Source, "UPPER", "LOWER")))
+				return g.op("StringNormalizer", []*value{flat},
+					ir.A("case_change_action", pick(g.Source, "UPPER", "LOWER")))
 			}
 		case 3:
 			return g.op("Equal", []*value{x, g.operand(tensor.String, x.shape(), normal)})

@@ -26,8 +26,8 @@ func Shrink(c *Case, limit time.Duration, fails func(*Case) bool) *Case {
 	}
 	for again := true; again && time.Now().Before(end); {
 		again = false
-		for _, move := range []func(*Case, func(*Case) bool) *Case{lessRuns, oneOutput, earlier, given, inner, fixedSizes,
-			lessAttributes, shorter, simpler} {
+		for _, move := range []func(*Case, func(*Case) bool) *Case{lessRuns, oneOutput, earlier, given, inner,
+			fixedSizes, lessAttributes, shorter, simpler} {
 			for time.Now().Before(end) {
 				k := move(c, ok)
 				if k == nil {

@@ -147,5 +147,7 @@ func ports(g *ir.Graph) string {
 // generalized returns an error without the names of values.
 func generalized(err error) string {
 	words := strings.Fields(err.Error())
-	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return strings.ContainsAny(w, "_0123456789\"") }), " ")
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool {
+		return strings.ContainsAny(w, "_0123456789\"")
+	}), " ")
 }

@@ -71,7 +71,8 @@ func expect(g *ir.Graph, in Data, fits bool) (*expectation, error) {
 
 // spreading are the operators that some implementations compute by transforms, or with taps beyond the sequence: NaN
 // reaches further there.
-var spreading = []string{"SSM", "DenseSSM", "StateSpace", "LongConv", "Scan", "DenseScan", "DPLR", "DPLRScan", "MatrixConv",
+var spreading = []string{"SSM", "DenseSSM", "StateSpace", "LongConv", "Scan", "DenseScan", "DPLR", "DPLRScan",
+	"MatrixConv",
 	"ContinuousConv", "SoftmaxConv", "FourierMix", "DFT", "STFT", "Rfft", "Irfft", "Conv", "ConvTranspose"}
 
 // anySpreads reports whether a graph has an operator that spreads infinities and NaN. A loop is one if it is raised: a
@@ -171,7 +172,8 @@ func (e *expectation) judge(got Data, tol func(n *ir.Node) float64, raised bool)
 		}
 		v.poles, v.lossy = has(e.graph, "Div", "Reciprocal"), tol != nil
 		v.counts = has(e.graph, "Unique") || loops(e.graph) && empty(got[name]) && empty(e.wide[name])
-		if has(e.graph, "Scan", "SSM", "DenseScan", "DenseSSM", "DPLRScan", "StateSpace", "LongConv") { // states that cancel
+		// states that cancel
+		if has(e.graph, "Scan", "SSM", "DenseScan", "DenseSSM", "DPLRScan", "StateSpace", "LongConv") {
 			most := 0.0
 			for _, d := range e.in {
 				most = max(most, largest(d))

@@ -3,9 +3,9 @@
 // It imports internal/spell, ir/tensor and the standard library only. Matching takes time in proportion to the pattern
 // times the name. A nil *Set selects nothing. Equal names in equal order give equal results and errors.
 //
-// In a pattern, "*" stands for any text, also with dots and slashes, and "?" for one byte. A pattern that is a name, byte by
-// byte, selects the value whatever it contains. Others select only values of floating point or complex numbers, since
-// names such as "*" do not mean shapes, axes and tables.
+// In a pattern, "*" stands for any text, also with dots and slashes, and "?" for one byte. A pattern that is a name,
+// byte by byte, selects the value whatever it contains. Others select only values of floating point or complex numbers,
+// since names such as "*" do not mean shapes, axes and tables.
 package patterns
 
 import (
@@ -96,7 +96,8 @@ func (s *Set) Err(what string) error {
 		case p.text == "":
 			e.Reason = fmt.Sprintf("expected a name or a pattern of %s, found an empty one", what)
 		case p.other != "":
-			e.Reason = fmt.Sprintf("expected floating point numbers, found only %s of other types, such as %s; name them exactly",
+			e.Reason = fmt.Sprintf("expected floating point numbers, found only %s of other types, such as %s; name "+
+				"them exactly",
 				what, p.other)
 		case len(near) > 0:
 			e.Reason = fmt.Sprintf("expected a name or a pattern of %s, found none that match; near names: %s", what,

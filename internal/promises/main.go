@@ -88,7 +88,8 @@ Written by `+"`go run ./internal/promises`"+` on %s: %s %s, %s. The tests that S
 their long mode, once for each variant of the kernels: %s. Where a test states no figure, the time that it took stands.
 
 `, time.Now().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH, runtime.Version(), strings.Join(variants, ", "))
-	fmt.Fprintf(w, "| promise | limit | test | %s |\n|---|---|---|%s\n", strings.Join(variants, " | "), strings.Repeat("---|", len(variants)))
+	fmt.Fprintf(w, "| promise | limit | test | %s |\n|---|---|---|%s\n", strings.Join(variants, " | "),
+		strings.Repeat("---|", len(variants)))
 	results := make([]map[test]found, len(variants))
 	for i, v := range variants {
 		var err error
@@ -113,7 +114,8 @@ their long mode, once for each variant of the kernels: %s. Where a test states n
 					f.outcome = "did not end"
 				}
 				if f.outcome != "pass" && f.outcome != "skip" {
-					bad = append(bad, fmt.Sprintf("%s of %s (%s): %s\n%s", t.name, t.folder, variants[j], f.outcome, f.text))
+					bad = append(bad, fmt.Sprintf("%s of %s (%s): %s\n%s", t.name, t.folder, variants[j], f.outcome,
+						f.text))
 				}
 				fmt.Fprintf(w, " %s |", f)
 			}

@@ -25,7 +25,8 @@ import (
 
 func main() {
 	if len(os.Args) < 2 || len(os.Args) > 3 || strings.HasPrefix(os.Args[1], "-") {
-		fmt.Fprintln(os.Stderr, "usage: sbom PROGRAM [VERSION]: an executable that go build has written, and the version of its release")
+		fmt.Fprintln(os.Stderr, "usage: sbom PROGRAM [VERSION]: an executable that go build has written, and the "+
+			"version of its release")
 		os.Exit(2)
 	}
 	version := ""

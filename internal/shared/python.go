@@ -25,10 +25,10 @@ for name in sys.argv[1:]:
         break
 `
 
-// Python returns the interpreter that the environment variable ESSMC_PYTHON names, if it has everything that the test needs:
-// names of modules, and of what is in them (numpy, torch.nn.functional.rms_norm). Otherwise it skips the test and names the
-// interpreter and what it lacks. No machine must have a peer, so it never fails; and the Pythons that a machine happens to
-// have are not used.
+// Python returns the interpreter that the environment variable ESSMC_PYTHON names, if it has everything that the test
+// needs: names of modules, and of what is in them (numpy, torch.nn.functional.rms_norm). Otherwise it skips the test
+// and names the interpreter and what it lacks. No machine must have a peer, so it never fails; and the Pythons that a
+// machine happens to have are not used.
 func Python(t testing.TB, needs ...string) string {
 	t.Helper()
 	python := os.Getenv("ESSMC_PYTHON")

@@ -1,9 +1,9 @@
 // Package shared finds what tests use and is not part of the repository: models with the answers of their authors' code
 // (docs/math.md, Reference cases), the ONNX standard's tests of single operators, and a Python with peers.
 //
-// It imports the standard library only, and tests import it. A test without its cases is skipped with the reason. If the
-// environment variable CI is set, it fails, since skipped tests go unnoticed there. A test without its peer is always
-// skipped: which peers there are depends on the machine.
+// It imports the standard library only, and tests import it. A test without its cases is skipped with the reason. If
+// the environment variable CI is set, it fails, since skipped tests go unnoticed there. A test without its peer is
+// always skipped: which peers there are depends on the machine.
 package shared
 
 import (
@@ -26,8 +26,8 @@ func Path(t testing.TB, elem ...string) string {
 	return file
 }
 
-// NodeTests gives the archive of node tests, or a folder of them: what ESSMC_ONNX_TESTS names, be it either of them or a
-// folder that holds the archive; otherwise the archive among the shared cases.
+// NodeTests gives the archive of node tests, or a folder of them: what ESSMC_ONNX_TESTS names, be it either of them or
+// a folder that holds the archive; otherwise the archive among the shared cases.
 func NodeTests(t testing.TB) string {
 	t.Helper()
 	given := os.Getenv("ESSMC_ONNX_TESTS")

@@ -9,12 +9,13 @@ import "strings"
 // limit is how many characters of a word count. Names from files may be of any length.
 const limit = 80
 
-// Distance counts the insertions, deletions and replacements of characters, and swaps of two neighbors, that lead from one
-// word to the other. No part of a word is changed twice.
+// Distance counts the insertions, deletions and replacements of characters, and swaps of two neighbors, that lead from
+// one word to the other. No part of a word is changed twice.
 func Distance(a, b string) int {
 	x, y := head(a), head(b)
 	n := len(y) + 1
-	above, row, below := make([]int, n), make([]int, n), make([]int, n) // distances of x[:i-1], x[:i], x[:i+1] from all y[:j]
+	// distances of x[:i-1], x[:i], x[:i+1] from all y[:j]
+	above, row, below := make([]int, n), make([]int, n), make([]int, n)
 	for j := range row {
 		row[j] = j
 	}

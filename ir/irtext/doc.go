@@ -20,10 +20,10 @@
 //	  y = essm.StateSpace <bidirectional: int = 1> (t, "", long)
 //	}
 //
-// As in ONNX, "#" starts a comment. A name that is not an identifier is quoted; in quotes a backslash takes the next byte
-// literally. The empty name is an absent input or output. Attributes may stand before or after the inputs. Tensors of
-// float16, bfloat16, float8 and float4 list bit patterns, complex ones real and imaginary parts; bool is 0 and 1. The list
-// in angle brackets after the outputs holds constants and the types of intermediate values.
+// As in ONNX, "#" starts a comment. A name that is not an identifier is quoted; in quotes a backslash takes the next
+// byte literally. The empty name is an absent input or output. Attributes may stand before or after the inputs. Tensors
+// of float16, bfloat16, float8 and float4 list bit patterns, complex ones real and imaginary parts; bool is 0 and 1.
+// The list in angle brackets after the outputs holds constants and the types of intermediate values.
 //
 // There are extensions. ONNX's own parser reads a text that uses none of them:
 //   - A dimension may be any expression that ir.ParseDim reads. It is printed in quotes, which ONNX reads as a symbol.
@@ -34,8 +34,8 @@
 //   - Domains, operators and attributes may be quoted.
 //   - Without opset_import, operators have their newest version.
 //   - Attributes without ": type" have the type that their operator declares.
-//   - The outermost list may have parameters, constants whose content may be replaced, and the outputs that update them:
-//     parameter float[3] w = {1, 2, 3}, update w = new_w.
+//   - The outermost list may have parameters, constants whose content may be replaced, and the outputs that update
+//     them: parameter float[3] w = {1, 2, 3}, update w = new_w.
 //
 // The parser drops ir_version, names of tensors in attributes, and unused constants. It refuses functions, overloads,
 // references to a function's attributes, inputs with a default, and map, sparse and opaque types.

@@ -13,7 +13,8 @@ import (
 // floatText returns the shortest text that reads back as the same bits.
 func floatText(v float64) string { return string(appendFloat(nil, math.Float64bits(v), 64)) }
 
-// layout returns the masks of an IEEE number of 32 or 64 bits: sign, exponent, fraction, and the fraction of the usual NaN.
+// layout returns the masks of an IEEE number of 32 or 64 bits: sign, exponent, fraction, and the fraction of the usual
+// NaN.
 func layout(size int) (sign, exp, frac, quiet uint64) {
 	if size == 32 {
 		return 1 << 31, 0xff << 23, 1<<23 - 1, 1 << 22

@@ -47,8 +47,8 @@ func (b Budget) withDefaults() Budget {
 func Parse(src []byte, name string, resolver ir.Resolver, o Options) (_ *ir.Graph, err error) {
 	defer ends.Catch(name, &err)
 	b := o.Budget.withDefaults()
-	p := &parser{scanner: scanner{file: name, src: src, watch: ends.Of(o.Context)}, resolver: resolver, open: o.Open, budget: b,
-		names: map[string]bool{}, places: map[*ir.Node]int{}, pick: patterns.New(o.Parameters)}
+	p := &parser{scanner: scanner{file: name, src: src, watch: ends.Of(o.Context)}, resolver: resolver, open: o.Open,
+		budget: b, names: map[string]bool{}, places: map[*ir.Node]int{}, pick: patterns.New(o.Parameters)}
 	p.pace = ir.NewPacer(p.watch.Checker())
 	if len(src) > b.Bytes {
 		p.fail(0, "expected a text of at most %d bytes, found more", b.Bytes)
@@ -334,7 +334,8 @@ func (p *parser) update() {
 		case out == nil:
 			p.fail(u.at, "expected an output that updates %q, found %q", u.parameter, u.output)
 		case !ir.EqualTypes(v.Type, out.Type):
-			p.fail(u.at, "expected an update of type %v for %q, found %q of type %v", v.Type, v.Name, out.Name, out.Type)
+			p.fail(u.at, "expected an update of type %v for %q, found %q of type %v", v.Type, v.Name, out.Name,
+				out.Type)
 		}
 		p.root.Updates = append(p.root.Updates, ir.Update{Parameter: v, Output: out})
 	}

@@ -28,9 +28,10 @@ type Options struct {
 	// Types prints the types of all intermediate values, not only the types that differ from the inferred ones.
 	Types bool
 
-	// Parameters are patterns of names: the constants of the text that they select become parameters when parsing, before
-	// anything looks at their content. In a pattern "*" stands for any text and "?" for one byte. Only a constant's own name
-	// selects one that is not of floating point or complex numbers. A pattern that selects nothing is an error.
+	// Parameters are patterns of names: the constants of the text that they select become parameters when parsing,
+	// before anything looks at their content. In a pattern "*" stands for any text and "?" for one byte. Only a
+	// constant's own name selects one that is not of floating point or complex numbers. A pattern that selects nothing
+	// is an error.
 	Parameters []string
 	// Open reads the constants outside the text when parsing. If it is nil, they are refused.
 	Open Opener
@@ -40,8 +41,8 @@ type Options struct {
 	Context context.Context
 }
 
-// irVersion is the version of ONNX's file format that the text names. It is the first one with 4-bit integers, the newest
-// feature that is printed.
+// irVersion is the version of ONNX's file format that the text names. It is the first one with 4-bit integers, the
+// newest feature that is printed.
 const irVersion = 10
 
 // dataAlign is the alignment of constants outside the text, a cache line, so that the file can be mapped.

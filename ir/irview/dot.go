@@ -1,7 +1,7 @@
 // Package irview draws graphs: as DOT for Graphviz, and as an HTML page with the graph after each pass.
 //
-// It imports ir and the standard library only. Equal graphs give equal bytes. Names and notes are shown as text and never
-// act as markup. A page loads no other file. Graphs that Verify refuses can be drawn too. Layouts are computed in
+// It imports ir and the standard library only. Equal graphs give equal bytes. Names and notes are shown as text and
+// never act as markup. A page loads no other file. Graphs that Verify refuses can be drawn too. Layouts are computed in
 // internal/layered; the page's script only draws them.
 package irview
 
@@ -15,12 +15,13 @@ import (
 	"github.com/essmc/essmc/ir"
 )
 
-// DOT writes g for Graphviz: a box for each node, grouped by scope and by subgraph, edges with the types of their values.
-// Constants and parameters are named inside the boxes that read them, so that edges show what is computed.
+// DOT writes g for Graphviz: a box for each node, grouped by scope and by subgraph, edges with the types of their
+// values. Constants and parameters are named inside the boxes that read them, so that edges show what is computed.
 func DOT(w io.Writer, g *ir.Graph) error {
 	d := &dot{ids: map[*ir.Value]string{}}
 	d.line(0, "digraph %s {", dotQuote(g.Name))
-	d.line(1, "rankdir=TB; node [shape=box, style=rounded, fontname=sans, fontsize=11]; edge [fontname=sans, fontsize=9]")
+	d.line(1, "rankdir=TB; node [shape=box, style=rounded, fontname=sans, fontsize=11]; edge [fontname=sans, "+
+		"fontsize=9]")
 	d.graph(g, 1)
 	for _, e := range d.edges {
 		d.line(1, "%s", e)

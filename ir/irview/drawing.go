@@ -11,8 +11,8 @@ import (
 
 // drawing is a graph with the places of its nodes and edges, in pixels.
 type drawing struct {
-	// Boxes has a record, x, y, width and height for each node, input and output, and for frames around subgraphs. Frames
-	// come before what they contain.
+	// Boxes has a record, x, y, width and height for each node, input and output, and for frames around subgraphs.
+	// Frames come before what they contain.
 	Boxes []int `json:"b"`
 	// Edges have the numbers of two boxes, x of both ends, and x, top and bottom of each vertical part in between.
 	Edges [][]int `json:"e"`
@@ -74,8 +74,8 @@ type part struct {
 	names  []string
 }
 
-// sketch lays a graph out, its subgraphs first. What a subgraph reads from the graphs around it has a box of its own there,
-// and an edge from its source to the node with the subgraph.
+// sketch lays a graph out, its subgraphs first. What a subgraph reads from the graphs around it has a box of its own
+// there, and an edge from its source to the node with the subgraph.
 func (a *artist) sketch(g *ir.Graph, outermost bool) *sketch {
 	s := &sketch{}
 	from := map[*ir.Value]int{}
@@ -170,7 +170,8 @@ func unique(edges []layered.Edge) []layered.Edge {
 
 // box returns a part with the size for its text and its subgraphs.
 func (a *artist) box(p part, first, second string) part {
-	p.w = max(float64(utf8.RuneCountInString(first))*opWidth, float64(utf8.RuneCountInString(shortType(second)))*typeWidth, 34) + 18
+	p.w = max(float64(utf8.RuneCountInString(first))*opWidth,
+		float64(utf8.RuneCountInString(shortType(second)))*typeWidth, 34) + 18
 	p.h = boxHeight
 	if len(p.inner) == 0 {
 		return p
@@ -185,8 +186,8 @@ func (a *artist) box(p part, first, second string) part {
 	return p
 }
 
-// shortType is a type as boxes show it: without float, which is the rule, and cut off if it is long. The page's script does
-// the same.
+// shortType is a type as boxes show it: without float, which is the rule, and cut off if it is long. The page's script
+// does the same.
 func shortType(s string) string {
 	if rest, ok := strings.CutPrefix(s, "float["); ok {
 		s = "[" + rest

@@ -27,8 +27,8 @@ type Column struct {
 	Name  string   // name of the pass
 	Doc   string   // description of the pass
 	Notes []string // its actions with their reasons; those that start with "warning: " are highlighted
-	// Graph is the graph after the pass; nil if there is none. HTML reads it, so callers clone a graph that later passes
-	// change.
+	// Graph is the graph after the pass; nil if there is none. HTML reads it, so callers clone a graph that later
+	// passes change.
 	Graph *ir.Graph
 	// Changes is the number of rewrites.
 	Changes int
@@ -70,8 +70,8 @@ type columnData struct {
 	Err   string   `json:"err,omitempty"`
 	// Work is the statement about what the pass has changed.
 	Work string `json:"work"`
-	// Drawing is the number of the graph's drawing; -1: there is none. Passes that leave the graph as it was share that of
-	// the column before.
+	// Drawing is the number of the graph's drawing; -1: there is none. Passes that leave the graph as it was share that
+	// of the column before.
 	Drawing int `json:"drawing"`
 }
 
@@ -105,7 +105,8 @@ func HTML(w io.Writer, p Page) error {
 					c.Drawings = append(c.Drawings, drawn)
 				} else {
 					at = -1
-					d.Notes = append(d.Notes, fmt.Sprintf("warning: the graph has more than %d nodes; it is not drawn", maxDrawn))
+					d.Notes = append(d.Notes, fmt.Sprintf("warning: the graph has more than %d nodes; it is not drawn",
+						maxDrawn))
 				}
 				known[key] = at
 			}
@@ -132,9 +133,12 @@ func HTML(w io.Writer, p Page) error {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
 	b.WriteString(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">` + "\n")
-	b.WriteString("<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n")
-	fmt.Fprintf(&b, "<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n%s", html.EscapeString(c.Title), css, body)
-	fmt.Fprintf(&b, "<script type=\"application/json\" id=\"data\">%s</script>\n<script>\n%s</script>\n</body>\n</html>\n", data, script)
+	b.WriteString("<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" " +
+		"content=\"light dark\">\n")
+	fmt.Fprintf(&b, "<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n%s", html.EscapeString(c.Title), css,
+		body)
+	fmt.Fprintf(&b, "<script type=\"application/json\" "+
+		"id=\"data\">%s</script>\n<script>\n%s</script>\n</body>\n</html>\n", data, script)
 	_, err = io.WriteString(w, b.String())
 	return err
 }
@@ -160,8 +164,8 @@ func (t *table) graph(g *ir.Graph) []int {
 // difference is the numbers of nodes, inputs and outputs by which two graphs differ.
 type difference struct{ added, removed, changed int }
 
-// compare compares two graphs by their sorted records. A node is changed if another one in the graph before has computed
-// the value of its name.
+// compare compares two graphs by their sorted records. A node is changed if another one in the graph before has
+// computed the value of its name.
 func (t *table) compare(before, after []int) (d difference) {
 	old, now := map[int]int{}, map[int]int{}
 	for _, r := range before {

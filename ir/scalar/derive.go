@@ -2,8 +2,8 @@ package scalar
 
 import "math"
 
-// Derivative is the derivative of e with respect to operand i. At a kink it is the derivative on one side, or 0 for Abs.
-// Rounding to a smaller type counts as the identity; rounding to integers and comparisons count as constant.
+// Derivative is the derivative of e with respect to operand i. At a kink it is the derivative on one side, or 0 for
+// Abs. Rounding to a smaller type counts as the identity; rounding to integers and comparisons count as constant.
 func Derivative(e Expr, i int) Expr {
 	d := deriver{by: Input(i), done: map[Expr]Expr{}}
 	return Simplify(orZero(d.derive(e)))

@@ -56,8 +56,8 @@ func compute(op Op, a [MaxArgs]float64) float64 {
 // small, and small enough that the registers stay in the first-level cache.
 const BlockSize = 256
 
-// A Machine evaluates a program in float64, block by block. It holds the registers, so only one goroutine may use it at a
-// time. Run does not allocate after the first call.
+// A Machine evaluates a program in float64, block by block. It holds the registers, so only one goroutine may use it at
+// a time. Run does not allocate after the first call.
 type Machine struct {
 	p    *Program
 	n    int // elements of a block
@@ -293,8 +293,8 @@ func bit(c bool) uint64 {
 	return uint64(b)
 }
 
-// smallest is the smallest normal number. Below it, math.Log of amd64 does not read the exponent: it returns -709.09 for
-// 1e-310, and math.Pow, which calls it, is as wrong.
+// smallest is the smallest normal number. Below it, math.Log of amd64 does not read the exponent: it returns -709.09
+// for 1e-310, and math.Pow, which calls it, is as wrong.
 const smallest = 0x1p-1022
 
 func log(x float64) float64 {

@@ -5,8 +5,10 @@ import "math"
 func init() {
 	for op, i := range map[Op]info{
 		OpInput: {name: "input"}, OpConst: {name: "const"},
-		OpAdd: {"add", 2, 1, nil, deriveAdd}, OpSub: {"sub", 2, 1, nil, deriveSub}, OpMul: {"mul", 2, 1, nil, deriveMul},
-		OpDiv: {"div", 2, 4, nil, deriveDiv}, OpFMA: {"fma", 3, 2, nil, deriveFMA}, OpMin: {"min", 2, 1, nil, deriveMin},
+		OpAdd: {"add", 2, 1, nil, deriveAdd}, OpSub: {"sub", 2, 1, nil, deriveSub},
+		OpMul: {"mul", 2, 1, nil, deriveMul},
+		OpDiv: {"div", 2, 4, nil, deriveDiv}, OpFMA: {"fma", 3, 2, nil, deriveFMA},
+		OpMin: {"min", 2, 1, nil, deriveMin},
 		OpMax: {"max", 2, 1, nil, deriveMax}, OpMod: {"mod", 2, 20, nil, deriveMod},
 		OpPow: {"pow", 2, 40, nil, derivePow},
 		OpNeg: {"neg", 1, 1, nil, deriveNeg}, OpAbs: {"abs", 1, 1, nil, deriveAbs},
@@ -155,8 +157,9 @@ func Equal(a, b Expr) Expr { return Apply(OpEqual, a, b) }
 // Select is b if c is 0 or -0, and a otherwise, also if c is NaN. A NaN that is not selected has no effect.
 func Select(c, a, b Expr) Expr { return Apply(OpSelect, c, a, b) }
 
-// Rounding to a smaller type is to nearest even; it overflows to infinity, and underflows to denormal numbers and ±0. An
-// operator on a smaller type rounds its result once. In a composition of operators these operations do that between them.
+// Rounding to a smaller type is to nearest even; it overflows to infinity, and underflows to denormal numbers and ±0.
+// An operator on a smaller type rounds its result once. In a composition of operators these operations do that between
+// them.
 
 // Float32 is the nearest number of type float32.
 func Float32(a Expr) Expr { return Apply(OpFloat32, a) }

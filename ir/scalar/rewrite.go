@@ -64,8 +64,8 @@ func Expand(e Expr, keep func(Op) bool) Expr {
 	return r.rewrite(e)
 }
 
-// Simplify removes operations that have constant operands, neutral operands, or cancel each other. It does not change any
-// value in any bit; NaN stays NaN.
+// Simplify removes operations that have constant operands, neutral operands, or cancel each other. It does not change
+// any value in any bit; NaN stays NaN.
 func Simplify(e Expr) Expr { return Rewrite(e, simplify) }
 
 func simplify(e Expr) Expr {

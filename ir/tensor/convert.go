@@ -384,10 +384,10 @@ const MaxNumber = 1 << 12
 
 // Convert returns the elements as another dtype, or t itself if it has that dtype already. Numbers are converted as
 // ONNX's operator Cast does:
-//   - to a float: rounded to nearest, ties to even. A number beyond the range becomes infinity, or NaN for a type without
-//     infinity; with saturate, which Cast has for 8-bit floats, it becomes the largest finite number.
-//   - float to integer: the fraction is cut off. A number beyond the range gives an unspecified integer, as in Go, and so
-//     does NaN; use ConvertExact where that may happen.
+//   - to a float: rounded to nearest, ties to even. A number beyond the range becomes infinity, or NaN for a type
+//     without infinity; with saturate, which Cast has for 8-bit floats, it becomes the largest finite number.
+//   - float to integer: the fraction is cut off. A number beyond the range gives an unspecified integer, as in Go, and
+//     so does NaN; use ConvertExact where that may happen.
 //   - integer to integer: the low bits are kept, as two's complement wraps around.
 //   - to bool: everything but 0 is true. From bool: 0 or 1.
 //   - strings are parsed, and numbers are formatted. A string that is not a number, or is longer than MaxNumber, is an
@@ -402,7 +402,8 @@ func (t *Tensor) Convert(d DType, saturate bool) (*Tensor, error) {
 		v := make([]float64, t.Len())
 		for i, s := range t.strs {
 			if len(s) > MaxNumber {
-				return nil, fmt.Errorf("cannot convert a string of %d bytes to %v: expected at most %d", len(s), d, MaxNumber)
+				return nil, fmt.Errorf("cannot convert a string of %d bytes to %v: expected at most %d", len(s), d,
+					MaxNumber)
 			}
 			x, err := strconv.ParseFloat(s, 64)
 			if err != nil {

@@ -1,6 +1,7 @@
 package tensor
 
-// Datum is a value at run time: a *Tensor, a *Sequence, an *Optional, or nil where an optional input or output is absent.
+// Datum is a value at run time: a *Tensor, a *Sequence, an *Optional, or nil where an optional input or output is
+// absent.
 type Datum interface{ isDatum() }
 
 // Sequence is an ordered list of data of one type.

@@ -142,8 +142,10 @@ func (d DType) IsComplex() bool { return d == Complex64 || d == Complex128 }
 func (d DType) Packed() bool { return d.Valid() && d.Bits() > 0 && d.Bits() < 8 }
 
 // constants are the names of the types in Go, by number.
-var constants = [...]string{"Invalid", "Float32", "Uint8", "Int8", "Uint16", "Int16", "Int32", "Int64", "String", "Bool", "Float16",
-	"Float64", "Uint32", "Uint64", "Complex64", "Complex128", "BFloat16", "Float8E4M3FN", "Float8E4M3FNUZ", "Float8E5M2",
+var constants = [...]string{"Invalid", "Float32", "Uint8", "Int8", "Uint16", "Int16", "Int32", "Int64", "String",
+	"Bool", "Float16",
+	"Float64", "Uint32", "Uint64", "Complex64", "Complex128", "BFloat16", "Float8E4M3FN", "Float8E4M3FNUZ",
+	"Float8E5M2",
 	"Float8E5M2FNUZ", "Uint4", "Int4", "Float4E2M1", "Float8E8M0", "Uint2", "Int2"}
 
 // GoName returns the name of the constant as programs write it: "tensor.Float32".

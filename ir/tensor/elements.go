@@ -10,8 +10,8 @@ type Element interface {
 	Elem | string
 }
 
-// Elements returns the elements of t in row-major order, without a copy. It is Data with an error in place of a panic if T
-// is not the element type of t, and it also returns strings.
+// Elements returns the elements of t in row-major order, without a copy. It is Data with an error in place of a panic
+// if T is not the element type of t, and it also returns strings.
 func Elements[T Element](t *Tensor) ([]T, error) {
 	var z T
 	want := String
@@ -43,6 +43,7 @@ func advice(have, want DType) string {
 }
 
 // goTypes are the names of the Go types of elements.
-var goTypes = map[DType]string{Float32: "float32", Float64: "float64", Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64",
+var goTypes = map[DType]string{Float32: "float32", Float64: "float64", Int8: "int8", Int16: "int16", Int32: "int32",
+	Int64: "int64",
 	Uint8: "uint8", Uint16: "uint16", Uint32: "uint32", Uint64: "uint64", Bool: "bool", Complex64: "complex64",
 	Complex128: "complex128", Float16: "tensor.F16", BFloat16: "tensor.BF16", String: "string"}

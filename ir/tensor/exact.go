@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ConvertExact is Convert with an error if a number does not fit into d: if it is beyond the range (1e300 as float32, 300
-// as uint8, NaN as an integer), or has a fraction that an integer would lose. Floats are rounded to nearest, which is not
-// an error.
+// ConvertExact is Convert with an error if a number does not fit into d: if it is beyond the range (1e300 as float32,
+// 300 as uint8, NaN as an integer), or has a fraction that an integer would lose. Floats are rounded to nearest, which
+// is not an error.
 func (t *Tensor) ConvertExact(d DType) (*Tensor, error) {
 	if t.dtype != d && t.dtype != String && d != String && !t.dtype.IsComplex() && !d.IsComplex() {
 		if err := t.fits(d); err != nil {

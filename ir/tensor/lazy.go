@@ -52,8 +52,8 @@ type lazy struct {
 const LazyLeast = 1 << 16
 
 // Lazy makes a tensor whose elements are asked for when they are first read, and again after Release. All of them must
-// be valid elements of d, as any bytes are of numbers, whose storage has whole bytes. Data, Bytes and the like panic with
-// a *SourceError when the source fails. Lazy panics where New does, and for strings, bools and packed types.
+// be valid elements of d, as any bytes are of numbers, whose storage has whole bytes. Data, Bytes and the like panic
+// with a *SourceError when the source fails. Lazy panics where New does, and for strings, bools and packed types.
 func Lazy(d DType, shape []int, from Source) *Tensor {
 	n, err := Size(shape)
 	if err != nil || !d.Valid() || d == String || d == Bool || d.Packed() {
@@ -109,8 +109,8 @@ func (t *Tensor) Peek() (b []byte, err error) {
 	return b, t.lazy.from.Fill(b)
 }
 
-// PeekPart copies the bytes of the storage from at on to dst. It does not make a lazy tensor keep its storage. Both bounds
-// must be multiples of an element's size.
+// PeekPart copies the bytes of the storage from at on to dst. It does not make a lazy tensor keep its storage. Both
+// bounds must be multiples of an element's size.
 func (t *Tensor) PeekPart(dst []byte, at int) error {
 	if t.lazy != nil && t.lazy.data.Load() == nil {
 		return t.lazy.from.Part(dst, at)
@@ -119,8 +119,8 @@ func (t *Tensor) PeekPart(dst []byte, at int) error {
 	return nil
 }
 
-// Release tells a lazy tensor that its elements are not needed for now. They are freed once no slice views them, and read
-// again where they are needed nevertheless. It does nothing to other tensors.
+// Release tells a lazy tensor that its elements are not needed for now. They are freed once no slice views them, and
+// read again where they are needed nevertheless. It does nothing to other tensors.
 func (t *Tensor) Release() {
 	if t.lazy == nil {
 		return

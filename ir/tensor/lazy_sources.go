@@ -12,8 +12,8 @@ type turned interface {
 	Turned() *Tensor
 }
 
-// Turned returns a matrix of which t is the transpose, if t is computed from it: it is read by parts, in its order, faster
-// than t. It returns nil for other tensors.
+// Turned returns a matrix of which t is the transpose, if t is computed from it: it is read by parts, in its order,
+// faster than t. It returns nil for other tensors.
 func (t *Tensor) Turned() *Tensor {
 	if t.lazy == nil || len(t.shape) != 2 {
 		return nil
@@ -41,8 +41,8 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	return out, err
 }
 
-// PeekFloat32s writes elements of a float32 or float64 tensor from number from on to dst, rounded to float32. As PeekPart,
-// it does not make a lazy tensor keep its storage.
+// PeekFloat32s writes elements of a float32 or float64 tensor from number from on to dst, rounded to float32. As
+// PeekPart, it does not make a lazy tensor keep its storage.
 func (t *Tensor) PeekFloat32s(dst []float32, from int) error {
 	if t.dtype == Float32 {
 		return t.PeekPart(bytesOf(dst), 4*from)

@@ -1,9 +1,9 @@
-// Package tensor holds arrays in host memory: element types down to two bits, shapes, storage, conversion between element
-// types, and the sequences and optionals of ONNX. It does no mathematics.
+// Package tensor holds arrays in host memory: element types down to two bits, shapes, storage, conversion between
+// element types, and the sequences and optionals of ONNX. It does no mathematics.
 //
 // It imports nothing but the standard library. A Tensor's storage has exactly the bytes that its dtype and shape need,
-// starts at an address aligned for its elements, and is little-endian; on other machines, files are refused (ErrByteOrder). A bool
-// is 0 or 1. The bits after the last element of a packed type are 0. No dimension is negative.
+// starts at an address aligned for its elements, and is little-endian; on other machines, files are refused
+// (ErrByteOrder). A bool is 0 or 1. The bits after the last element of a packed type are 0. No dimension is negative.
 package tensor
 
 import (
@@ -38,7 +38,8 @@ type (
 
 // Elem lists the Go types whose slices can view a tensor's storage.
 type Elem interface {
-	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool | complex64 | complex128 | F16 | BF16
+	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool | complex64 |
+		complex128 | F16 | BF16
 }
 
 // DTypeOf returns the dtype of a Go element type.
@@ -85,7 +86,8 @@ func dtypeOf(z any) DType {
 // ErrTooLarge is the error for a shape with more elements or bytes than an int can count.
 var ErrTooLarge = errors.New("shape is too large")
 
-// Extent returns n as an int. On machines whose ints have 32 bits, a larger n becomes the largest int, which Size refuses.
+// Extent returns n as an int. On machines whose ints have 32 bits, a larger n becomes the largest int, which Size
+// refuses.
 func Extent(n int64) int { return int(max(math.MinInt, min(n, math.MaxInt))) }
 
 // Size returns the number of elements of a shape, or an error when a dimension is negative or the product overflows.
@@ -111,8 +113,8 @@ func Size(shape []int) (int, error) {
 	return n, nil
 }
 
-// ByteSize returns the number of bytes of n elements of d. Packed types round up to whole bytes. It does not overflow for
-// any n that Size returns.
+// ByteSize returns the number of bytes of n elements of d. Packed types round up to whole bytes. It does not overflow
+// for any n that Size returns.
 func ByteSize(d DType, n int) int { return n/8*d.Bits() + (n%8*d.Bits()+7)/8 }
 
 // AlignedBytes allocates n zero bytes that start at a multiple of Align.
@@ -203,8 +205,8 @@ func FromStrings(v []string, shape ...int) *Tensor {
 func Scalar[T Elem](v T) *Tensor { return FromSlice([]T{v}) }
 
 // FromBytes makes a tensor of the elements in b, in little-endian order. It views b if that is aligned for the element
-// type, and copies it otherwise. The bits after the last element of a packed type become 0, in a copy if they are not. The
-// length must be that of the dtype and shape, and the bytes of a bool 0 or 1.
+// type, and copies it otherwise. The bits after the last element of a packed type become 0, in a copy if they are not.
+// The length must be that of the dtype and shape, and the bytes of a bool 0 or 1.
 func FromBytes(d DType, shape []int, b []byte) (*Tensor, error) {
 	return FromBytesParts(func() {}, d, shape, b)
 }
@@ -258,8 +260,8 @@ func AlignedUncleared(n int) []byte {
 	return uncleared(n)
 }
 
-// Data returns the storage of t as a slice. It panics if T is not t's element type; Elements returns an error instead, and
-// also reads strings. Packed and 8-bit float types are read by Bytes or Float64s.
+// Data returns the storage of t as a slice. It panics if T is not t's element type; Elements returns an error instead,
+// and also reads strings. Packed and 8-bit float types are read by Bytes or Float64s.
 func Data[T Elem](t *Tensor) []T {
 	if want := DTypeOf[T](); t.dtype != want {
 		panic(fmt.Sprintf("tensor.Data: tensor is %v, asked for %v", t.dtype, want))
@@ -317,8 +319,8 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, lazy: t.lazy, strs: t.strs}, nil
 }
 
-// NewView makes a tensor without elements, for Rebase to set. Runtimes use it to go through a tensor part by part without
-// allocation. It panics where New does, and for strings and packed types, whose parts may not be whole bytes.
+// NewView makes a tensor without elements, for Rebase to set. Runtimes use it to go through a tensor part by part
+// without allocation. It panics where New does, and for strings and packed types, whose parts may not be whole bytes.
 func NewView(d DType, shape ...int) *Tensor {
 	if _, err := Size(shape); err != nil || !d.Valid() || d == String || d.Packed() {
 		panic(fmt.Sprintf("tensor.NewView(%v, %v): %v", d, shape, err))
@@ -326,8 +328,8 @@ func NewView(d DType, shape ...int) *Tensor {
 	return &Tensor{dtype: d, shape: slices.Clone(shape)}
 }
 
-// Rebase makes t a view of base's elements from index at on, under t's own shape. All holders of t see the change. With a
-// nil base t has no elements, as after NewView. It panics if base has another element type or too few elements.
+// Rebase makes t a view of base's elements from index at on, under t's own shape. All holders of t see the change. With
+// a nil base t has no elements, as after NewView. It panics if base has another element type or too few elements.
 func (t *Tensor) Rebase(base *Tensor, at int) {
 	t.data, t.lazy = nil, nil
 	if base == nil {

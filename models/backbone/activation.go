@@ -8,8 +8,8 @@ import (
 )
 
 // Activations lists the nonlinearities that keep the number of features.
-var Activations = []string{"id", "identity", "linear", "none", "tanh", "relu", "gelu", "elu", "swish", "silu", "sigmoid",
-	"softplus", "sqrelu", "relu2", "laplace"}
+var Activations = []string{"id", "identity", "linear", "none", "tanh", "relu", "gelu", "elu", "swish", "silu",
+	"sigmoid", "softplus", "sqrelu", "relu2", "laplace"}
 
 // Activation applies a nonlinearity by the name that state-spaces/s4 has for it. Those that begin with glu halve the
 // features: the first half is scaled by a function of the second one.

@@ -23,12 +23,13 @@ type Config struct {
 	NLayers      int // the layers are repeated so often
 	Prenorm      bool
 	Transposed   bool // norm "layer" has one mean and one scale for all features
-	Twice        bool // key bidirectional: each block has a second layer, which sees the same sequence, and a linear one for both
-	Residual     string
-	Norm         string
-	Layers       []Layer
-	Decoder      Decoder
-	ID2Label     []string
+	// key bidirectional: each block has a second layer, which sees the same sequence, and a linear one for both
+	Twice    bool
+	Residual string
+	Norm     string
+	Layers   []Layer
+	Decoder  Decoder
+	ID2Label []string
 }
 
 // Decoder maps the last block's sequence to the answer.
@@ -86,7 +87,8 @@ const every = -1
 func fields(model ...config.Field[Config]) []config.Field[Config] {
 	all := []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }},
-		{Key: "sampling_rate", Ref: func(c *Config) any { return &c.SamplingRate }, Lo: 1, Hi: maxRate, Null: true, Omit: true},
+		{Key: "sampling_rate", Ref: func(c *Config) any { return &c.SamplingRate }, Lo: 1, Hi: maxRate, Null: true,
+			Omit: true},
 		{Key: "encoder", Ref: func(c *Config) any { return config.Chain(&c.Encoder, encoders) }},
 	}
 	return append(append(all, model...),
@@ -94,10 +96,12 @@ func fields(model ...config.Field[Config]) []config.Field[Config] {
 			OneOf: []string{"sequence"}, Def: "sequence"},
 		config.Field[Config]{Key: "decoder.mode", Ref: func(c *Config) any { return &c.Decoder.Mode },
 			OneOf: []string{"last", "first", "pool", "sum"}, Def: "last"},
-		config.Field[Config]{Key: "decoder.l_output", Ref: func(c *Config) any { return &c.Decoder.LOutput }, Lo: 0, Hi: 1 << 30,
-			Def: 0, NullIs: every},
-		config.Field[Config]{Key: "decoder.d_output", Ref: func(c *Config) any { return &c.Decoder.DOutput }, Lo: 1, Hi: MaxSize},
-		config.Field[Config]{Key: "decoder.use_lengths", Ref: func(c *Config) any { return &c.Decoder.UseLengths }, Def: false})
+		config.Field[Config]{Key: "decoder.l_output", Ref: func(c *Config) any { return &c.Decoder.LOutput }, Lo: 0,
+			Hi: 1 << 30, Def: 0, NullIs: every},
+		config.Field[Config]{Key: "decoder.d_output", Ref: func(c *Config) any { return &c.Decoder.DOutput }, Lo: 1,
+			Hi: MaxSize},
+		config.Field[Config]{Key: "decoder.use_lengths", Ref: func(c *Config) any { return &c.Decoder.UseLengths },
+			Def: false})
 }
 
 func labels(c *Config) *[]string { return &c.ID2Label }
@@ -108,10 +112,12 @@ var (
 		config.Field[Config]{Key: "model._name_", Ref: func(c *Config) any { return &c.Name }, OneOf: []string{"model"},
 			Def: "model"},
 		config.Field[Config]{Key: "model.d_model", Ref: func(c *Config) any { return &c.DModel }, Lo: 1, Hi: MaxSize},
-		config.Field[Config]{Key: "model.n_layers", Ref: func(c *Config) any { return &c.NLayers }, Lo: 1, Hi: maxLayers, Def: 1},
+		config.Field[Config]{Key: "model.n_layers", Ref: func(c *Config) any { return &c.NLayers }, Lo: 1,
+			Hi: maxLayers, Def: 1},
 		config.Field[Config]{Key: "model.prenorm", Ref: func(c *Config) any { return &c.Prenorm }, Def: true},
 		config.Field[Config]{Key: "model.transposed", Ref: func(c *Config) any { return &c.Transposed }, Def: false},
-		config.Field[Config]{Key: "model.bidirectional", Ref: func(c *Config) any { return &c.Twice }, Def: false, OmitDefault: true},
+		config.Field[Config]{Key: "model.bidirectional", Ref: func(c *Config) any { return &c.Twice }, Def: false,
+			OmitDefault: true},
 		config.Field[Config]{Key: "model.residual", Ref: func(c *Config) any { return &c.Residual },
 			OneOf: []string{"R", "N", "F"}, Null: true},
 		config.Field[Config]{Key: "model.norm", Ref: func(c *Config) any { return &c.Norm },
@@ -190,7 +196,8 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.Twice && c.Transposed {
-		return fmt.Errorf("model.bidirectional: expected false with transposed, with which the released code cannot run, found true")
+		return fmt.Errorf("model.bidirectional: expected false with transposed, with which the released code cannot " +
+			"run, found true")
 	}
 	if len(c.Layers)*c.NLayers > maxLayers {
 		return fmt.Errorf("model.n_layers: expected at most %d layers, found %d", maxLayers, len(c.Layers)*c.NLayers)
@@ -259,8 +266,8 @@ func (c *Config) Common() models.Common {
 	for _, l := range c.Layers {
 		names = append(names, l.Name())
 	}
-	common := models.Common{SamplingRate: c.SamplingRate, Labels: c.ID2Label, Layers: c.NLayers * len(c.Layers), Width: c.DModel,
-		Outputs: c.Decoder.DOutput, Causal: c.Causal(), Streams: c.streams(), Resamples: true,
+	common := models.Common{SamplingRate: c.SamplingRate, Labels: c.ID2Label, Layers: c.NLayers * len(c.Layers),
+		Width: c.DModel, Outputs: c.Decoder.DOutput, Causal: c.Causal(), Streams: c.streams(), Resamples: true,
 		Details: []string{fmt.Sprintf("%s (%s)", norm, c.Norm), strings.Join(names, " and ")}}
 	if len(c.Encoder) > 0 {
 		common.Input = c.Encoder[0].describe(c.DModel)

@@ -14,7 +14,8 @@ import (
 // Encoder is a part of the encoder, which maps the input to d_model features.
 type Encoder interface {
 	config.Part
-	// width returns the number of features after the part, given that before it; 0: the input's. Errors begin with a key.
+	// width returns the number of features after the part, given that before it; 0: the input's. Errors begin with a
+	// key.
 	width(before, d int, last bool) (int, error)
 	// describe names a step of the input.
 	describe(d int) string
@@ -140,7 +141,8 @@ func newPosition() *position {
 
 func (p *position) width(before, d int, _ bool) (int, error) {
 	if p.PeInit != "" {
-		return 0, fmt.Errorf("pe_init: the released code adds learned positions along the batch; only sinusoids are meaningful")
+		return 0, fmt.Errorf("pe_init: the released code adds learned positions along the batch; only sinusoids are " +
+			"meaningful")
 	}
 	return d, nil
 }
@@ -159,7 +161,8 @@ func (p *position) build(n *Network, x *Value, prefix string) *Value {
 // Positions adds row t of a table to step t, of at most as many steps as there are rows.
 func (n *Network) Positions(x, table *Value) *Value {
 	length := n.Do("Squeeze", []*Value{n.Do("Shape", []*Value{x}, ir.A("start", 1), ir.A("end", 2))})
-	steps := n.Do("Range", []*Value{n.Const("first", tensor.Scalar(int64(0))), length, n.Const("step", tensor.Scalar(int64(1)))})
+	steps := n.Do("Range", []*Value{n.Const("first", tensor.Scalar(int64(0))), length,
+		n.Const("step", tensor.Scalar(int64(1)))})
 	return n.Do("Add", []*Value{x, n.Do("Gather", []*Value{table, steps})})
 }
 

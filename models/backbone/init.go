@@ -32,8 +32,8 @@ func (r *Random) Bounded(x []float64, bound float64) {
 	}
 }
 
-// Uniform fills x, a matrix of the given size, with uniform numbers of the variance that keeps activations and gradients of
-// equal size (Glorot, Bengio, 2010).
+// Uniform fills x, a matrix of the given size, with uniform numbers of the variance that keeps activations and
+// gradients of equal size (Glorot, Bengio, 2010).
 func (r *Random) Uniform(x []float64, outputs, inputs int) {
 	bound := math.Sqrt(6 / float64(outputs+inputs))
 	for i := range x {
@@ -45,7 +45,8 @@ func (r *Random) Uniform(x []float64, outputs, inputs int) {
 func Preset(id, doc string, length int, c *Config, text string) models.Preset {
 	v, err := config.Parse([]byte(text))
 	if err == nil {
-		v.Members = append(v.Members, config.Member{Key: "model_type", Value: &config.Value{Kind: config.String, Text: c.ModelType}})
+		v.Members = append(v.Members, config.Member{Key: "model_type",
+			Value: &config.Value{Kind: config.String, Text: c.ModelType}})
 		err = c.Settings().Read(v)
 	}
 	if err != nil {
@@ -75,7 +76,8 @@ func Draw(specs []models.Spec, seed uint64, fill func(x []float64, s models.Spec
 	total := 0
 	for _, s := range specs {
 		if total += s.Size(); total > maxInit {
-			return nil, fmt.Errorf("init: expected at most %d numbers in all tensors, found more at tensor %s", maxInit, s.Name)
+			return nil, fmt.Errorf("init: expected at most %d numbers in all tensors, found more at tensor %s", maxInit,
+				s.Name)
 		}
 	}
 	r := &Random{rand.New(rand.NewPCG(seed, 0x6261636b))}

@@ -59,7 +59,8 @@ func (n *Network) Linear(x *Value, name string) *Value {
 
 // LinearSpecs lists the tensors of a linear layer.
 func LinearSpecs(name string, outputs, inputs int) []models.Spec {
-	return []models.Spec{{Name: name + ".weight", Shape: []int{outputs, inputs}}, {Name: name + ".bias", Shape: []int{outputs}}}
+	return []models.Spec{{Name: name + ".weight", Shape: []int{outputs, inputs}},
+		{Name: name + ".bias", Shape: []int{outputs}}}
 }
 
 // Build adds the model to a builder, from weights that models.Check accepts. The batch is the symbol B, time L.
@@ -136,8 +137,8 @@ func (c *Config) states(n *Network, in *Value) []*Value {
 	return n.States(in, sizes)
 }
 
-// States adds an input for the states of layers, in as many float32 for a sample, and returns each one's state before the
-// first step: nil where the number is 0. in is another input, of the same batch.
+// States adds an input for the states of layers, in as many float32 for a sample, and returns each one's state before
+// the first step: nil where the number is 0. in is another input, of the same batch.
 func (n *Network) States(in *Value, sizes []int) []*Value {
 	states := make([]*Value, len(sizes))
 	var present []int64
@@ -191,7 +192,8 @@ func (c *Config) norm(n *Network, x *Value, name string) *Value {
 		if c.Transposed {
 			return n.Op("essm", "ScalarNorm", []*Value{x, n.Weight(name + ".m"), n.Weight(name + ".s")})
 		}
-		return n.Do("LayerNormalization", []*Value{x, n.Weight(weight), n.Weight(bias)}, ir.A("axis", -1), ir.A("epsilon", 1e-5))
+		return n.Do("LayerNormalization", []*Value{x, n.Weight(weight), n.Weight(bias)}, ir.A("axis", -1),
+			ir.A("epsilon", 1e-5))
 	case "instance":
 		return n.Op("essm", "InstanceNorm", []*Value{x}, ir.A("epsilon", 1e-5))
 	case "group": // over all steps and features of a sample
@@ -231,7 +233,8 @@ func (c *Config) decode(n *Network, x, lengths *Value) *Value {
 	n.Scope("decoder")
 	d := c.Decoder
 	last := func(x *Value) *Value {
-		return n.Do("Slice", []*Value{x, n.Ints("first", -int64(d.LOutput)), n.Ints("end", math.MaxInt64), n.Ints("axis", 1)})
+		return n.Do("Slice", []*Value{x, n.Ints("first", -int64(d.LOutput)), n.Ints("end", math.MaxInt64),
+			n.Ints("axis", 1)})
 	}
 	switch {
 	case d.LOutput == 0:

@@ -7,14 +7,16 @@ import (
 	"github.com/essmc/essmc/models"
 )
 
-// NewOlder is New for code whose encoder, if it has one part, and decoder have no numbers in the names of their tensors.
+// NewOlder is New for code whose encoder, if it has one part, and decoder have no numbers in the names of their
+// tensors.
 func NewOlder(modelType string, kinds map[string]func() Layer) *Config {
 	c := New(modelType, kinds)
 	c.older = true
 	return c
 }
 
-// OlderLinearSpecs lists the tensors of a linear layer of code whose bias may be a column: as it is in w, or else a row.
+// OlderLinearSpecs lists the tensors of a linear layer of code whose bias may be a column: as it is in w, or else a
+// row.
 func OlderLinearSpecs(w models.Weights, name string, outputs, inputs int) []models.Spec {
 	all := LinearSpecs(name, outputs, inputs)
 	if b := w[name+".bias"]; b != nil && slices.Equal(b.Shape(), []int{outputs, 1}) {

@@ -21,7 +21,8 @@ func (n *Network) Normed(name string) *Value {
 	row := len(v) / n.w[name+".weight_v"].Dim(0)
 	for i := 0; i < len(v); i += row {
 		if zeros(v[i : i+row]) {
-			n.Fail(fmt.Errorf("tensor %s.weight_v[%d]: expected a vector of another length than 0, by which weight norm divides",
+			n.Fail(fmt.Errorf("tensor %s.weight_v[%d]: expected a vector of another length than 0, by which weight "+
+				"norm divides",
 				name, i/row))
 		}
 	}
@@ -39,7 +40,8 @@ func zeros(v []float32) bool {
 	return true
 }
 
-// NormLengths sets every weight_g to the lengths of the rows of its weight_v, so that weight norm changes nothing at first.
+// NormLengths sets every weight_g to the lengths of the rows of its weight_v, so that weight norm changes nothing at
+// first.
 func NormLengths(w models.Weights) {
 	for name, g := range w {
 		prefix, ok := strings.CutSuffix(name, ".weight_g")

@@ -6,8 +6,8 @@
 //	x = relu(c) + x, where x passes a linear layer if the number of features changes
 //	output = linear(mean of x over time); TCN: linear(last step)
 //
-// CDIL wraps around the ends of the sequence, with p = ⌊2ⁱ(k-1)/2⌋; DIL and CNN have zeros there, CNN is not dilated; TCN
-// looks back only, with p = 2ⁱ(k-1).
+// CDIL wraps around the ends of the sequence, with p = ⌊2ⁱ(k-1)/2⌋; DIL and CNN have zeros there, CNN is not dilated;
+// TCN looks back only, with p = 2ⁱ(k-1).
 //
 // It imports ir, ir/tensor, models, models/backbone and models/config.
 package cdil
@@ -98,12 +98,13 @@ func (c *Config) Validate() error {
 	}
 	switch {
 	case c.Task == retrieval:
-		return fmt.Errorf("task: %s has its classifier in another module of the released code, which is not supported", retrieval)
+		return fmt.Errorf("task: %s has its classifier in another module of the released code, which is not supported",
+			retrieval)
 	case len(c.NumChannels) > maxBlocks:
 		return fmt.Errorf("num_channels: expected at most %d blocks, found %d", maxBlocks, len(c.NumChannels))
 	case c.KernelSize%2 == 0 && c.Model != causal:
-		return fmt.Errorf("kernel_size: expected an odd number of taps for model %s, whose first convolution shortens the "+
-			"sequence otherwise, found %d", c.Model, c.KernelSize)
+		return fmt.Errorf("kernel_size: expected an odd number of taps for model %s, whose first convolution "+
+			"shortens the sequence otherwise, found %d", c.Model, c.KernelSize)
 	case c.UseEmbed && c.CharVocab == 0:
 		return fmt.Errorf("char_vocab: is missing, expected the number of tokens, since use_embed is true")
 	}
@@ -119,8 +120,9 @@ func (c *Config) Common() models.Common {
 	if n := len(c.NumChannels); n > 0 {
 		width = c.NumChannels[n-1]
 	}
-	common := models.Common{Labels: c.ID2Label, Input: models.Plural(c.InputSize, "feature"), Layers: len(c.NumChannels),
-		Width: width, Outputs: c.OutputSize, Causal: c.Model == causal, Streams: c.Model == causal,
+	common := models.Common{Labels: c.ID2Label, Input: models.Plural(c.InputSize, "feature"),
+		Layers: len(c.NumChannels),
+		Width:  width, Outputs: c.OutputSize, Causal: c.Model == causal, Streams: c.Model == causal,
 		Details: []string{c.Model, models.Plural(c.KernelSize, "tap")}}
 	if c.UseEmbed {
 		common.Input = "tokens"
@@ -221,7 +223,8 @@ func (c *Config) block(n *backbone.Network, x *ir.Value, i int) *ir.Value {
 		pads = []int64{0, 0}
 	}
 	weight := n.Do("Cast", []*ir.Value{n.Normed(name + ".conv")}, ir.A("to", 1))
-	y := n.Do("Conv", []*ir.Value{in, weight, n.Weight(name + ".conv.bias")}, ir.A("dilations", []int64{apart}), ir.A("pads", pads))
+	y := n.Do("Conv", []*ir.Value{in, weight, n.Weight(name + ".conv.bias")}, ir.A("dilations", []int64{apart}),
+		ir.A("pads", pads))
 	if c.inputs(i) != c.NumChannels[i] {
 		x = n.Do("Conv", []*ir.Value{x, n.Weight(name + ".res.weight"), n.Weight(name + ".res.bias")})
 	}
@@ -238,7 +241,8 @@ func init() {
 func presets() []models.Preset {
 	preset := func(id, doc string, model string, blocks, classes, length int) models.Preset {
 		c := newConfig()
-		c.Task, c.Model, c.InputSize, c.OutputSize, c.KernelSize, c.UseEmbed, c.CharVocab = "lra", model, 64, classes, 3, true, 256
+		c.Task, c.Model, c.InputSize, c.OutputSize, c.KernelSize, c.UseEmbed, c.CharVocab = "lra", model, 64, classes,
+			3, true, 256
 		for range blocks {
 			c.NumChannels = append(c.NumChannels, 64)
 		}
@@ -248,7 +252,8 @@ func presets() []models.Preset {
 	return []models.Preset{
 		preset("cdil-image", "Image: CIFAR-10 in grey, pixel by pixel, with CDIL-CNN", circular, 9, 10, 1024),
 		preset("cdil-text", "Text: sentiment of IMDB reviews, byte by byte, with CDIL-CNN", circular, 11, 2, 4000),
-		preset("tcn-image", "Image: CIFAR-10 in grey, pixel by pixel, with the TCN of CDIL-CNN's code", causal, 9, 10, 1024),
+		preset("tcn-image", "Image: CIFAR-10 in grey, pixel by pixel, with the TCN of CDIL-CNN's code", causal, 9, 10,
+			1024),
 	}
 }
 

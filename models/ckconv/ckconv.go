@@ -67,7 +67,8 @@ var table = &config.Table[Config]{
 	Labels:  func(c *Config) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{Type}, Def: Type},
-		{Key: "task", Ref: func(c *Config) any { return &c.Task }, OneOf: []string{classification, every}, Def: classification},
+		{Key: "task", Ref: func(c *Config) any { return &c.Task }, OneOf: []string{classification, every},
+			Def: classification},
 		{Key: "in_channels", Ref: func(c *Config) any { return &c.Inputs }, Lo: 1, Hi: 1 << 12},
 		{Key: "out_channels", Ref: func(c *Config) any { return &c.Outputs }, Lo: 1, Hi: backbone.MaxSize},
 		{Key: "hidden_channels", Ref: func(c *Config) any { return &c.Hidden }, Lo: 1, Hi: 1 << 12},
@@ -75,7 +76,8 @@ var table = &config.Table[Config]{
 		{Key: "kernelnet_hidden_channels", Ref: func(c *Config) any { return &c.NetHidden }, Lo: 1, Hi: 1 << 16},
 		{Key: "kernelnet_activation_function", Ref: func(c *Config) any { return &c.Activation },
 			OneOf: []string{sine, "ReLU", "LeakyReLU", "Swish"}},
-		{Key: "kernelnet_norm_type", Ref: func(c *Config) any { return &c.NetNorm }, OneOf: []string{"", layerNorm, batchNorm}, Def: ""},
+		{Key: "kernelnet_norm_type", Ref: func(c *Config) any { return &c.NetNorm },
+			OneOf: []string{"", layerNorm, batchNorm}, Def: ""},
 		{Key: "dim_linear", Ref: func(c *Config) any { return &c.DimLinear }, Lo: 1, Hi: 2, Def: 1},
 		{Key: "bias", Ref: func(c *Config) any { return &c.Bias }, Def: true},
 		{Key: "omega_0", Ref: func(c *Config) any { return &c.Omega }, Def: 1.0},
@@ -120,8 +122,8 @@ func (c *Config) Common() models.Common {
 	if c.Task == every {
 		out = "every step out"
 	}
-	return models.Common{Labels: c.ID2Label, Input: models.Plural(c.Inputs, "feature"), Layers: c.Blocks, Width: c.Hidden,
-		Outputs: c.Outputs, Details: []string{"kernels of " + c.Activation + " networks", out}}
+	return models.Common{Labels: c.ID2Label, Input: models.Plural(c.Inputs, "feature"), Layers: c.Blocks,
+		Width: c.Hidden, Outputs: c.Outputs, Details: []string{"kernels of " + c.Activation + " networks", out}}
 }
 
 // inputs is the number of features before block i.
@@ -201,7 +203,8 @@ func (c *Config) Specs(models.Weights) ([]models.Spec, error) {
 // Build adds the model to a builder.
 func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) error {
 	if o.Rate != 1 {
-		return fmt.Errorf("rate: the places of kernels follow from the length of the sequence; expected 1, found %v", o.Rate)
+		return fmt.Errorf("rate: the places of kernels follow from the length of the sequence; expected 1, found %v",
+			o.Rate)
 	}
 	n := backbone.NewNetwork(b, w, o.Rate, ir.Sym("B"))
 	do := func(op string, in ...*ir.Value) *ir.Value { return n.Do(op, in) }
@@ -273,7 +276,8 @@ func (c *Config) conv(n *backbone.Network, w models.Weights, x *ir.Value, name s
 		case c.norm() == batchNorm: // with fixed statistics it is part of the layer
 			deviation := do("Sqrt", do("Add", n.Double(n.Weight(norm+".running_var")), n.Scalar("epsilon", 1e-5)))
 			scale := do("Div", n.Double(n.Weight(norm+".weight")), deviation)
-			bias = do("Add", do("Mul", do("Sub", bias, n.Double(n.Weight(norm+".running_mean"))), scale), n.Double(n.Weight(norm+".bias")))
+			bias = do("Add", do("Mul", do("Sub", bias, n.Double(n.Weight(norm+".running_mean"))), scale),
+				n.Double(n.Weight(norm+".bias")))
 			if i > 0 {
 				scale = do("Unsqueeze", scale, n.Ints("column", 1))
 			}
@@ -281,7 +285,8 @@ func (c *Config) conv(n *backbone.Network, w models.Weights, x *ir.Value, name s
 		}
 		in = append(in, weight, bias)
 	}
-	y := n.Op("essm", "ContinuousConv", append(in, norms...), ir.A("activation", activations[c.Activation]), ir.A("train_length", train))
+	y := n.Op("essm", "ContinuousConv", append(in, norms...), ir.A("activation", activations[c.Activation]),
+		ir.A("train_length", train))
 	if c.Bias {
 		y = do("Add", y, n.Weight(name+".bias"))
 	}
@@ -289,7 +294,8 @@ func (c *Config) conv(n *backbone.Network, w models.Weights, x *ir.Value, name s
 }
 
 func init() {
-	models.Register(models.Family{Type: Type, Doc: "CKConv: convolutions with kernels of any length, which networks compute",
+	models.Register(models.Family{Type: Type, Doc: "CKConv: convolutions with kernels of any length, which networks " +
+		"compute",
 		New:     func() models.Config { return newConfig() },
 		Presets: presets})
 }
@@ -298,7 +304,8 @@ func init() {
 func presets() []models.Preset {
 	preset := func(id, doc string, inputs, hidden int, omega float64, length int) models.Preset {
 		c := newConfig()
-		c.Inputs, c.Outputs, c.Hidden, c.Blocks, c.NetHidden, c.Activation, c.Omega = inputs, 10, hidden, 2, 32, sine, omega
+		c.Inputs, c.Outputs, c.Hidden, c.Blocks, c.NetHidden, c.Activation, c.Omega = inputs, 10, hidden, 2, 32, sine,
+			omega
 		return models.Preset{ID: id, Doc: doc, Config: c, Length: length,
 			Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}
 	}

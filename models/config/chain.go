@@ -108,7 +108,8 @@ func (c chain[P]) read(v *Value) error {
 		}
 		p, err := c.part(name.Text)
 		if err != nil || name.Kind != String {
-			return fmt.Errorf("%s.%s: expected %s, found %s%s", at, NameKey, c.expected(), name.Describe(), c.near(name.Text))
+			return fmt.Errorf("%s.%s: expected %s, found %s%s", at, NameKey, c.expected(), name.Describe(),
+				c.near(name.Text))
 		}
 		rest := &Value{Kind: Object}
 		for _, m := range item.Members {
@@ -180,7 +181,8 @@ func (c chain[P]) set(key, value string) error {
 		head, rest, _ := strings.Cut(key, ".")
 		n, err := strconv.Atoi(head)
 		if err != nil || n < 0 || n >= len(*c.parts) {
-			return fmt.Errorf(".%s: expected the number of a part, 0 to %d, found %s", head, len(*c.parts)-1, Shorten(head))
+			return fmt.Errorf(".%s: expected the number of a part, 0 to %d, found %s", head, len(*c.parts)-1,
+				Shorten(head))
 		}
 		i, key = n, rest
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // hubKeys are the keys that any config.json of a model hub may have: those of the base class of configurations in the
-// library transformers, in its versions 4 and 5, and those that its tools add. They do not change a model's outputs: they
-// name the file's origin and its types, or control training, text generation and the form of Python's results.
+// library transformers, in its versions 4 and 5, and those that its tools add. They do not change a model's outputs:
+// they name the file's origin and its types, or control training, text generation and the form of Python's results.
 var hubKeys = wordSet(`
 	_name_or_path name_or_path _commit_hash transformers_version architectures auto_map custom_pipelines model_type
 	torch_dtype dtype _pre_quantization_dtype torchscript torch_compile use_bfloat16 xla_device tf_legacy_loss
@@ -35,8 +35,8 @@ var hubKeys = wordSet(`
 	assistant_lookbehind target_lookbehind prompt_lookup_num_tokens max_matching_ngram_size stop_strings max_time
 	token_healing low_memory generation_config`)
 
-// hubRefused are keys of any config.json of a model hub that change the model, with the reason why they are refused. They
-// are accepted where they are off: null, false, 0, or empty.
+// hubRefused are keys of any config.json of a model hub that change the model, with the reason why they are refused.
+// They are accepted where they are off: null, false, 0, or empty.
 var hubRefused = map[string]string{
 	"quantization_config": "the weights are quantized, and essmc reads float32, float16 and bfloat16; " +
 		"use the model's unquantized directory, or export it to ONNX",

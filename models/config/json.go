@@ -205,8 +205,8 @@ func (p *parser) object(path string, depth int) (*Value, error) {
 	return v.tagged(), nil
 }
 
-// tagged returns {"__float__": "Infinity"} and the like, as version 5 of the library transformers writes them, as a number,
-// and other objects as they are.
+// tagged returns {"__float__": "Infinity"} and the like, as version 5 of the library transformers writes them, as a
+// number, and other objects as they are.
 func (v *Value) tagged() *Value {
 	if len(v.Members) == 1 && v.Members[0].Key == "__float__" {
 		if x := v.Members[0].Value; x.Kind == String && words[x.Text] == Number && x.Text != "" {
@@ -254,7 +254,8 @@ func (p *parser) text() (string, error) {
 }
 
 // words are the values that are not numbers of JSON.
-var words = map[string]Kind{"null": Null, "true": Bool, "false": Bool, "Infinity": Number, "-Infinity": Number, "NaN": Number}
+var words = map[string]Kind{"null": Null, "true": Bool, "false": Bool, "Infinity": Number, "-Infinity": Number,
+	"NaN": Number}
 
 // word reads a number, a boolean or null.
 func (p *parser) word() (*Value, error) {

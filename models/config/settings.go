@@ -9,8 +9,8 @@ type Settings interface {
 	JSON() []byte
 	// Keys lists the keys of Set, in the order of the file.
 	Keys() []string
-	// Set sets one key, written with dots ("layer.bidirectional"), to a value as in the file, but with strings unquoted.
-	// It checks the value alone. A new type of an object resets the keys that it does not have.
+	// Set sets one key, written with dots ("layer.bidirectional"), to a value as in the file, but with strings
+	// unquoted. It checks the value alone. A new type of an object resets the keys that it does not have.
 	Set(key, value string) error
 }
 

@@ -11,7 +11,8 @@ import (
 
 // Table describes the keys of configurations of type C.
 type Table[C any] struct {
-	// Fields lists the keys in the order of the file. The type of an object (TypeKey) is before the keys that depend on it.
+	// Fields lists the keys in the order of the file. The type of an object (TypeKey) is before the keys that depend on
+	// it.
 	Fields []Field[C]
 	// TypeKey is the name of the key that says which kind of object it is in; empty: none has one.
 	TypeKey string
@@ -52,8 +53,8 @@ func (t *Table[C]) Keys(c *C) []string {
 	return keys
 }
 
-// Read sets the values of an object. Unknown keys are errors, and missing ones without a default; values are not checked
-// against each other.
+// Read sets the values of an object. Unknown keys are errors, and missing ones without a default; values are not
+// checked against each other.
 func (t *Table[C]) Read(c *C, v *Value) error {
 	seen := map[string]bool{}
 	if err := t.object(c, v, "", seen); err != nil {
@@ -166,8 +167,8 @@ func (t *Table[C]) readLabels(c *C, v *Value) error {
 	return nil
 }
 
-// JSON returns the configuration in canonical form: keys in the table's order, without those that do not apply, indented
-// by one space.
+// JSON returns the configuration in canonical form: keys in the table's order, without those that do not apply,
+// indented by one space.
 func (t *Table[C]) JSON(c *C) []byte { return append(t.appendJSON(nil, c, 0, ""), '\n') }
 
 // appendJSON appends the object at a depth of indentation, with a name if it has one.
@@ -315,8 +316,8 @@ func (t *Table[C]) validate(c *C, f Field[C]) error {
 // maxKeys is the number of known keys that the message about an unknown one lists.
 const maxKeys = 48
 
-// unknown returns an error with the known key that is probably meant, preferably of the same object, or else with advice
-// and a list: of others, if there are any, or of the known keys of that object. others are the keys of Set.
+// unknown returns an error with the known key that is probably meant, preferably of the same object, or else with
+// advice and a list: of others, if there are any, or of the known keys of that object. others are the keys of Set.
 func (t *Table[C]) unknown(key, advice string, others ...string) error {
 	section, last := splitKey(key)
 	var here, elsewhere []string

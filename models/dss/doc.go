@@ -1,6 +1,6 @@
-// Package dss is the family DSS: diagonal state-space layers whose states all features share, one system with one input and
-// one output for each feature (Gupta, Gu, Berant, Diagonal State Spaces are as Effective as Structured State Spaces,
-// 2022), as in ag1988/dss, standalone.
+// Package dss is the family DSS: diagonal state-space layers whose states all features share, one system with one input
+// and one output for each feature (Gupta, Gu, Berant, Diagonal State Spaces are as Effective as Structured State
+// Spaces, 2022), as in ag1988/dss, standalone.
 //
 //	x = Δλ, N states without conjugates
 //	exp, clip:     K[k] = Re Σ W (eˣ - 1)·λ̄/max(|λ|², ε) · e^{xk};  no-scale: Re Σ W e^{xk}

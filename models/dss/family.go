@@ -10,7 +10,8 @@ func newConfig() *backbone.Config {
 }
 
 func init() {
-	models.Register(models.Family{Type: Type, Doc: "DSS: diagonal systems of one input and one output, whose states all features share",
+	models.Register(models.Family{Type: Type, Doc: "DSS: diagonal systems of one input and one output, whose states " +
+		"all features share",
 		New: func() models.Config { return newConfig() }, Presets: presets})
 }
 

@@ -37,15 +37,16 @@ type Layer struct {
 const maxStates = 1024
 
 var table = &config.Table[Layer]{
-	Ignored: []string{"dropout", "lr", "wd", "trainable", "initializer", "weight_norm", "transposed", "verbose", "l_max",
-		"Lambda_init", "d_model", "tie_dropout", "hurwitz"},
+	Ignored: []string{"dropout", "lr", "wd", "trainable", "initializer", "weight_norm", "transposed", "verbose",
+		"l_max", "Lambda_init", "d_model", "tie_dropout", "hurwitz"},
 	Fields: []config.Field[Layer]{
 		{Key: "d_state", Ref: func(l *Layer) any { return &l.DState }, Lo: 1, Hi: maxStates, Def: 64},
 		{Key: "channels", Ref: func(l *Layer) any { return &l.Channels }, Lo: 1, Hi: 1 << 10, Def: 1},
 		{Key: "bidirectional", Ref: func(l *Layer) any { return &l.Bidirectional }, Def: false},
-		{Key: "activation", Ref: func(l *Layer) any { return &l.Activation }, OneOf: backbone.Activations, Null: true, Def: "gelu"},
-		{Key: "postact", Ref: func(l *Layer) any { return &l.Postact }, OneOf: append(slices.Clone(backbone.Activations), "glu"),
-			Null: true},
+		{Key: "activation", Ref: func(l *Layer) any { return &l.Activation }, OneOf: backbone.Activations, Null: true,
+			Def: "gelu"},
+		{Key: "postact", Ref: func(l *Layer) any { return &l.Postact },
+			OneOf: append(slices.Clone(backbone.Activations), "glu"), Null: true},
 		{Key: "hyper_act", Ref: func(l *Layer) any { return &l.HyperAct }, OneOf: backbone.Activations, Null: true},
 		{Key: "sep_dt_re_im", Ref: func(l *Layer) any { return &l.SepDt }, Def: true},
 		{Key: "max_kernel_length", Ref: func(l *Layer) any { return &l.MaxKernel }, Lo: 1, Hi: 1 << 30, Null: true},
@@ -69,8 +70,8 @@ func newLayer() *Layer {
 func (l *Layer) Check(int) error {
 	switch {
 	case l.Bidirectional && l.MaxKernel > 0:
-		return fmt.Errorf("max_kernel_length: expected null with bidirectional, since the released code then lays the " +
-			"backward half onto other lags")
+		return fmt.Errorf("max_kernel_length: expected null with bidirectional, since the released code then lays " +
+			"the backward half onto other lags")
 	case l.DtMin <= 0 || l.DtMin > l.DtMax:
 		return fmt.Errorf("dt_min: expected step sizes 0 < dt_min ≤ dt_max, found %v and %v", l.DtMin, l.DtMax)
 	}
@@ -123,7 +124,8 @@ func (l *Layer) Specs(d int, w models.Weights, prefix string) []models.Spec {
 	if l.Bidirectional {
 		c *= 2
 	}
-	all = append(all, models.Spec{Name: kernel + "log_dt", Shape: dt}, models.Spec{Name: kernel + "W", Shape: []int{c, d, n, 2}})
+	all = append(all, models.Spec{Name: kernel + "log_dt", Shape: dt},
+		models.Spec{Name: kernel + "W", Shape: []int{c, d, n, 2}})
 	return append(all, backbone.OlderLinearSpecs(w, l.linear(prefix), l.outputs(d), l.Channels*d)...)
 }
 
@@ -190,7 +192,8 @@ func (l *Layer) lambda(n *backbone.Network, kernel string) backbone.Complex {
 	exp := func(v *ir.Value) *ir.Value { return n.Do("Exp", []*ir.Value{v}) }
 	switch {
 	case l.Version == "exp-re-im":
-		return backbone.Complex{Re: n.Do("Neg", []*ir.Value{exp(stored("Lambda_log_neg_re"))}), Im: exp(stored("Lambda_log_im"))}
+		return backbone.Complex{Re: n.Do("Neg", []*ir.Value{exp(stored("Lambda_log_neg_re"))}),
+			Im: exp(stored("Lambda_log_im"))}
 	case strings.HasPrefix(l.Version, "exp"):
 		return backbone.Complex{Re: n.Do("Neg", []*ir.Value{exp(stored("Lambda_log_neg_re"))}), Im: stored("Lambda_im")}
 	}
@@ -227,7 +230,8 @@ func (l *Layer) Build(n *backbone.Network, x, _, state *ir.Value, prefix string)
 	direct := n.Do("Unsqueeze", []*ir.Value{n.Weight(prefix + "D"), n.Ints("last", 2)})
 	if l.softmax() {
 		s := backbone.Softmax{Network: n, Features: d, Channels: channels, Window: l.MaxKernel, Epsilon: l.Epsilon}
-		y = n.Do("Add", []*ir.Value{s.Apply(x, a, lambda, half(0), later), n.Op("essm", "HeadScale", []*ir.Value{x, direct})})
+		y = n.Do("Add", []*ir.Value{s.Apply(x, a, lambda, half(0), later),
+			n.Op("essm", "HeadScale", []*ir.Value{x, direct})})
 	} else {
 		y, next = l.scan(n, x, state, a, lambda, half(0), later, direct, channels)
 	}
@@ -244,13 +248,16 @@ func (l *Layer) scan(n *backbone.Network, x, state *ir.Value, a, lambda, w, late
 	channels int) (y, next *ir.Value) {
 	do := func(op string, v ...*ir.Value) *ir.Value { return n.Do(op, v) }
 	one := n.Scalar("one", 1)
-	b := backbone.Complex{Re: do("Add", do("Mul", a.Re, n.Scalar("zero", 0)), one), Im: do("Mul", a.Im, n.Scalar("zero", 0))}
+	b := backbone.Complex{Re: do("Add", do("Mul", a.Re, n.Scalar("zero", 0)), one),
+		Im: do("Mul", a.Im, n.Scalar("zero", 0))}
 	if l.scaled() { // (eˣ - 1)·λ̄/max(|λ|², ε)
 		size := do("Exp", a.Re)
-		grown := backbone.Complex{Re: do("Sub", do("Mul", size, do("Cos", a.Im)), one), Im: do("Mul", size, do("Sin", a.Im))}
+		grown := backbone.Complex{Re: do("Sub", do("Mul", size, do("Cos", a.Im)), one),
+			Im: do("Mul", size, do("Sin", a.Im))}
 		squares := do("Max", do("Add", do("Mul", lambda.Re, lambda.Re), do("Mul", lambda.Im, lambda.Im)),
 			n.Scalar("epsilon", l.Epsilon))
-		b = grown.Mul(n, backbone.Complex{Re: do("Div", lambda.Re, squares), Im: do("Div", do("Neg", lambda.Im), squares)})
+		b = grown.Mul(n, backbone.Complex{Re: do("Div", lambda.Re, squares),
+			Im: do("Div", do("Neg", lambda.Im), squares)})
 	}
 	each := func(v *ir.Value) *ir.Value {
 		v = do("Unsqueeze", v, n.Ints("first", 0))

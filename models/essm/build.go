@@ -19,7 +19,8 @@ const epsilon = 1e-7
 // Common returns the settings that all families have.
 func (c *Config) Common() models.Common {
 	common := models.Common{SamplingRate: c.SamplingRate, Labels: c.ID2Label, Resamples: c.Layer.MaxKernelLength == 0,
-		Input: "tokens", Layers: c.NLayers, Width: c.DModel, Outputs: c.Decoder.DOutput, Causal: c.Causal(), Streams: c.Causal()}
+		Input: "tokens", Layers: c.NLayers, Width: c.DModel, Outputs: c.Decoder.DOutput, Causal: c.Causal(),
+		Streams: c.Causal()}
 	if c.Decoder.Type == "retrieval" {
 		common.BatchDim = "P"
 	}
@@ -169,7 +170,8 @@ func (n *network) layer(x, state *ir.Value, prefix string) (y, next *ir.Value) {
 	if l.D != "none" {
 		d = n.weight(prefix + "D")
 	}
-	in := []*ir.Value{x, n.weight(prefix + "log_dt"), n.weight(prefix + "B"), n.weight(prefix + "C"), lambda, a, d, state}
+	in := []*ir.Value{x, n.weight(prefix + "log_dt"), n.weight(prefix + "B"), n.weight(prefix + "C"), lambda, a, d,
+		state}
 	if state != nil {
 		out := n.Ops("essm", "StateSpace", 2, in, attrs...)
 		y, next = out[0], out[1]

@@ -113,7 +113,8 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("decoder.use_lengths: mode none keeps every step, so lengths are meaningless")
 		}
 		if c.Decoder.Type == "retrieval" {
-			return fmt.Errorf("decoder.mode: a retrieval decoder compares one vector per document, so it cannot be none")
+			return fmt.Errorf("decoder.mode: a retrieval decoder compares one vector per document, so it cannot be " +
+				"none")
 		}
 	}
 	if c.Decoder.Type == "retrieval" && !c.Decoder.NLI && c.DModel < 2 {

@@ -61,8 +61,8 @@ func (o InitOptions) withDefaults() (InitOptions, error) {
 // maxInit bounds the size of a model that Init makes, so that a mistake in a configuration does not use up the memory.
 const maxInit = 1 << 30
 
-// Init makes initial weights for training (docs/math.md, Initialization). A head has d_state/heads states. With conj_sym
-// these are one of each pair of a HiPPO matrix of twice that size. Equal seeds give equal weights.
+// Init makes initial weights for training (docs/math.md, Initialization). A head has d_state/heads states. With
+// conj_sym these are one of each pair of a HiPPO matrix of twice that size. Equal seeds give equal weights.
 func Init(c *Config, o InitOptions, seed uint64) (models.Weights, error) {
 	o, err := o.withDefaults()
 	if err != nil {

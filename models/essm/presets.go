@@ -52,8 +52,10 @@ var presets = []preset{
 		p.Init.DtMin, p.Init.DtMax, p.Init.Scale = 1e-4, 1e-1, 0.0625
 	}},
 	{"sc10-mfcc", "Speech Commands, ten words, from MFCC features", 4, 32, 128, 128, false, features(20), 10, 161, nil},
-	{"sc10", "Speech Commands, ten words, from raw audio at 16 kHz", 6, 32, 128, 128, true, features(1), 10, 16000, nil},
-	{"sc35", "Speech Commands, 35 words, from raw audio at 16 kHz", 6, 32, 128, 128, false, features(1), 35, 16000, nil},
+	{"sc10", "Speech Commands, ten words, from raw audio at 16 kHz", 6, 32, 128, 128, true, features(1), 10, 16000,
+		nil},
+	{"sc35", "Speech Commands, 35 words, from raw audio at 16 kHz", 6, 32, 128, 128, false, features(1), 35, 16000,
+		nil},
 	{"smnist", "MNIST digits, pixel by pixel", 4, 16, 128, 96, true, features(1), 10, 784, nil},
 	{"psmnist", "MNIST digits, pixels in a fixed random order", 4, 8, 128, 128, true, features(1), 10, 784, nil},
 	{"scifar", "CIFAR-10 in color, pixel by pixel", 6, 64, 256, 512, true, features(3), 10, 1024, nil},
@@ -109,7 +111,10 @@ func init() {
 			var all []models.Preset
 			for _, p := range Presets() {
 				all = append(all, models.Preset{ID: p.ID, Doc: p.Doc, Config: p.Config, Length: p.Length,
-					Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), p.Init, seed) }})
+					Init: func(c models.Config, seed uint64) (models.Weights,
+						error) {
+						return Init(c.(*Config), p.Init, seed)
+					}})
 			}
 			return all
 		}})

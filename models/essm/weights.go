@@ -8,8 +8,8 @@ import (
 )
 
 // Specs lists the tensors of a model with this configuration, in the order of the computation. The tensors in w decide
-// how many states a head has, and whether a layer has A in place of Lambda. Without them a head has d_state/heads states,
-// and the layer Lambda.
+// how many states a head has, and whether a layer has A in place of Lambda. Without them a head has d_state/heads
+// states, and the layer Lambda.
 func (c *Config) Specs(w models.Weights) ([]models.Spec, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

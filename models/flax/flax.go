@@ -1,7 +1,7 @@
-// Package flax is the frame of sequence models that the released codes of S5 and LRU share, which are written in flax: a
-// linear encoder, residual blocks of a layer and a gate, the mean over time or the last step, a linear decoder, and the
-// logarithm of the softmax. Names of tensors are the paths of their trees, joined by dots. Kernels of linear layers are
-// (inputs, outputs).
+// Package flax is the frame of sequence models that the released codes of S5 and LRU share, which are written in flax:
+// a linear encoder, residual blocks of a layer and a gate, the mean over time or the last step, a linear decoder, and
+// the logarithm of the softmax. Names of tensors are the paths of their trees, joined by dots. Kernels of linear layers
+// are (inputs, outputs).
 //
 //	x = encoder(input)
 //	block i, prenorm:   x = x + gate(layer(norm(x)))
@@ -79,8 +79,10 @@ func (f *Frame) Common() models.Common {
 	if f.BatchNorm {
 		kind = "batch"
 	}
-	c := models.Common{Input: models.Plural(f.DInput, "feature"), Layers: f.NLayers, Width: f.DModel, Outputs: f.DOutput,
-		Causal: f.Layer.State() > 0, Streams: f.Layer.State() > 0, Details: []string{fmt.Sprintf("%s (%s)", norm, kind)}}
+	c := models.Common{Input: models.Plural(f.DInput, "feature"), Layers: f.NLayers, Width: f.DModel,
+		Outputs: f.DOutput,
+		Causal:  f.Layer.State() > 0, Streams: f.Layer.State() > 0,
+		Details: []string{fmt.Sprintf("%s (%s)", norm, kind)}}
 	if f.Retrieval {
 		c.BatchDim = "P"
 	}

@@ -1,13 +1,14 @@
 // Package fnet is the family FNet (Lee-Thorp, Ainslie, Eckstein, Ontañón, FNet: Mixing Tokens with Fourier Transforms,
-// 2022), as the directories of model hubs hold it: the encoder, alone (FNetModel) or with one of the heads of the library
-// transformers: words that are masked, classes of sequences or of tokens, next sentences, choices, answers.
+// 2022), as the directories of model hubs hold it: the encoder, alone (FNetModel) or with one of the heads of the
+// library transformers: words that are masked, classes of sequences or of tokens, next sentences, choices, answers.
 //
 //	x = projection(layernorm(word[token] + type[0] + position[t]))
 //	layer: x = layernorm(x + Re F(x)), x = layernorm(x + W₂ f(W₁ x + b₁) + b₂)
 //	classification: classifier(tanh(pooler(x[0]))); masked: layernorm(f(dense(x))) wordᵀ + bias
 //
 // All tokens have type 0. For FNetForMultipleChoice, each row of the batch is one choice, with one score.
-// F is the Fourier transform over steps and features. It imports ir, ir/tensor, models, models/backbone and models/config.
+// F is the Fourier transform over steps and features. It imports ir, ir/tensor, models, models/backbone and
+// models/config.
 package fnet
 
 import (
@@ -47,8 +48,8 @@ type Config struct {
 
 // acts are the values of hidden_act, by the names that the hub's code has for them, and the activations of
 // models/backbone.
-var acts = map[string]string{"gelu": "gelu", "gelu_new": "", "gelu_pytorch_tanh": "", "gelu_fast": "", "relu": "relu", "silu": "silu",
-	"swish": "silu", "tanh": "tanh", "sigmoid": "sigmoid"}
+var acts = map[string]string{"gelu": "gelu", "gelu_new": "", "gelu_pytorch_tanh": "", "gelu_fast": "", "relu": "relu",
+	"silu": "silu", "swish": "silu", "tanh": "tanh", "sigmoid": "sigmoid"}
 
 var table = &config.Table[Config]{
 	Ignored: []string{"hidden_dropout_prob", "use_tpu_fourier_optimizations", "tpu_short_seq_length"},
@@ -61,17 +62,21 @@ var table = &config.Table[Config]{
 		{Key: "vocab_size", Ref: func(c *Config) any { return &c.VocabSize }, Lo: 1, Hi: 1 << 26, Def: 32000},
 		{Key: "hidden_size", Ref: func(c *Config) any { return &c.HiddenSize }, Lo: 1, Hi: backbone.MaxSize, Def: 768},
 		{Key: "num_hidden_layers", Ref: func(c *Config) any { return &c.Layers }, Lo: 1, Hi: 1 << 12, Def: 12},
-		{Key: "intermediate_size", Ref: func(c *Config) any { return &c.IntermediateSize }, Lo: 1, Hi: backbone.MaxSize, Def: 3072},
+		{Key: "intermediate_size", Ref: func(c *Config) any { return &c.IntermediateSize }, Lo: 1, Hi: backbone.MaxSize,
+			Def: 3072},
 		{Key: "hidden_act", Ref: func(c *Config) any { return &c.Act },
-			OneOf: []string{"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "swish", "tanh", "sigmoid"},
-			Def:   "gelu_new"},
-		{Key: "max_position_embeddings", Ref: func(c *Config) any { return &c.MaxPositions }, Lo: 2, Hi: backbone.MaxSize, Def: 512},
+			OneOf: []string{"gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "swish", "tanh",
+				"sigmoid"},
+			Def: "gelu_new"},
+		{Key: "max_position_embeddings", Ref: func(c *Config) any { return &c.MaxPositions }, Lo: 2,
+			Hi: backbone.MaxSize, Def: 512},
 		{Key: "type_vocab_size", Ref: func(c *Config) any { return &c.Types }, Lo: 1, Hi: backbone.MaxSize, Def: 4},
 		{Key: "layer_norm_eps", Ref: func(c *Config) any { return &c.Epsilon }, Def: 1e-12},
 		{Key: "initializer_range", Ref: func(c *Config) any { return &c.InitRange }, Def: 0.02},
 		{Key: "pad_token_id", Ref: func(c *Config) any { return &c.PadToken }, Lo: 0, Hi: 1 << 26, Def: 3},
 		{Key: "tie_word_embeddings", Ref: func(c *Config) any { return &c.Tied }, Def: true, OmitDefault: true},
-		{Key: "num_labels", Ref: func(c *Config) any { return &c.NumLabels }, Lo: 1, Hi: backbone.MaxSize, Null: true, Omit: true},
+		{Key: "num_labels", Ref: func(c *Config) any { return &c.NumLabels }, Lo: 1, Hi: backbone.MaxSize, Null: true,
+			Omit: true},
 	},
 }
 
@@ -93,7 +98,8 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if !c.Tied {
-		return errors.New("tie_word_embeddings: expected true, found false: the word embedding is the last matrix of a masked model")
+		return errors.New("tie_word_embeddings: expected true, found false: the word embedding is the last matrix of " +
+			"a masked model")
 	}
 	if k := len(c.ID2Label); k > 0 && c.NumLabels > 0 && k != c.NumLabels {
 		return fmt.Errorf("id2label: expected %d names (num_labels), found %d", c.NumLabels, k)
@@ -124,7 +130,8 @@ func (c *Config) Common() models.Common {
 }
 
 func normSpecs(name string, d int) []models.Spec {
-	return []models.Spec{{Name: name + ".LayerNorm.weight", Shape: []int{d}}, {Name: name + ".LayerNorm.bias", Shape: []int{d}}}
+	return []models.Spec{{Name: name + ".LayerNorm.weight", Shape: []int{d}},
+		{Name: name + ".LayerNorm.bias", Shape: []int{d}}}
 }
 
 func layerName(prefix string, i int) string { return prefix + "encoder.layer." + strconv.Itoa(i) }
@@ -162,7 +169,8 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 	n.Scope("encoder")
 	tokens := n.Input(models.Input, ir.Tensor(tensor.Int64, ir.Sym("B"), "L"))
 	x := n.Op("essm", "Embedding", []*ir.Value{tokens, n.Weight(prefix + "embeddings.word_embeddings.weight")})
-	x = do("Add", x, do("Gather", n.Weight(prefix+"embeddings.token_type_embeddings.weight"), n.Const("type", tensor.Scalar(int64(0)))))
+	x = do("Add", x, do("Gather", n.Weight(prefix+"embeddings.token_type_embeddings.weight"),
+		n.Const("type", tensor.Scalar(int64(0)))))
 	x = n.Positions(x, n.Weight(prefix+"embeddings.position_embeddings.weight"))
 	x = n.Linear(c.norm(n, x, prefix+"embeddings"), prefix+"embeddings.projection")
 	for i := range c.Layers {
@@ -177,7 +185,8 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 }
 
 func (c *Config) norm(n *backbone.Network, x *ir.Value, name string) *ir.Value {
-	return n.Do("LayerNormalization", []*ir.Value{x, n.Weight(name + ".LayerNorm.weight"), n.Weight(name + ".LayerNorm.bias")},
+	return n.Do("LayerNormalization", []*ir.Value{x, n.Weight(name + ".LayerNorm.weight"),
+		n.Weight(name + ".LayerNorm.bias")},
 		ir.A("axis", -1), ir.A("epsilon", c.Epsilon))
 }
 

@@ -47,11 +47,12 @@ var heads = map[string]head{
 	classification: {"classification", true, "classifier", false, (*Config).classes, true},
 	masked:         {"masked language model", false, "", true, func(c *Config) int { return c.VocabSize }, false},
 	bare:           {"features", true, "", false, width, false},
-	pretraining:    {"masked language model and next sentence", true, "cls.seq_relationship", true, func(c *Config) int { return c.VocabSize }, false},
-	nextSentence:   {"next sentence", true, "cls.seq_relationship", false, two, false},
-	choice:         {"a score for each choice", true, "classifier", false, one, false},
-	tokenClasses:   {"classification of tokens", false, "classifier", false, (*Config).classes, true},
-	answers:        {"first and last token of an answer", false, "qa_outputs", false, (*Config).classes, false},
+	pretraining: {"masked language model and next sentence", true, "cls.seq_relationship", true,
+		func(c *Config) int { return c.VocabSize }, false},
+	nextSentence: {"next sentence", true, "cls.seq_relationship", false, two, false},
+	choice:       {"a score for each choice", true, "classifier", false, one, false},
+	tokenClasses: {"classification of tokens", false, "classifier", false, (*Config).classes, true},
+	answers:      {"first and last token of an answer", false, "qa_outputs", false, (*Config).classes, false},
 }
 
 // architectures lists the values of the key, the first ones first in messages.
@@ -69,7 +70,8 @@ func (c *Config) prefix(w models.Weights) string {
 func (c *Config) headSpecs(w models.Weights, prefix string) []models.Spec {
 	h, d := heads[c.Architecture], c.HiddenSize
 	var all []models.Spec
-	if h.pooled && (w == nil || c.Architecture != bare || w[prefix+"pooler.dense.weight"] != nil) { // transformers' add_pooling_layer
+	// transformers' add_pooling_layer
+	if h.pooled && (w == nil || c.Architecture != bare || w[prefix+"pooler.dense.weight"] != nil) {
 		all = append(all, backbone.LinearSpecs(prefix+"pooler.dense", d, d)...)
 	}
 	if h.linear != "" {

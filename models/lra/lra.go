@@ -5,8 +5,8 @@
 //	block: x = x + attention(layernorm(x)), x = x + W₂ gelu(W₁ layernorm(x) + b₁) + b₂
 //	output = logits(relu(mlp(pool(layernorm(x)))))
 //
-// Token 0 is padding, which no real token attends to. A padded token attends to all steps evenly, as the released code's
-// bias of -1e10 has it in float32.
+// Token 0 is padding, which no real token attends to. A padded token attends to all steps evenly, as the released
+// code's bias of -1e10 has it in float32.
 //
 // It imports ir, ir/tensor, models, models/backbone and models/config.
 package lra
@@ -66,7 +66,8 @@ var table = &config.Table[Config]{
 		{Key: "max_len", Ref: func(c *Config) any { return &c.MaxLen }, Lo: 1, Hi: backbone.MaxSize, Def: 512},
 		{Key: "learn_pos_emb", Ref: func(c *Config) any { return &c.Learned }, Def: false},
 		{Key: "classifier", Ref: func(c *Config) any { return &c.Classifier }, Def: false},
-		{Key: "classifier_pool", Ref: func(c *Config) any { return &c.Pool }, OneOf: []string{token, "MEAN", "SUM"}, Def: token},
+		{Key: "classifier_pool", Ref: func(c *Config) any { return &c.Pool }, OneOf: []string{token, "MEAN", "SUM"},
+			Def: token},
 		{Key: "num_classes", Ref: func(c *Config) any { return &c.Classes }, Lo: 1, Hi: backbone.MaxSize, Def: 10},
 		{Key: "tied_weights", Ref: func(c *Config) any { return &c.Tied }, Def: false},
 	},
@@ -98,7 +99,8 @@ func (c *Config) Validate() error {
 	case !c.Learned && c.EmbDim%2 != 0:
 		return fmt.Errorf("emb_dim: expected an even number, for as many sines as cosines, found %d", c.EmbDim)
 	case !c.Learned && c.rows() > maxTable/c.EmbDim:
-		return fmt.Errorf("max_len: expected at most %d steps of %d sinusoids, found %d", maxTable/c.EmbDim, c.EmbDim, c.MaxLen)
+		return fmt.Errorf("max_len: expected at most %d steps of %d sinusoids, found %d", maxTable/c.EmbDim, c.EmbDim,
+			c.MaxLen)
 	}
 	if k := len(c.ID2Label); k > 0 && (k != c.Classes || !c.Classifier) {
 		return fmt.Errorf("id2label: expected %d names (num_classes, with classifier), found %d", c.Classes, k)
@@ -140,7 +142,8 @@ func normSpecs(name string, d int) []models.Spec {
 }
 
 func linearSpecs(name string, inputs, outputs int) []models.Spec {
-	return []models.Spec{{Name: name + ".kernel", Shape: []int{inputs, outputs}}, {Name: name + ".bias", Shape: []int{outputs}}}
+	return []models.Spec{{Name: name + ".kernel", Shape: []int{inputs, outputs}},
+		{Name: name + ".bias", Shape: []int{outputs}}}
 }
 
 // Specs lists the tensors of a model.
@@ -163,7 +166,8 @@ func (c *Config) Specs(models.Weights) ([]models.Spec, error) {
 		name := c.block(i)
 		all = append(all, normSpecs(name+".LayerNorm_0", d)...)
 		for _, part := range []string{"query", "key", "value"} {
-			all = append(all, models.Spec{Name: name + ".SelfAttention_1." + part + ".kernel", Shape: []int{d, c.Heads, e}})
+			all = append(all, models.Spec{Name: name + ".SelfAttention_1." + part + ".kernel",
+				Shape: []int{d, c.Heads, e}})
 		}
 		all = append(all, models.Spec{Name: name + ".SelfAttention_1.out.kernel", Shape: []int{c.Heads, e, d}})
 		all = append(all, normSpecs(name+".LayerNorm_2", d)...)
@@ -228,14 +232,16 @@ func (c *Config) positions(n *backbone.Network) *ir.Value {
 	return n.Do("Cast", []*ir.Value{n.Const("sinusoids", tensor.FromSlice(sines, c.rows(), c.EmbDim))}, ir.A("to", 1))
 }
 
-// attention returns the attention of x over the keys that are no padding. queries says which queries are none; the others
-// have the mean of all values.
+// attention returns the attention of x over the keys that are no padding. queries says which queries are none; the
+// others have the mean of all values.
 func (c *Config) attention(n *backbone.Network, x, keys, queries *ir.Value, prefix string) *ir.Value {
 	project := func(x *ir.Value, part string, inputs, outputs int) *ir.Value {
-		kernel := n.Do("Reshape", []*ir.Value{n.Weight(prefix + part + ".kernel"), n.Ints("matrix", int64(inputs), int64(outputs))})
+		kernel := n.Do("Reshape", []*ir.Value{n.Weight(prefix + part + ".kernel"),
+			n.Ints("matrix", int64(inputs), int64(outputs))})
 		return n.Op("essm", "Linear", []*ir.Value{x, n.Do("Transpose", []*ir.Value{kernel})})
 	}
-	q, k, v := project(x, "query", c.EmbDim, c.QKVDim), project(x, "key", c.EmbDim, c.QKVDim), project(x, "value", c.EmbDim, c.QKVDim)
+	q, k, v := project(x, "query", c.EmbDim, c.QKVDim), project(x, "key", c.EmbDim, c.QKVDim),
+		project(x, "value", c.EmbDim, c.QKVDim)
 	y := n.Do("Attention", []*ir.Value{q, k, v, keys}, ir.A("q_num_heads", c.Heads), ir.A("kv_num_heads", c.Heads))
 	y = n.Do("Where", []*ir.Value{queries, y, n.Do("ReduceMean", []*ir.Value{v, n.Ints("steps", 1)})})
 	return project(y, "out", c.QKVDim, c.EmbDim)
@@ -247,8 +253,8 @@ func linear(n *backbone.Network, x *ir.Value, name string) *ir.Value {
 }
 
 func norm(n *backbone.Network, x *ir.Value, name string) *ir.Value {
-	return n.Do("LayerNormalization", []*ir.Value{x, n.Weight(name + ".scale"), n.Weight(name + ".bias")}, ir.A("axis", -1),
-		ir.A("epsilon", 1e-6))
+	return n.Do("LayerNormalization", []*ir.Value{x, n.Weight(name + ".scale"), n.Weight(name + ".bias")},
+		ir.A("axis", -1), ir.A("epsilon", 1e-6))
 }
 
 func init() {
@@ -267,12 +273,15 @@ func presets() []models.Preset {
 			Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}
 	}
 	return []models.Preset{
-		preset("lra-listops", "ListOps: the value of a nested list expression, with the Transformer of the arena", func(c *Config) {
-			c.VocabSize, c.MaxLen, c.Tied = 18, 2000, true
-		}),
-		preset("lra-text", "Text: sentiment of IMDB reviews, byte by byte, with the Transformer of the arena", func(c *Config) {
-			c.VocabSize, c.MaxLen, c.Classes, c.EmbDim, c.QKVDim, c.MLPDim, c.Heads, c.Layers = 257, 4000, 2, 256, 256, 1024, 4, 4
-		}),
+		preset("lra-listops", "ListOps: the value of a nested list expression, with the Transformer of the arena",
+			func(c *Config) {
+				c.VocabSize, c.MaxLen, c.Tied = 18, 2000, true
+			}),
+		preset("lra-text", "Text: sentiment of IMDB reviews, byte by byte, with the Transformer of the arena",
+			func(c *Config) {
+				c.VocabSize, c.MaxLen, c.Classes, c.EmbDim, c.QKVDim, c.MLPDim, c.Heads, c.Layers = 257, 4000, 2, 256,
+					256, 1024, 4, 4
+			}),
 	}
 }
 

@@ -49,7 +49,8 @@ var table = &config.Table[Config]{
 		{Key: "r_min", Ref: func(c *Config) any { return &c.RMin }, Def: 0.0},
 		{Key: "r_max", Ref: func(c *Config) any { return &c.RMax }, Def: 1.0},
 		{Key: "max_phase", Ref: func(c *Config) any { return &c.MaxPhase }, Def: 6.28},
-		{Key: "pooling", Ref: func(c *Config) any { return &c.Pooling }, OneOf: []string{"mean", "last", "none"}, Def: "mean"},
+		{Key: "pooling", Ref: func(c *Config) any { return &c.Pooling }, OneOf: []string{"mean", "last", "none"},
+			Def: "mean"},
 		{Key: "norm", Ref: func(c *Config) any { return &c.Norm }, OneOf: []string{"layer", "batch"}, Def: "batch"},
 		{Key: "prenorm", Ref: func(c *Config) any { return &c.Prenorm }, Def: true},
 		{Key: "multidim", Ref: func(c *Config) any { return &c.Multidim }, Lo: 1, Hi: backbone.MaxSize, Def: 1},
@@ -88,7 +89,8 @@ func (c *Config) frame() *flax.Frame {
 		pool = "pool"
 	}
 	return &flax.Frame{DInput: c.DInput, DOutput: c.DOutput, DModel: c.DModel, NLayers: c.NLayers, Prenorm: c.Prenorm,
-		BatchNorm: c.Norm == "batch", Norm: "normalization", Gate: "full_glu", Pool: pool, Groups: c.Multidim, Layer: layer{c}}
+		BatchNorm: c.Norm == "batch", Norm: "normalization", Gate: "full_glu", Pool: pool, Groups: c.Multidim,
+		Layer: layer{c}}
 }
 
 // Common returns the settings that all families have.
@@ -145,8 +147,8 @@ func (l layer) Build(n *backbone.Network, x, state *ir.Value, prefix string) (y,
 	if state == nil {
 		outs = 1
 	}
-	out := n.Ops("essm", "SSM", outs, []*ir.Value{x, aRe, aIm, do("Exp", zero), zero, matrix(in.Re), matrix(stored("C_re")),
-		matrix(in.Im), matrix(stored("C_im")), matrix(n.Weight(prefix + "D")), state})
+	out := n.Ops("essm", "SSM", outs, []*ir.Value{x, aRe, aIm, do("Exp", zero), zero, matrix(in.Re),
+		matrix(stored("C_re")), matrix(in.Im), matrix(stored("C_im")), matrix(n.Weight(prefix + "D")), state})
 	if state == nil {
 		return out[0], nil
 	}

@@ -19,8 +19,8 @@ func complete(v *config.Value, w models.Weights) (notes []string, err error) {
 	groups := 1
 	if g := o.Get("multidim"); g != nil {
 		if groups, err = strconv.Atoi(g.Text); err != nil || groups < 1 || o.Outputs%groups != 0 {
-			return nil, fmt.Errorf("multidim: expected a divisor of the %d outputs of tensor %s.kernel, found %s", o.Outputs,
-				o.Decoder, config.Shorten(g.Text))
+			return nil, fmt.Errorf("multidim: expected a divisor of the %d outputs of tensor %s.kernel, found %s",
+				o.Outputs, o.Decoder, config.Shorten(g.Text))
 		}
 	}
 	o.SetInt("d_output", o.Outputs/groups)

@@ -49,10 +49,12 @@ var table = &config.Table[Layer]{
 	Ignored: []string{"dropout", "learn_h0", "return_output"},
 	Refused: map[string]string{
 		"bidirectional": "the released code gives twice the features that follow, so no such model can run",
-		"proj_size":     "the released code expects d_hidden features after the layer, which a projection does not give",
+		"proj_size": "the released code expects d_hidden features after the layer, which a projection does not " +
+			"give",
 	},
 	Fields: []config.Field[Layer]{
-		{Key: "d_model", Ref: func(l *Layer) any { return &l.DModel }, Lo: 1, Hi: backbone.MaxSize, Null: true, Omit: true},
+		{Key: "d_model", Ref: func(l *Layer) any { return &l.DModel }, Lo: 1, Hi: backbone.MaxSize, Null: true,
+			Omit: true},
 		{Key: "d_hidden", Ref: func(l *Layer) any { return &l.DHidden }, Lo: 1, Hi: backbone.MaxSize},
 		{Key: "n_layers", Ref: func(l *Layer) any { return &l.Layers }, Lo: 1, Hi: 64, Def: 1, OmitDefault: true},
 	},
@@ -96,7 +98,8 @@ func (l *Layer) Specs(d int, _ models.Weights, prefix string) []models.Spec {
 		name := func(s string) string { return fmt.Sprintf("%s%s_l%d", prefix, s, i) }
 		all = append(all, models.Spec{Name: name("weight_ih"), Shape: []int{4 * h, in}},
 			models.Spec{Name: name("weight_hh"), Shape: []int{4 * h, h}},
-			models.Spec{Name: name("bias_ih"), Shape: []int{4 * h}}, models.Spec{Name: name("bias_hh"), Shape: []int{4 * h}})
+			models.Spec{Name: name("bias_ih"), Shape: []int{4 * h}},
+			models.Spec{Name: name("bias_hh"), Shape: []int{4 * h}})
 	}
 	return all
 }
@@ -138,7 +141,8 @@ func (l *Layer) Build(n *backbone.Network, x, _, state *ir.Value, prefix string)
 		out := n.Ops("", "LSTM", outs, in, ir.A("hidden_size", h))
 		y = n.Do("Squeeze", []*ir.Value{out[0], n.Ints("directions", 1)})
 		if state != nil {
-			after = append(after, n.Do("Squeeze", []*ir.Value{out[1], first}), n.Do("Squeeze", []*ir.Value{out[2], first}))
+			after = append(after, n.Do("Squeeze", []*ir.Value{out[1], first}),
+				n.Do("Squeeze", []*ir.Value{out[2], first}))
 		}
 	}
 	y = n.Do("Transpose", []*ir.Value{y}, ir.A("perm", []int64{1, 0, 2}))

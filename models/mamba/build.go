@@ -20,12 +20,13 @@ type network struct {
 // Build adds the model to a builder, from weights that models.Check accepts.
 func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) error {
 	if o.Rate != 1 {
-		return fmt.Errorf("rate: the step sizes of a %s follow from its input; expected 1, found %v", c.ModelType, o.Rate)
+		return fmt.Errorf("rate: the step sizes of a %s follow from its input; expected 1, found %v", c.ModelType,
+			o.Rate)
 	}
 	root := c.root(w)
 	if c.Tied && !c.bare() && w[head] != nil && !tensor.Equal(w[head], w[c.embedding(root)]) {
-		return fmt.Errorf("tensor %s: expected the numbers of %s, which the configuration ties it to, found others", head,
-			c.embedding(root))
+		return fmt.Errorf("tensor %s: expected the numbers of %s, which the configuration ties it to, found others",
+			head, c.embedding(root))
 	}
 	n := network{backbone.NewNetwork(b, w, o.Rate, ir.Sym("B")), c}
 	n.Scope("embedding")
@@ -58,10 +59,11 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 // norm applies the norm whose tensors begin with name.
 func (n network) norm(x *ir.Value, name string) *ir.Value {
 	if !n.c.RMSNorm {
-		return n.Do("LayerNormalization", []*ir.Value{x, n.Weight(name + ".weight"), n.Weight(name + ".bias")}, ir.A("axis", -1),
-			ir.A("epsilon", n.c.Epsilon))
+		return n.Do("LayerNormalization", []*ir.Value{x, n.Weight(name + ".weight"), n.Weight(name + ".bias")},
+			ir.A("axis", -1), ir.A("epsilon", n.c.Epsilon))
 	}
-	return n.Do("RMSNormalization", []*ir.Value{x, n.Weight(name + ".weight")}, ir.A("axis", -1), ir.A("epsilon", n.c.Epsilon))
+	return n.Do("RMSNormalization", []*ir.Value{x, n.Weight(name + ".weight")}, ir.A("axis", -1),
+		ir.A("epsilon", n.c.Epsilon))
 }
 
 // parts divides a value along an axis.
@@ -127,8 +129,8 @@ func (n network) heads(h *ir.Value, prefix string) *ir.Value {
 	return n.Linear(n.gateNorm(y, prefix+"norm.weight"), prefix+"out_proj")
 }
 
-// gateNorm is the norm behind the gate, over the features of a group. Versions of the library transformers before 5 took all
-// features, other than the released code by which such models are trained.
+// gateNorm is the norm behind the gate, over the features of a group. Versions of the library transformers before 5
+// took all features, other than the released code by which such models are trained.
 func (n network) gateNorm(y *ir.Value, name string) *ir.Value {
 	c, attrs := n.c, []ir.Attr{ir.A("axis", -1), ir.A("epsilon", n.c.Epsilon)}
 	if c.Groups == 1 {

@@ -42,12 +42,14 @@ var training = []string{"use_mambapy", "residual_in_fp32",
 	"time_step_init_scheme", "time_step_scale", "intermediate_size", "chunk_size", "norm_before_gate",
 	"use_associative_scan",
 	// what some directories of hubs keep of the released code's configuration
-	"d_inner", "d_model", "n_layer", "ssm_cfg", "fused_add_norm", "pad_vocab_size_multiple", "attn_cfg", "d_intermediate",
+	"d_inner", "d_model", "n_layer", "ssm_cfg", "fused_add_norm", "pad_vocab_size_multiple", "attn_cfg",
+	"d_intermediate",
 	"conv_bias"}
 
 const most = backbone.MaxSize
 
-// architectures lists the classes of the hub's code: a language model, and the layers alone, whose outputs are features.
+// architectures lists the classes of the hub's code: a language model, and the layers alone, whose outputs are
+// features.
 var architectures = map[string][]string{
 	Type:  {"MambaForCausalLM", "MambaModel"},
 	Type2: {"Mamba2ForCausalLM", "Mamba2Model"},
@@ -84,14 +86,15 @@ func hub(kind string, layers, vocab int, more ...config.Field[Config]) *config.T
 	eps := 1e-5
 	t.Fields = append([]config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{kind}, Def: kind},
-		{Key: "architectures", Ref: func(c *Config) any { return &c.Architecture }, OneOf: architectures[kind], Listed: true,
-			Null: true, Omit: true},
+		{Key: "architectures", Ref: func(c *Config) any { return &c.Architecture }, OneOf: architectures[kind],
+			Listed: true, Null: true, Omit: true},
 		{Key: "vocab_size", Ref: func(c *Config) any { return &c.VocabSize }, Lo: 1, Hi: most, Def: vocab},
 		{Key: "hidden_size", Ref: func(c *Config) any { return &c.HiddenSize }, Lo: 1, Hi: most, Def: def},
 		{Key: "num_hidden_layers", Ref: func(c *Config) any { return &c.Layers }, Lo: 1, Hi: 1 << 12, Def: layers},
 		{Key: "expand", Ref: func(c *Config) any { return &c.Expand }, Lo: 1, Hi: 64, Def: 2},
 		{Key: "conv_kernel", Ref: func(c *Config) any { return &c.ConvKernel }, Lo: 1, Hi: 64, Def: 4},
-		{Key: "time_step_rank", Ref: func(c *Config) any { return &c.TimeStepRank }, Lo: 0, Hi: most, Null: true, Omit: true},
+		{Key: "time_step_rank", Ref: func(c *Config) any { return &c.TimeStepRank }, Lo: 0, Hi: most, Null: true,
+			Omit: true},
 		{Key: "layer_norm_epsilon", Ref: func(c *Config) any { return &c.Epsilon }, Def: eps},
 		{Key: "use_bias", Ref: func(c *Config) any { return &c.UseBias }, Def: false},
 		{Key: "use_conv_bias", Ref: func(c *Config) any { return &c.UseConvBias }, Def: true},
@@ -108,15 +111,21 @@ func hub(kind string, layers, vocab int, more ...config.Field[Config]) *config.T
 
 var tables = map[string]*config.Table[Config]{
 	Type: hub(Type, 32, 50280,
-		config.Field[Config]{Key: "state_size", Ref: func(c *Config) any { return &c.StateSize }, Lo: 1, Hi: most, Def: 16},
-		config.Field[Config]{Key: "rms_norm", Ref: func(c *Config) any { return &c.RMSNorm }, Def: true, OmitDefault: true}),
+		config.Field[Config]{Key: "state_size", Ref: func(c *Config) any { return &c.StateSize }, Lo: 1, Hi: most,
+			Def: 16},
+		config.Field[Config]{Key: "rms_norm", Ref: func(c *Config) any { return &c.RMSNorm }, Def: true,
+			OmitDefault: true}),
 	Type2: hub(Type2, 64, 32768,
-		config.Field[Config]{Key: "state_size", Ref: func(c *Config) any { return &c.StateSize }, Lo: 1, Hi: most, Def: 128},
-		config.Field[Config]{Key: "num_heads", Ref: func(c *Config) any { return &c.NumHeads }, Lo: 1, Hi: most, Def: 128},
+		config.Field[Config]{Key: "state_size", Ref: func(c *Config) any { return &c.StateSize }, Lo: 1, Hi: most,
+			Def: 128},
+		config.Field[Config]{Key: "num_heads", Ref: func(c *Config) any { return &c.NumHeads }, Lo: 1, Hi: most,
+			Def: 128},
 		config.Field[Config]{Key: "head_dim", Ref: func(c *Config) any { return &c.HeadDim }, Lo: 1, Hi: most, Def: 64},
 		config.Field[Config]{Key: "n_groups", Ref: func(c *Config) any { return &c.Groups }, Lo: 1, Hi: most, Def: 8},
-		config.Field[Config]{Key: "time_step_limit", Ref: func(c *Config) any { return &c.TimeStepLimit }, Null: true, Omit: true},
-		config.Field[Config]{Key: "rms_norm", Ref: func(c *Config) any { return &c.RMSNorm }, Def: true, OmitDefault: true}),
+		config.Field[Config]{Key: "time_step_limit", Ref: func(c *Config) any { return &c.TimeStepLimit }, Null: true,
+			Omit: true},
+		config.Field[Config]{Key: "rms_norm", Ref: func(c *Config) any { return &c.RMSNorm }, Def: true,
+			OmitDefault: true}),
 }
 
 // released is the table of the released code's keys.
@@ -132,18 +141,26 @@ var released = &config.Table[Config]{
 		{Key: "d_intermediate", Ref: func(c *Config) any { return &c.HiddenBetween }, Lo: 0, Hi: most, Def: 0},
 		{Key: "n_layer", Ref: func(c *Config) any { return &c.Layers }, Lo: 1, Hi: 1 << 12},
 		{Key: "vocab_size", Ref: func(c *Config) any { return &c.VocabSize }, Lo: 1, Hi: most},
-		{Key: "ssm_cfg.layer", Ref: func(c *Config) any { return &c.LayerType }, OneOf: []string{"Mamba1", "Mamba2"}, Def: "Mamba1"},
-		{Key: "ssm_cfg.d_state", Ref: func(c *Config) any { return &c.StateSizeSet }, Lo: 1, Hi: most, Null: true, Omit: true},
-		{Key: "ssm_cfg.d_conv", Ref: func(c *Config) any { return &c.ConvKernel }, Lo: 1, Hi: 64, Def: 4, OmitDefault: true},
-		{Key: "ssm_cfg.expand", Ref: func(c *Config) any { return &c.Expand }, Lo: 1, Hi: 64, Def: 2, OmitDefault: true},
-		{Key: "ssm_cfg.dt_rank", Ref: func(c *Config) any { return &c.TimeStepRank }, Lo: 0, Hi: most, Null: true, Omit: true},
-		{Key: "ssm_cfg.headdim", Ref: func(c *Config) any { return &c.HeadDim }, Lo: 1, Hi: most, Def: 64, OmitDefault: true},
-		{Key: "ssm_cfg.ngroups", Ref: func(c *Config) any { return &c.Groups }, Lo: 1, Hi: most, Def: 1, OmitDefault: true},
+		{Key: "ssm_cfg.layer", Ref: func(c *Config) any { return &c.LayerType }, OneOf: []string{"Mamba1", "Mamba2"},
+			Def: "Mamba1"},
+		{Key: "ssm_cfg.d_state", Ref: func(c *Config) any { return &c.StateSizeSet }, Lo: 1, Hi: most, Null: true,
+			Omit: true},
+		{Key: "ssm_cfg.d_conv", Ref: func(c *Config) any { return &c.ConvKernel }, Lo: 1, Hi: 64, Def: 4,
+			OmitDefault: true},
+		{Key: "ssm_cfg.expand", Ref: func(c *Config) any { return &c.Expand }, Lo: 1, Hi: 64, Def: 2,
+			OmitDefault: true},
+		{Key: "ssm_cfg.dt_rank", Ref: func(c *Config) any { return &c.TimeStepRank }, Lo: 0, Hi: most, Null: true,
+			Omit: true},
+		{Key: "ssm_cfg.headdim", Ref: func(c *Config) any { return &c.HeadDim }, Lo: 1, Hi: most, Def: 64,
+			OmitDefault: true},
+		{Key: "ssm_cfg.ngroups", Ref: func(c *Config) any { return &c.Groups }, Lo: 1, Hi: most, Def: 1,
+			OmitDefault: true},
 		{Key: "ssm_cfg.conv_bias", Ref: func(c *Config) any { return &c.UseConvBias }, Def: true, OmitDefault: true},
 		{Key: "ssm_cfg.bias", Ref: func(c *Config) any { return &c.UseBias }, Def: false, OmitDefault: true},
 		{Key: "ssm_cfg.dt_min", Ref: func(c *Config) any { return &c.TimeStepMin }, Def: 1e-3, OmitDefault: true},
 		{Key: "ssm_cfg.dt_max", Ref: func(c *Config) any { return &c.TimeStepMax }, Def: 0.1, OmitDefault: true},
-		{Key: "ssm_cfg.dt_init_floor", Ref: func(c *Config) any { return &c.TimeStepFloor }, Def: 1e-4, OmitDefault: true},
+		{Key: "ssm_cfg.dt_init_floor", Ref: func(c *Config) any { return &c.TimeStepFloor }, Def: 1e-4,
+			OmitDefault: true},
 		{Key: "ssm_cfg.dt_limit", Ref: func(c *Config) any { return &c.TimeStepLimit }, Null: true, Omit: true},
 		{Key: "rms_norm", Ref: func(c *Config) any { return &c.RMSNorm }, Def: true},
 		{Key: "pad_vocab_size_multiple", Ref: func(c *Config) any { return &c.PadVocab }, Lo: 1, Hi: most, Def: 8},
@@ -185,7 +202,8 @@ func (c *Config) Settings() config.Settings { return settings{c.table().Bind(c)}
 // settings are those of hubs, or of the released code.
 type settings struct{ config.Bound[Config] }
 
-// Read sets the values of an object of JSON: with model_type, by the keys of hubs, without, by those of the released code.
+// Read sets the values of an object of JSON: with model_type, by the keys of hubs, without, by those of the released
+// code.
 func (s settings) Read(v *config.Value) error {
 	c := s.C
 	if t := v.Get("model_type"); t == nil || t.Kind == config.Null {
@@ -208,7 +226,8 @@ func (c *Config) plain(v *config.Value, section string) (*config.Value, error) {
 	kept := &config.Value{Kind: config.Object}
 	for _, m := range v.Members {
 		switch key := section + m.Key; {
-		case (key == "time_step_rank" || key == "ssm_cfg.dt_rank") && m.Value.Kind == config.String && m.Value.Text == "auto":
+		case (key == "time_step_rank" || key == "ssm_cfg.dt_rank") && m.Value.Kind == config.String &&
+			m.Value.Text == "auto":
 			continue
 		case key == "ssm_cfg" && m.Value.Kind == config.Object && c.Released:
 			inner, err := c.plain(m.Value, "ssm_cfg.")
@@ -273,10 +292,12 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("ssm_cfg.layer: expected the layer of %s, found %s", c.ModelType, c.LayerType)
 	}
 	if !c.RMSNorm && !c.Released {
-		return fmt.Errorf("rms_norm: expected true, found false: the norm of the code of hubs is always the root mean square")
+		return fmt.Errorf("rms_norm: expected true, found false: the norm of the code of hubs is always the root " +
+			"mean square")
 	}
 	if c.TimeStepMin <= 0 || c.TimeStepMax < c.TimeStepMin {
-		return fmt.Errorf("%s: expected step sizes 0 < %[1]s ≤ %s, found %v and %v", key("time_step_min", "ssm_cfg.dt_min"),
+		return fmt.Errorf("%s: expected step sizes 0 < %[1]s ≤ %s, found %v and %v",
+			key("time_step_min", "ssm_cfg.dt_min"),
 			key("time_step_max", "ssm_cfg.dt_max"), c.TimeStepMin, c.TimeStepMax)
 	}
 	if c.inner() > most {
@@ -290,10 +311,12 @@ func (c *Config) Validate() error {
 			key("head_dim", "ssm_cfg.headdim"), c.inner(), c.Expand, c.HiddenSize, c.NumHeads, c.HeadDim)
 	}
 	if c.NumHeads%c.Groups != 0 {
-		return fmt.Errorf("%s: expected a divisor of %d heads, found %d", key("n_groups", "ssm_cfg.ngroups"), c.NumHeads, c.Groups)
+		return fmt.Errorf("%s: expected a divisor of %d heads, found %d", key("n_groups", "ssm_cfg.ngroups"),
+			c.NumHeads, c.Groups)
 	}
 	if l := c.TimeStepLimit; len(l) != 0 && (len(l) != 2 || !(l[0] <= l[1])) {
-		return fmt.Errorf("%s: expected the smallest and the largest step size, found %v", key("time_step_limit", "ssm_cfg.dt_limit"), l)
+		return fmt.Errorf("%s: expected the smallest and the largest step size, found %v",
+			key("time_step_limit", "ssm_cfg.dt_limit"), l)
 	}
 	return nil
 }
@@ -338,7 +361,8 @@ const head = "lm_head.weight"
 
 // Common returns the settings that all families have.
 func (c *Config) Common() models.Common {
-	details := []string{models.Plural(c.inner(), "feature") + " within layers", models.Plural(c.StateSize, "state") + " each"}
+	details := []string{models.Plural(c.inner(), "feature") + " within layers", models.Plural(c.StateSize, "state") +
+		" each"}
 	if c.ModelType == Type2 {
 		details = append(details, models.Plural(c.NumHeads, "head"))
 	}
@@ -346,8 +370,8 @@ func (c *Config) Common() models.Common {
 	if c.bare() {
 		outputs = c.HiddenSize
 	}
-	return models.Common{Input: "tokens", Layers: c.Layers, Width: c.HiddenSize, Outputs: outputs, Causal: true, Streams: true,
-		Details: details}
+	return models.Common{Input: "tokens", Layers: c.Layers, Width: c.HiddenSize, Outputs: outputs, Causal: true,
+		Streams: true, Details: details}
 }
 
 // Specs lists the tensors of a model. Tied logits may be stored, too, as the released code does.

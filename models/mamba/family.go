@@ -10,7 +10,8 @@ import (
 )
 
 func init() {
-	models.Register(models.Family{Type: Type, Doc: "Mamba: selective systems whose step sizes, inputs and outputs vary with time",
+	models.Register(models.Family{Type: Type, Doc: "Mamba: selective systems whose step sizes, inputs and outputs " +
+		"vary with time",
 		New: func() models.Config { return newConfig(Type) }, Presets: presets,
 		Claims: func(v *config.Value) bool { return claims(v, Type) }})
 	models.Register(models.Family{Type: Type2, Doc: "Mamba-2: selective systems with one rate for a head",
@@ -30,7 +31,8 @@ func presets() []models.Preset {
 		c.HiddenSize, c.Layers = d, layers
 		return c
 	}
-	return []models.Preset{preset("mamba-130m", "Text: the next token, with Mamba of 130 million parameters", size(768, 24)),
+	return []models.Preset{preset("mamba-130m", "Text: the next token, with Mamba of 130 million parameters",
+		size(768, 24)),
 		preset("mamba-370m", "Text: the next token, with Mamba of 370 million parameters", size(1024, 48)),
 		preset("mamba-790m", "Text: the next token, with Mamba of 790 million parameters", size(1536, 48))}
 }

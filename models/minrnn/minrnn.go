@@ -64,8 +64,8 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if n := float64(c.Dim) * c.Expansion; n < 1 || n > backbone.MaxSize {
-		return fmt.Errorf("expansion_factor: expected 1 to %d features of the state, found %v times %d", backbone.MaxSize,
-			c.Expansion, c.Dim)
+		return fmt.Errorf("expansion_factor: expected 1 to %d features of the state, found %v times %d",
+			backbone.MaxSize, c.Expansion, c.Dim)
 	}
 	return nil
 }
@@ -92,8 +92,8 @@ func (c *Config) Common() models.Common {
 	if c.projects() {
 		outputs = c.Dim
 	}
-	return models.Common{Input: models.Plural(c.Dim, "feature"), Layers: 1, Width: c.inner(), Outputs: outputs, Causal: true,
-		Streams: true}
+	return models.Common{Input: models.Plural(c.Dim, "feature"), Layers: 1, Width: c.inner(), Outputs: outputs,
+		Causal: true, Streams: true}
 }
 
 // Specs lists the tensors of a model.
@@ -133,9 +133,11 @@ func (c *Config) Build(b *ir.Builder, w models.Weights, o models.BuildOptions) e
 	gate := u[1] // of what is added; the factor of the state is that of -gate
 	if c.ModelType == LSTM {
 		// σ(i)/(σ(f) + σ(i)) = σ(softplus(-f) - softplus(-i)), which no underflow spoils
-		gate = n.Do("Sub", []*ir.Value{n.Do("Softplus", []*ir.Value{neg(u[1])}), n.Do("Softplus", []*ir.Value{neg(u[2])})})
+		gate = n.Do("Sub", []*ir.Value{n.Do("Softplus", []*ir.Value{neg(u[1])}),
+			n.Do("Softplus", []*ir.Value{neg(u[2])})})
 	}
-	out := n.Ops("essm", "GatedScan", 2, []*ir.Value{sigmoid(neg(gate)), n.Do("Mul", []*ir.Value{sigmoid(gate), g}), states[0]})
+	out := n.Ops("essm", "GatedScan", 2, []*ir.Value{sigmoid(neg(gate)), n.Do("Mul", []*ir.Value{sigmoid(gate), g}),
+		states[0]})
 	y := out[0]
 	if c.projects() {
 		y = n.Linear(y, "to_out")
@@ -154,7 +156,10 @@ func init() {
 				c.Dim = 512
 				name, _, _ := strings.Cut(doc, ":")
 				return []models.Preset{{ID: kind + "-512", Doc: "one layer of " + name + ", of 512 features", Config: c,
-					Length: 1024, Init: func(c models.Config, seed uint64) (models.Weights, error) { return Init(c.(*Config), seed) }}}
+					Length: 1024, Init: func(c models.Config, seed uint64) (models.Weights,
+						error) {
+						return Init(c.(*Config), seed)
+					}}}
 			}})
 	}
 }

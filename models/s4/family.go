@@ -32,9 +32,9 @@ func init() {
 func minimalPresets() []models.Preset {
 	c := newMinimal()
 	c.DInput, c.DOutput, c.DModel, c.NLayers = 3, 10, 128, 4
-	return []models.Preset{{ID: "s4d-example", Doc: "CIFAR-10 in color, pixel by pixel, with the standalone S4D", Config: c,
-		Length: 1024,
-		Init:   func(c models.Config, seed uint64) (models.Weights, error) { return InitMinimal(c.(*Minimal), seed) }}}
+	return []models.Preset{{ID: "s4d-example", Doc: "CIFAR-10 in color, pixel by pixel, with the standalone S4D",
+		Config: c, Length: 1024,
+		Init: func(c models.Config, seed uint64) (models.Weights, error) { return InitMinimal(c.(*Minimal), seed) }}}
 }
 
 // presets has a small model for the task of the preset scifar, and the paper's for Speech Commands.
@@ -63,7 +63,8 @@ func fullPresets() []models.Preset {
 }
 
 func newLiquidModel() *backbone.Config {
-	return backbone.New(LiquidType, map[string]func() backbone.Layer{LiquidType: func() backbone.Layer { return newLiquid() }})
+	return backbone.New(LiquidType,
+		map[string]func() backbone.Layer{LiquidType: func() backbone.Layer { return newLiquid() }})
 }
 
 // liquidPresets has a small model for the task of the preset scifar.

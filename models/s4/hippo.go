@@ -8,16 +8,16 @@ import (
 	"github.com/essmc/essmc/ops/essm/spectral"
 )
 
-// spectrum is the initial system of a feature, in the basis of the eigenvectors of its normal part: one of each conjugate
-// pair, from the most negative imaginary part on.
+// spectrum is the initial system of a feature, in the basis of the eigenvectors of its normal part: one of each
+// conjugate pair, from the most negative imaginary part on.
 type spectrum struct {
 	lambda, b []complex128
 	p         [][]complex128 // by rank; ranks beyond are 0
 }
 
 // initLowRank fills the tensors of the matrix and of the input of diagonal plus low-rank systems, as HiPPO methods have
-// them (Gu, Goel, Ré, Efficiently Modeling Long Sequences with Structured State Spaces, 2022). It reports false for other
-// tensors, and for initial values that are those of diagonal systems, with a low-rank part of 0.
+// them (Gu, Goel, Ré, Efficiently Modeling Long Sequences with Structured State Spaces, 2022). It reports false for
+// other tensors, and for initial values that are those of diagonal systems, with a low-rank part of 0.
 func (l *Layer) initLowRank(x []float64, s models.Spec, name string) bool {
 	if !slices.Contains(rankInits, l.InitMethod) {
 		return name == "layer.kernel.P"
@@ -26,9 +26,13 @@ func (l *Layer) initLowRank(x []float64, s models.Spec, name string) bool {
 	var of func(v spectrum, i int) float64 // the value at element i of a system
 	switch name {
 	case "layer.kernel.A_real":
-		systems, of = s.Shape[0], func(v spectrum, i int) float64 { return inverse(l.RealTransform, -real(v.lambda[i])) }
+		systems, of = s.Shape[0], func(v spectrum, i int) float64 {
+			return inverse(l.RealTransform, -real(v.lambda[i]))
+		}
 	case "layer.kernel.A_imag":
-		systems, of = s.Shape[0], func(v spectrum, i int) float64 { return inverse(l.ImagTransform, -imag(v.lambda[i])) }
+		systems, of = s.Shape[0], func(v spectrum, i int) float64 {
+			return inverse(l.ImagTransform, -imag(v.lambda[i]))
+		}
 	case "layer.kernel.B":
 		systems, of = s.Shape[1], func(v spectrum, i int) float64 { return part(v.b[i/2], i) }
 	case "layer.kernel.P":

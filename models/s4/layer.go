@@ -46,7 +46,8 @@ var (
 )
 
 // training are keys that only training reads.
-var training = []string{"dropout", "tie_dropout", "dropout_fn", "lr", "wd", "lr_dt", "wd_dt", "initializer", "weight_norm",
+var training = []string{"dropout", "tie_dropout", "dropout_fn", "lr", "wd", "lr_dt", "wd_dt", "initializer",
+	"weight_norm",
 	"verbose", "deterministic", "keops", "backend", "kernel_size", "transposed", "d_model", "drop_kernel", "layer"}
 
 var table = &config.Table[Layer]{
@@ -56,16 +57,19 @@ var table = &config.Table[Layer]{
 		"bottleneck": "the released code makes a tensor of a wrong shape, so no such model can run",
 	},
 	Fields: []config.Field[Layer]{
-		{Key: "mode", Ref: func(l *Layer) any { return &l.Mode }, OneOf: append([]string{"diag", "s4d"}, lowRankModes...),
-			Def: "diag"},
+		{Key: "mode", Ref: func(l *Layer) any { return &l.Mode },
+			OneOf: append([]string{"diag", "s4d"}, lowRankModes...), Def: "diag"},
 		{Key: "d_state", Ref: func(l *Layer) any { return &l.DState }, Lo: 1, Hi: backbone.MaxSize, Def: 64},
 		{Key: "rank", Ref: func(l *Layer) any { return &l.Rank }, Lo: 1, Hi: 1 << 10, Def: 1, OmitDefault: true},
 		{Key: "channels", Ref: func(l *Layer) any { return &l.Channels }, Lo: 1, Hi: 1 << 10, Def: 1},
 		{Key: "bidirectional", Ref: func(l *Layer) any { return &l.Bidirectional }, Def: false},
-		{Key: "activation", Ref: func(l *Layer) any { return &l.Activation }, OneOf: backbone.Activations, Null: true, Def: "gelu"},
-		{Key: "mult_act", Ref: func(l *Layer) any { return &l.MultAct }, OneOf: backbone.Activations, Null: true, Omit: true},
-		{Key: "final_act", Ref: func(l *Layer) any { return &l.FinalAct }, OneOf: append(slices.Clone(backbone.Activations),
-			glus()...), Null: true, Def: "glu"},
+		{Key: "activation", Ref: func(l *Layer) any { return &l.Activation }, OneOf: backbone.Activations, Null: true,
+			Def: "gelu"},
+		{Key: "mult_act", Ref: func(l *Layer) any { return &l.MultAct }, OneOf: backbone.Activations, Null: true,
+			Omit: true},
+		{Key: "final_act", Ref: func(l *Layer) any { return &l.FinalAct },
+			OneOf: append(slices.Clone(backbone.Activations),
+				glus()...), Null: true, Def: "glu"},
 		{Key: "disc", Ref: func(l *Layer) any { return &l.Disc }, OneOf: []string{"zoh", "bilinear", "dss"},
 			Def: "zoh"},
 		{Key: "dt_tie", Ref: func(l *Layer) any { return &l.DtTie }, Def: true},
@@ -136,7 +140,8 @@ func (l *Layer) Check(d int) error {
 	case l.FinalAct == "" && l.Channels > 1:
 		return fmt.Errorf("final_act: null leaves %d channels of features, expected channels 1", l.Channels)
 	case !l.isLowRank() && slices.Contains(rankInits, l.InitMethod):
-		return fmt.Errorf("init: %s is of the modes %s, found mode %s", l.InitMethod, strings.Join(lowRankModes, ", "), l.Mode)
+		return fmt.Errorf("init: %s is of the modes %s, found mode %s", l.InitMethod, strings.Join(lowRankModes, ", "),
+			l.Mode)
 	case l.InitMethod == "diag-legs" && (l.IsReal || l.DState > maxLegS):
 		return fmt.Errorf("init: diag-legs has complex states, 2 to %d of them", maxLegS)
 	case l.DtMin <= 0 || l.DtMin > l.DtMax:
@@ -148,7 +153,8 @@ func (l *Layer) Check(d int) error {
 	return nil
 }
 
-// Causal reports whether the layer looks at no later step. The kernel of disc "dss" depends on the length of the sequence.
+// Causal reports whether the layer looks at no later step. The kernel of disc "dss" depends on the length of the
+// sequence.
 func (l *Layer) Causal() bool { return !l.Bidirectional && (l.isLowRank() || l.Disc != "dss") }
 
 // Streams reports whether the layer looks at no later step.
@@ -272,7 +278,8 @@ func (l *Layer) buildDiagonal(n *backbone.Network, x, state *ir.Value, prefix st
 	}
 	c := func(half int) backbone.Complex {
 		from, to := int64(half*l.Channels), int64((half+1)*l.Channels)
-		c := l.parts(n, n.Do("Slice", []*ir.Value{stored("C"), n.Ints("from", from), n.Ints("to", to), n.Ints("first", 0)}))
+		c := l.parts(n, n.Do("Slice", []*ir.Value{stored("C"), n.Ints("from", from), n.Ints("to", to),
+			n.Ints("first", 0)}))
 		if c.Im == nil {
 			return backbone.Complex{Re: n.Do("Mul", []*ir.Value{c.Re, b.Re})}
 		}

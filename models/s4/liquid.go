@@ -35,10 +35,11 @@ var liquidTable = &config.Table[Liquid]{
 		{Key: "rank", Ref: func(l *Liquid) any { return &l.Layer.Rank }, Lo: 1, Hi: 1 << 10, Def: 1},
 		{Key: "channels", Ref: func(l *Liquid) any { return &l.Layer.Channels }, Lo: 1, Hi: 1 << 10, Def: 1},
 		{Key: "bidirectional", Ref: func(l *Liquid) any { return &l.Layer.Bidirectional }, Def: false},
-		{Key: "activation", Ref: func(l *Liquid) any { return &l.Layer.Activation }, OneOf: backbone.Activations, Null: true,
-			Def: "gelu"},
-		{Key: "postact", Ref: func(l *Liquid) any { return &l.Layer.FinalAct }, OneOf: append(slices.Clone(backbone.Activations),
-			"glu"), Null: true},
+		{Key: "activation", Ref: func(l *Liquid) any { return &l.Layer.Activation }, OneOf: backbone.Activations,
+			Null: true, Def: "gelu"},
+		{Key: "postact", Ref: func(l *Liquid) any { return &l.Layer.FinalAct },
+			OneOf: append(slices.Clone(backbone.Activations),
+				"glu"), Null: true},
 		{Key: "real_type", Ref: func(l *Liquid) any { return &l.Layer.RealTransform }, OneOf: transforms, Def: "exp",
 			OmitDefault: true},
 		{Key: "n_ssm", Ref: func(l *Liquid) any { return &l.Layer.NSSM }, Lo: 1, Hi: backbone.MaxSize, Null: true},
@@ -46,10 +47,12 @@ var liquidTable = &config.Table[Liquid]{
 		{Key: "measure", Ref: func(l *Liquid) any { return &l.Layer.InitMethod }, OneOf: rankInits, Def: "legs"},
 		{Key: "dt_min", Ref: func(l *Liquid) any { return &l.Layer.DtMin }, Def: 1e-3},
 		{Key: "dt_max", Ref: func(l *Liquid) any { return &l.Layer.DtMax }, Def: 1e-1},
-		{Key: "liquid_kernel", Ref: func(l *Liquid) any { return &l.Kernel }, OneOf: []string{"polyb", "kb"}, Null: true},
+		{Key: "liquid_kernel", Ref: func(l *Liquid) any { return &l.Kernel }, OneOf: []string{"polyb", "kb"},
+			Null: true},
 		{Key: "liquid_degree", Ref: func(l *Liquid) any { return &l.Degree }, Lo: 2, Hi: 16, Def: 2},
 		{Key: "allcombs", Ref: func(l *Liquid) any { return &l.AllCombs }, Def: true},
-		{Key: "lcontract", Ref: func(l *Liquid) any { return &l.Contract }, OneOf: []string{"tanh", "lecun"}, Null: true},
+		{Key: "lcontract", Ref: func(l *Liquid) any { return &l.Contract }, OneOf: []string{"tanh", "lecun"},
+			Null: true},
 	},
 }
 
@@ -65,7 +68,8 @@ func newLiquid() *Liquid {
 func (l *Liquid) Check(d int) error {
 	switch {
 	case l.Kernel == "kb" && l.Layer.Bidirectional:
-		return fmt.Errorf("bidirectional: expected false with liquid_kernel kb, which the released code has for causal kernels only")
+		return fmt.Errorf("bidirectional: expected false with liquid_kernel kb, which the released code has for " +
+			"causal kernels only")
 	case l.Kernel != "" && l.Layer.Channels > 1:
 		return fmt.Errorf("channels: expected 1 with liquid_kernel %s, found %d", l.Kernel, l.Layer.Channels)
 	}
@@ -90,7 +94,8 @@ func (l *Liquid) Specs(d int, w models.Weights, prefix string) []models.Spec {
 	if l.Layer.Bidirectional {
 		halves *= 2
 	}
-	all := []models.Spec{{Name: prefix + "D", Shape: []int{l.Layer.Channels, d}}, {Name: kernel + "log_dt", Shape: []int{d}},
+	all := []models.Spec{{Name: prefix + "D", Shape: []int{l.Layer.Channels, d}},
+		{Name: kernel + "log_dt", Shape: []int{d}},
 		{Name: kernel + "inv_w_real", Shape: []int{s, n}}, {Name: kernel + "w_imag", Shape: []int{s, n}},
 		{Name: kernel + "P", Shape: []int{l.Layer.Rank, s, n, 2}}, {Name: kernel + "B", Shape: []int{1, s, n, 2}},
 		{Name: kernel + "C", Shape: []int{halves, d, n, 2}},
@@ -112,8 +117,8 @@ func (l *Liquid) Specs(d int, w models.Weights, prefix string) []models.Spec {
 	return append(all, backbone.OlderLinearSpecs(w, prefix+"output_linear.0", outputs, l.Layer.Channels*d)...)
 }
 
-// Init fills a tensor of the layer with initial values. Copies begin like the parameters, with values of their own where
-// these are drawn.
+// Init fills a tensor of the layer with initial values. Copies begin like the parameters, with values of their own
+// where these are drawn.
 func (l *Liquid) Init(x []float64, s models.Spec, name string, r *backbone.Random) bool {
 	as := func(name string, shape []int) bool {
 		s.Shape = shape
@@ -173,7 +178,8 @@ func (l *Liquid) Build(n *backbone.Network, x, lengths, state *ir.Value, prefix 
 	}
 	s.dt = s.each(steps(stored("log_dt")), d)
 	s.b = s.eachComplex(n.Complex(n.Do("Squeeze", []*ir.Value{stored("B"), first})), systems)
-	s.p = s.eachComplex(n.Complex(n.Do("Transpose", []*ir.Value{stored("P")}, ir.A("perm", []int64{1, 0, 2, 3}))), systems)
+	s.p = s.eachComplex(n.Complex(n.Do("Transpose", []*ir.Value{stored("P")}, ir.A("perm", []int64{1, 0, 2, 3}))),
+		systems)
 	half := func(of *ir.Value, i int) backbone.Complex {
 		from, to := int64(i*l.Layer.Channels), int64((i+1)*l.Layer.Channels)
 		return n.Complex(n.Do("Slice", []*ir.Value{of, n.Ints("from", from), n.Ints("to", to), first}))
@@ -215,7 +221,8 @@ func (s *lowRank) gains(lambda, b backbone.Complex, dt *ir.Value) backbone.Compl
 }
 
 // liquid returns the terms of all degrees: for each feature a factor times products of the input, reversed in time.
-func (l *Liquid) liquid(n *backbone.Network, x *ir.Value, g backbone.Complex, c func(half int) backbone.Complex) (y *ir.Value) {
+func (l *Liquid) liquid(n *backbone.Network, x *ir.Value, g backbone.Complex,
+	c func(half int) backbone.Complex) (y *ir.Value) {
 	do := func(op string, v ...*ir.Value) *ir.Value { return n.Do(op, v) }
 	last := n.Ints("last", -1)
 	for early, late := range l.degrees(n, x) {
@@ -231,10 +238,11 @@ func (l *Liquid) liquid(n *backbone.Network, x *ir.Value, g backbone.Complex, c 
 	return y
 }
 
-// correlation returns the terms of all degrees that liquid_kernel kb adds: the products of the input, reversed in time, and the
-// kernel K, times a power of ΣG, are multiplied as spectra. The released code takes the whole spectrum of the kernel at half
-// the length, so this is no convolution: with n = L + lags of K and m = ⌊n/2⌋+1, it is the inverse transform of n numbers, the
-// first m of which are those of the transform of n products times those of the transform of m lags.
+// correlation returns the terms of all degrees that liquid_kernel kb adds: the products of the input, reversed in time,
+// and the kernel K, times a power of ΣG, are multiplied as spectra. The released code takes the whole spectrum of the
+// kernel at half the length, so this is no convolution: with n = L + lags of K and m = ⌊n/2⌋+1, it is the inverse
+// transform of n numbers, the first m of which are those of the transform of n products times those of the transform of
+// m lags.
 func (l *Liquid) correlation(n *backbone.Network, s *lowRank, x *ir.Value, g, c backbone.Complex) *ir.Value {
 	do := func(op string, v ...*ir.Value) *ir.Value { return n.Do(op, v) }
 	number := func(name string, k int64) *ir.Value { return n.Const(name, tensor.Scalar(k)) }
@@ -249,7 +257,8 @@ func (l *Liquid) correlation(n *backbone.Network, s *lowRank, x *ir.Value, g, c 
 	bins := do("Add", do("Div", size, two), one)
 	// The kernel is the response to an impulse.
 	impulse := do("CastLike", do("Equal", do("Range", zero, steps, one), zero), x)
-	impulse = do("Expand", do("Unsqueeze", impulse, n.Ints("around", 0, 2)), n.Ints("features", 1, 1, int64(s.features)))
+	impulse = do("Expand", do("Unsqueeze", impulse, n.Ints("around", 0, 2)),
+		n.Ints("features", 1, 1, int64(s.features)))
 	kernel, _ := s.apply(impulse, c, backbone.Complex{}, nil)
 	factor := do("CastLike", do("Squeeze", l.sum(n, g.Re), n.Ints("last", -1)), x)
 	transform := func(v, length *ir.Value, attrs ...ir.Attr) backbone.Complex {
@@ -262,7 +271,8 @@ func (l *Liquid) correlation(n *backbone.Network, s *lowRank, x *ir.Value, g, c 
 		z := transform(late, size, ir.A("onesided", 1)).Mul(n, transform(kernel, bins))
 		re, im = plus(n, re, z.Re), plus(n, im, z.Im)
 	}
-	// Of real numbers, the other half of the spectrum is the conjugate: all but the first and the middle number count twice.
+	// Of real numbers, the other half of the spectrum is the conjugate: all but the first and the middle number count
+	// twice.
 	at := do("Range", zero, bins, one)
 	single := do("Or", do("Equal", at, zero), do("Equal", do("Mul", at, two), size))
 	weight := do("CastLike", do("Where", single, one, two), x)
@@ -291,7 +301,8 @@ func (l *Liquid) sum(n *backbone.Network, v *ir.Value) *ir.Value {
 	return n.Do("Mul", []*ir.Value{n.Do("ReduceSum", []*ir.Value{v, n.Ints("last", -1)}), n.Scalar("two", 2)})
 }
 
-// degrees yields the products of the input of each degree, in the order of time (nil where nobody needs it) and reversed.
+// degrees yields the products of the input of each degree, in the order of time (nil where nobody needs it) and
+// reversed.
 func (l *Liquid) degrees(n *backbone.Network, x *ir.Value) iter.Seq2[*ir.Value, *ir.Value] {
 	do := func(op string, v ...*ir.Value) *ir.Value { return n.Do(op, v) }
 	reverse := func(v *ir.Value) *ir.Value {
@@ -308,8 +319,8 @@ func (l *Liquid) degrees(n *backbone.Network, x *ir.Value) iter.Seq2[*ir.Value, 
 					early = reverse(late)
 				}
 			} else {
-				before := do("Slice", do("Pad", products, n.Ints("pads", 0, 1, 0, 0, 0, 0)), n.Ints("from", 0), n.Ints("to", -1),
-					n.Ints("time", 1))
+				before := do("Slice", do("Pad", products, n.Ints("pads", 0, 1, 0, 0, 0, 0)), n.Ints("from", 0),
+					n.Ints("to", -1), n.Ints("time", 1))
 				products = do("Mul", products, before)
 				early = l.contract(n, products)
 				late = reverse(early)

@@ -10,8 +10,9 @@ import (
 // lowRankModes are the names of the layers whose matrix is diagonal plus low rank.
 var lowRankModes = []string{"nplr", "dplr", "s4"}
 
-// lowRank is diagonal plus low-rank systems of one input and one output: one for each channel and feature. Its values are
-// float64. Step sizes, diagonal, inputs' and outputs' factors are (channels · features, states); p has the rank in between.
+// lowRank is diagonal plus low-rank systems of one input and one output: one for each channel and feature. Its values
+// are float64. Step sizes, diagonal, inputs' and outputs' factors are (channels · features, states); p has the rank in
+// between.
 type lowRank struct {
 	n                  *backbone.Network
 	features, channels int
@@ -21,7 +22,8 @@ type lowRank struct {
 	window             int       // lags of the kernel; 0: all
 }
 
-// each brings a value with a row for each of so many systems, which features share in turn, to all channels and features.
+// each brings a value with a row for each of so many systems, which features share in turn, to all channels and
+// features.
 func (s *lowRank) each(v *ir.Value, systems int) *ir.Value {
 	repeats := []int64{int64(s.features / systems * s.channels), 1, 1}
 	if repeats[0] == 1 {
@@ -56,8 +58,8 @@ func (s *lowRank) apply(x *ir.Value, c, later backbone.Complex, state *ir.Value)
 	if s.window > 0 {
 		attrs = append(attrs, ir.A("window", s.window))
 	}
-	in := []*ir.Value{x, s.dt, s.lambda.Re, s.lambda.Im, s.p.Re, s.p.Im, s.b.Re, s.b.Im, flat(c.Re), flat(c.Im), s.prepared,
-		flat(later.Re), flat(later.Im), state}
+	in := []*ir.Value{x, s.dt, s.lambda.Re, s.lambda.Im, s.p.Re, s.p.Im, s.b.Re, s.b.Im, flat(c.Re), flat(c.Im),
+		s.prepared, flat(later.Re), flat(later.Im), state}
 	if state == nil {
 		return n.Op("essm", "DPLR", in, attrs...), nil
 	}

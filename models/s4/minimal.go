@@ -35,13 +35,16 @@ var minimalTable = &config.Table[Minimal]{
 	Hub:     true,
 	Labels:  func(c *Minimal) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Minimal]{
-		{Key: "model_type", Ref: func(c *Minimal) any { return &c.ModelType }, OneOf: []string{MinimalType}, Def: MinimalType},
-		{Key: "sampling_rate", Ref: func(c *Minimal) any { return &c.SamplingRate }, Lo: 1, Hi: 1 << 24, Null: true, Omit: true},
+		{Key: "model_type", Ref: func(c *Minimal) any { return &c.ModelType }, OneOf: []string{MinimalType},
+			Def: MinimalType},
+		{Key: "sampling_rate", Ref: func(c *Minimal) any { return &c.SamplingRate }, Lo: 1, Hi: 1 << 24, Null: true,
+			Omit: true},
 		{Key: "d_input", Ref: func(c *Minimal) any { return &c.DInput }, Lo: 1, Hi: backbone.MaxSize},
 		{Key: "d_output", Ref: func(c *Minimal) any { return &c.DOutput }, Lo: 1, Hi: backbone.MaxSize},
 		{Key: "d_model", Ref: func(c *Minimal) any { return &c.DModel }, Lo: 1, Hi: backbone.MaxSize, Def: 256},
 		{Key: "n_layers", Ref: func(c *Minimal) any { return &c.NLayers }, Lo: 1, Hi: 1 << 12, Def: 4},
-		{Key: "d_state", Ref: func(c *Minimal) any { return &c.DState }, Lo: 2, Hi: backbone.MaxSize, Def: 64, OmitDefault: true},
+		{Key: "d_state", Ref: func(c *Minimal) any { return &c.DState }, Lo: 2, Hi: backbone.MaxSize, Def: 64,
+			OmitDefault: true},
 		{Key: "prenorm", Ref: func(c *Minimal) any { return &c.Prenorm }, Def: false},
 	},
 }
@@ -108,7 +111,8 @@ func (c *Minimal) Specs(w models.Weights) ([]models.Spec, error) {
 			models.Spec{Name: layer + "output_linear.0.weight", Shape: []int{2 * d, d, 1}}, // a convolution of one tap
 			models.Spec{Name: layer + "output_linear.0.bias", Shape: []int{2 * d}})
 		norm := fmt.Sprintf("norms.%d.", i)
-		all = append(all, models.Spec{Name: norm + "weight", Shape: []int{d}}, models.Spec{Name: norm + "bias", Shape: []int{d}})
+		all = append(all, models.Spec{Name: norm + "weight", Shape: []int{d}},
+			models.Spec{Name: norm + "bias", Shape: []int{d}})
 	}
 	return append(all, backbone.LinearSpecs("decoder", c.DOutput, d)...), nil
 }

@@ -16,7 +16,8 @@ type system struct {
 	window             int       // lags of the kernel; 0: all
 }
 
-// each brings a matrix with a row for each of so many systems, which features share in turn, to all channels and features.
+// each brings a matrix with a row for each of so many systems, which features share in turn, to all channels and
+// features.
 func (s *system) each(v *ir.Value, systems int) *ir.Value {
 	if r := s.features / systems; r > 1 {
 		v = s.n.Do("Tile", []*ir.Value{v, s.n.Ints("repeats", int64(r), 1)})
@@ -39,12 +40,12 @@ func (s *system) imag() *ir.Value {
 	return s.im
 }
 
-// apply returns y = 2 Re(c z) + direct·x in one direction, with the states z of inputs x, and the next states if there is a
-// state. The factor 2 stands for the conjugate states; real systems have it too.
+// apply returns y = 2 Re(c z) + direct·x in one direction, with the states z of inputs x, and the next states if there
+// is a state. The factor 2 stands for the conjugate states; real systems have it too.
 func (s *system) apply(x *ir.Value, c backbone.Complex, direct, state *ir.Value, direction string) (y, next *ir.Value) {
 	n := s.n
-	d := n.Ops("essm", "Discretize", 4, []*ir.Value{s.re, s.imag(), n.Do("Log", []*ir.Value{s.dt})}, ir.A("method", s.method),
-		ir.A("rate", n.Rate))
+	d := n.Ops("essm", "Discretize", 4, []*ir.Value{s.re, s.imag(), n.Do("Log", []*ir.Value{s.dt})},
+		ir.A("method", s.method), ir.A("rate", n.Rate))
 	two, row := n.Scalar("two", 2), n.Ints("row", 2)
 	out := func(v *ir.Value) *ir.Value {
 		if v == nil {
@@ -65,8 +66,8 @@ func (s *system) apply(x *ir.Value, c backbone.Complex, direct, state *ir.Value,
 	return both[0], both[1]
 }
 
-// softmax returns the convolution with the kernels of DSS, normalized over the sequence, for the products w and later of the
-// inputs' and outputs' factors; later is the zero value without a backward half. The factor 2 is not there.
+// softmax returns the convolution with the kernels of DSS, normalized over the sequence, for the products w and later
+// of the inputs' and outputs' factors; later is the zero value without a backward half. The factor 2 is not there.
 func (s *system) softmax(x *ir.Value, w, later backbone.Complex) *ir.Value {
 	for _, v := range []*backbone.Complex{&w, &later} {
 		if v.Re != nil && v.Im == nil {

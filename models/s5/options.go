@@ -29,8 +29,8 @@ func complete(v *config.Value, w models.Weights) (notes []string, err error) {
 		o.SetBool("padded", padded)
 		notes = append(notes, fmt.Sprintf("padded: %v, which follows from the data set", padded))
 	}
-	for _, key := range []string{"activation_fn", "conj_sym", "discretization", "mode", "prenorm", "clip_eigs", "bidirectional",
-		"batchnorm", "blocks"} {
+	for _, key := range []string{"activation_fn", "conj_sym", "discretization", "mode", "prenorm", "clip_eigs",
+		"bidirectional", "batchnorm", "blocks"} {
 		if o.Get(key) == nil {
 			notes = append(notes, key+": is not among the options; the default is used")
 		}

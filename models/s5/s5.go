@@ -1,5 +1,5 @@
-// Package s5 is the family S5 (Smith, Warrington, Linderman, Simplified State Space Layers for Sequence Modeling, 2023):
-// one diagonal system of all features in each layer, as in lindermanlab/S5.
+// Package s5 is the family S5 (Smith, Warrington, Linderman, Simplified State Space Layers for Sequence Modeling,
+// 2023): one diagonal system of all features in each layer, as in lindermanlab/S5.
 //
 //	zoh: Λ̄ = exp(ΛΔ), B̄ = (Λ̄ - 1)/Λ · B;  bilinear: Λ̄ = (1 + ΔΛ/2)/(1 - ΔΛ/2), B̄ = Δ/(1 - ΔΛ/2) · B
 //	z[t] = Λ̄ z[t-1] + B̄ u[t],  y = γ Re(C z) + D u, with γ = 2 where one of each conjugate pair is stored
@@ -58,7 +58,8 @@ var table = &config.Table[Config]{
 	Labels: func(c *Config) *[]string { return &c.ID2Label },
 	Fields: []config.Field[Config]{
 		{Key: "model_type", Ref: func(c *Config) any { return &c.ModelType }, OneOf: []string{Type}, Def: Type},
-		{Key: "sampling_rate", Ref: func(c *Config) any { return &c.SamplingRate }, Lo: 1, Hi: 1 << 24, Null: true, Omit: true},
+		{Key: "sampling_rate", Ref: func(c *Config) any { return &c.SamplingRate }, Lo: 1, Hi: 1 << 24, Null: true,
+			Omit: true},
 		{Key: "d_input", Ref: func(c *Config) any { return &c.DInput }, Lo: 1, Hi: backbone.MaxSize},
 		{Key: "d_output", Ref: func(c *Config) any { return &c.DOutput }, Lo: 1, Hi: backbone.MaxSize},
 		{Key: "n_layers", Ref: func(c *Config) any { return &c.NLayers }, Lo: 1, Hi: maxLayers},
@@ -67,8 +68,8 @@ var table = &config.Table[Config]{
 		{Key: "blocks", Ref: func(c *Config) any { return &c.Blocks }, Lo: 1, Hi: backbone.MaxSize, Def: 1},
 		{Key: "C_init", Ref: func(c *Config) any { return &c.CInit },
 			OneOf: []string{"trunc_standard_normal", "lecun_normal", "complex_normal"}, Def: "trunc_standard_normal"},
-		{Key: "discretization", Ref: func(c *Config) any { return &c.Discretization }, OneOf: []string{"zoh", "bilinear"},
-			Def: "zoh"},
+		{Key: "discretization", Ref: func(c *Config) any { return &c.Discretization },
+			OneOf: []string{"zoh", "bilinear"}, Def: "zoh"},
 		{Key: "mode", Ref: func(c *Config) any { return &c.Mode }, OneOf: []string{"pool", "last"}, Def: "pool"},
 		{Key: "activation_fn", Ref: func(c *Config) any { return &c.Activation }, OneOf: flax.Gates, Def: "half_glu1"},
 		{Key: "conj_sym", Ref: func(c *Config) any { return &c.ConjSym }, Def: true},
@@ -179,13 +180,15 @@ func (l layer) Specs(d int, prefix string) []models.Spec {
 		{Name: prefix + "B", Shape: []int{p, d, 2}}}
 	switch {
 	case !l.one():
-		all = append(all, models.Spec{Name: prefix + "C1", Shape: []int{d, p, 2}}, models.Spec{Name: prefix + "C2", Shape: []int{d, p, 2}})
+		all = append(all, models.Spec{Name: prefix + "C1", Shape: []int{d, p, 2}},
+			models.Spec{Name: prefix + "C2", Shape: []int{d, p, 2}})
 	case l.c.Bidirectional:
 		all = append(all, models.Spec{Name: prefix + "C", Shape: []int{d, 2 * p, 2}})
 	default:
 		all = append(all, models.Spec{Name: prefix + "C", Shape: []int{d, p, 2}})
 	}
-	return append(all, models.Spec{Name: prefix + "D", Shape: []int{d}}, models.Spec{Name: prefix + "log_step", Shape: []int{p, 1}})
+	return append(all, models.Spec{Name: prefix + "D", Shape: []int{d}},
+		models.Spec{Name: prefix + "log_step", Shape: []int{p, 1}})
 }
 
 // Build adds the layer to the graph.
@@ -199,8 +202,8 @@ func (l layer) Build(n *backbone.Network, x, state *ir.Value, prefix string) (y,
 		re = do("Min", re, n.Scalar("most", -1e-4))
 	}
 	dt := do("Add", do("Reshape", stored("log_step"), system), do("Log", n.Scalar("step_rescale", l.c.StepRescale)))
-	discrete := n.Ops("essm", "Discretize", 4, []*ir.Value{do("Reshape", re, system), do("Reshape", stored("Lambda_im"), system),
-		dt}, ir.A("method", l.c.Discretization), ir.A("rate", n.Rate))
+	discrete := n.Ops("essm", "Discretize", 4, []*ir.Value{do("Reshape", re, system),
+		do("Reshape", stored("Lambda_im"), system), dt}, ir.A("method", l.c.Discretization), ir.A("rate", n.Rate))
 	in := n.Complex(stored("B"))
 	gamma := n.Scalar("gamma", 1)
 	if l.c.ConjSym {
@@ -220,8 +223,8 @@ func (l layer) Build(n *backbone.Network, x, state *ir.Value, prefix string) (y,
 	matrix := func(v *ir.Value) *ir.Value { return do("Unsqueeze", v, n.Ints("heads", 0, 1)) }
 	forward := half(names[0], 0)
 	ssm := func(out backbone.Complex, direct, state *ir.Value, direction string, outs int) []*ir.Value {
-		return n.Ops("essm", "SSM", outs, []*ir.Value{x, discrete[0], discrete[1], discrete[2], discrete[3], matrix(in.Re),
-			matrix(out.Re), matrix(in.Im), matrix(out.Im), direct, state}, ir.A("direction", direction))
+		return n.Ops("essm", "SSM", outs, []*ir.Value{x, discrete[0], discrete[1], discrete[2], discrete[3],
+			matrix(in.Re), matrix(out.Re), matrix(in.Im), matrix(out.Im), direct, state}, ir.A("direction", direction))
 	}
 	if !l.c.Bidirectional {
 		direct := do("Unsqueeze", n.Weight(prefix+"D"), n.Ints("heads", 0, 1))
@@ -236,7 +239,8 @@ func (l layer) Build(n *backbone.Network, x, state *ir.Value, prefix string) (y,
 	row := func(v *ir.Value) *ir.Value { return do("Reshape", v, n.Ints("row", 1, int64(p))) }
 	column := func(v *ir.Value) *ir.Value { return do("Reshape", v, n.Ints("column", int64(p), 1)) }
 	size := do("Exp", row(discrete[0]))
-	value := backbone.Complex{Re: do("Mul", size, do("Cos", row(discrete[1]))), Im: do("Mul", size, do("Sin", row(discrete[1])))}
+	value := backbone.Complex{Re: do("Mul", size, do("Cos", row(discrete[1]))),
+		Im: do("Mul", size, do("Sin", row(discrete[1])))}
 	discreteIn := backbone.Complex{Re: column(discrete[2]), Im: column(discrete[3])}.Mul(n, in)
 	same := do("Sub", do("MatMul", backward.Re, discreteIn.Re), do("MatMul", backward.Im, discreteIn.Im))
 	diagonal := do("Mul", n.Const("eye", identity(d)), stored("D"))

@@ -1,7 +1,9 @@
-// Package transformer is the family of Transformers (Vaswani et al., Attention Is All You Need, 2017) as state-spaces/s4,
-// version 4, has it: blocks of attention ("mha") and of two linear layers ("ffn") in turn, in the frame of models/backbone.
+// Package transformer is the family of Transformers (Vaswani et al., Attention Is All You Need, 2017) as
+// state-spaces/s4, version 4, has it: blocks of attention ("mha") and of two linear layers ("ffn") in turn, in the
+// frame of models/backbone.
 //
-//	mha:  softmax(q kᵀ/√(d/heads)) v for q, k, v = W x + b, with each head its part of the features; then a linear layer
+//	mha:  softmax(q kᵀ/√(d/heads)) v for q, k, v = W x + b, with each head its part of the features;
+//	      then a linear layer
 //	ffn:  W₂ f(W₁ x + b₁) + b₂
 //
 // It imports ir, models, models/backbone and models/config. No mask is made from lengths, as there.
@@ -32,7 +34,8 @@ func init() {
 
 // presets has a small model for the task of the preset text.
 func presets() []models.Preset {
-	return []models.Preset{backbone.Preset("transformer-text", "Text: sentiment of IMDB reviews, byte by byte, with a Transformer", 4096,
+	return []models.Preset{backbone.Preset("transformer-text", "Text: sentiment of IMDB reviews, byte by byte, with "+
+		"a Transformer", 4096,
 		backbone.New(Type, layers), `{
 			"encoder": [{"_name_": "embedding", "n_tokens": 135}, {"_name_": "position", "max_len": 4096}],
 			"model": {"d_model": 256, "n_layers": 4, "prenorm": true, "residual": "R", "norm": "layer",
@@ -116,8 +119,8 @@ func (a *attention) Init(x []float64, s models.Spec, name string, r *backbone.Ra
 func (a *attention) Build(n *backbone.Network, x, _, _ *ir.Value, prefix string) (y, next *ir.Value) {
 	in := []*ir.Value{x, n.Weight(prefix + "mha.in_proj_weight"), n.Weight(prefix + "mha.in_proj_bias")}
 	qkv := n.Ops("", "Split", 3, []*ir.Value{n.Op("essm", "Linear", in)}, ir.A("axis", -1), ir.A("num_outputs", 3))
-	y = n.Do("Attention", []*ir.Value{qkv[0], qkv[1], qkv[2]}, ir.A("q_num_heads", a.Heads), ir.A("kv_num_heads", a.Heads),
-		ir.A("is_causal", a.Masked))
+	y = n.Do("Attention", []*ir.Value{qkv[0], qkv[1], qkv[2]}, ir.A("q_num_heads", a.Heads),
+		ir.A("kv_num_heads", a.Heads), ir.A("is_causal", a.Masked))
 	return n.Linear(y, prefix+"mha.out_proj"), nil
 }
 
@@ -133,8 +136,8 @@ var feedForwardTable = &config.Table[feedForward]{
 	Refused: map[string]string{"d_output": "the residual sum needs d_model features"},
 	Fields: []config.Field[feedForward]{
 		{Key: "expand", Ref: func(f *feedForward) any { return &f.Expand }, Lo: 1, Hi: 64, Def: 2},
-		{Key: "activation", Ref: func(f *feedForward) any { return &f.Activation }, OneOf: backbone.Activations, Null: true,
-			Def: "gelu"},
+		{Key: "activation", Ref: func(f *feedForward) any { return &f.Activation }, OneOf: backbone.Activations,
+			Null: true, Def: "gelu"},
 	},
 }
 
@@ -159,7 +162,8 @@ func (f *feedForward) State(int, models.Weights, string) int { return 0 }
 
 // Specs lists the layer's tensors.
 func (f *feedForward) Specs(d int, _ models.Weights, prefix string) []models.Spec {
-	return append(backbone.LinearSpecs(prefix+"ff.0.0", f.Expand*d, d), backbone.LinearSpecs(prefix+"ff.2", d, f.Expand*d)...)
+	return append(backbone.LinearSpecs(prefix+"ff.0.0", f.Expand*d, d),
+		backbone.LinearSpecs(prefix+"ff.2", d, f.Expand*d)...)
 }
 
 // Init returns false: the rule for linear layers applies.

@@ -8,11 +8,13 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// ByteTable is any function of one number of 8 bits. Passes make it of operators between DequantizeLinear and QuantizeLinear.
+// ByteTable is any function of one number of 8 bits. Passes make it of operators between DequantizeLinear and
+// QuantizeLinear.
 var ByteTable = ops.Register(ops.ByBody(&ir.Op{
 	Domain: "essm", Name: "ByteTable",
-	Doc: "y = table[x]. The 8 bits of x count as a number from 0 to 255, so that negative numbers stand in the table's second half.",
-	In:  ops.Sig("x:I[...]", "table:T[256]"), Out: ops.Sig("y:T[...]"),
+	Doc: "y = table[x]. The 8 bits of x count as a number from 0 to 255, so that negative numbers stand in the " +
+		"table's second half.",
+	In: ops.Sig("x:I[...]", "table:T[256]"), Out: ops.Sig("y:T[...]"),
 	Elems: map[string][]tensor.DType{"I": {tensor.Uint8, tensor.Int8}, "T": {tensor.Uint8, tensor.Int8}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, table := ops.Tensor(in, 0), ops.Tensor(in, 1)

@@ -17,10 +17,12 @@ var (
 // Constrain applies the constraints that make a stored diagonal stable.
 var Constrain = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Constrain",
-	Doc: "The diagonal of A from its stored form: real and imaginary parts under the constraints of docs/math.md, Constraints.",
-	In:  ops.Sig("lambda:T[C,S,n,2]"), Out: ops.Sig("re:float64[C,S,n]", "im:float64[C,S,n]"),
+	Doc: "The diagonal of A from its stored form: real and imaginary parts under the constraints of docs/math.md, " +
+		"Constraints.",
+	In: ops.Sig("lambda:T[C,S,n,2]"), Out: ops.Sig("re:float64[C,S,n]", "im:float64[C,S,n]"),
 	Attrs: []ir.AttrSpec{
-		{Name: "real", Kind: ir.AttrString, Default: "clip", OneOf: RealConstraints, Doc: "constraint on the real part"},
+		{Name: "real", Kind: ir.AttrString, Default: "clip", OneOf: RealConstraints,
+			Doc: "constraint on the real part"},
 		{Name: "imag", Kind: ir.AttrString, Default: "same", OneOf: ImagConstraints,
 			Doc: "constraint on the imaginary part"},
 		{Name: "max_real", Kind: ir.AttrFloat, Default: 1e-4, Doc: "with clip: the real part is at most minus this"},

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// ContinuousConv is MatrixConv with a kernel that a network of three layers computes, which depends on the length of the
-// sequence (CKConv).
+// ContinuousConv is MatrixConv with a kernel that a network of three layers computes, which depends on the length of
+// the sequence (CKConv).
 var ContinuousConv = ops.Register(&ir.Op{
 	Domain: "essm", Name: "ContinuousConv",
 	Doc: `MatrixConv with kernels that depend on the length L. They are sampled at L places r from -1 to about 1:
@@ -22,8 +22,8 @@ with it; below 1 they are also smoothed first, by a Gaussian of deviation 0.5, a
 		"b3:float64[O]", "norm1:float64[2,Q]?", "norm2:float64[2,P]?"),
 	Out: ops.Sig("x:T[B,L,_]"),
 	Attrs: []ir.AttrSpec{
-		{Name: "activation", Kind: ir.AttrString, Required: true, OneOf: []string{"sine", "relu", "leaky_relu", "swish"},
-			Doc: "f; leaky_relu has the slope 0.01"},
+		{Name: "activation", Kind: ir.AttrString, Required: true,
+			OneOf: []string{"sine", "relu", "leaky_relu", "swish"}, Doc: "f; leaky_relu has the slope 0.01"},
 		{Name: "train_length", Kind: ir.AttrInt, Default: int64(0), Doc: "number of places in training, not 1; 0: L"},
 	},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -174,7 +174,8 @@ func gaussian(x int) float64 {
 	return math.Sqrt(2/math.Pi) * math.Exp(-2*float64(x*x))
 }
 
-// Row computes row o of the kernels, in dst, whose first number is lag 0. h2 is what Hidden computed; tmp is as long as dst.
+// Row computes row o of the kernels, in dst, whose first number is lag 0. h2 is what Hidden computed; tmp is as long as
+// dst.
 func (k *KernelNet) Row(dst, tmp, h2 []float64, o int, step func(n int)) {
 	l, p := len(dst), len(k.B2)
 	rate, _ := k.Rate(l)
@@ -213,7 +214,8 @@ func evalContinuousConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error
 	q, p := net.Units()
 	rows := len(net.B3)
 	if m == 0 || rows%m != 0 || net.Train == 1 || net.Train < 0 {
-		return nil, fmt.Errorf("w3 has %d rows, train_length is %d: expected a multiple of %d rows, and a length of 0 or at least 2",
+		return nil, fmt.Errorf("w3 has %d rows, train_length is %d: expected a multiple of %d rows, and a length of "+
+			"0 or at least 2",
 			rows, net.Train, m)
 	}
 	if _, err := ops.Elems([]int{rows, l}); err != nil {
@@ -254,12 +256,14 @@ func continuousBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	one := num(1)
 	gaps := do("Max", do("Sub", train, one), one)
 	step := do("Div", num(2), gaps)
-	times, part := do("Max", do("Round", do("Div", length, train)), one), do("Max", do("Round", do("Div", train, length)), one)
+	times, part := do("Max", do("Round", do("Div", length, train)), one),
+		do("Max", do("Round", do("Div", train, length)), one)
 	fewer := do("Greater", train, length)
 	rate := do("Where", fewer, part, do("Div", one, times))
 	last := do("Where", fewer, do("Sub", one, do("Mul", mod(gaps, part), step)),
 		do("Add", one, do("Div", do("Mul", mod(do("Sub", length, one), times), step), times)))
-	places := double(do("Range", b.Const("first", tensor.Scalar(int64(0))), steps, b.Const("next", tensor.Scalar(int64(1)))))
+	places := double(do("Range", b.Const("first", tensor.Scalar(int64(0))), steps,
+		b.Const("next", tensor.Scalar(int64(1)))))
 	r := do("Div", do("Mul", places, do("Add", last, one)), do("Max", do("Sub", length, one), one))
 	r = do("Unsqueeze", do("Sub", r, one), b.Ints(1))
 	// The network: rows by place.
@@ -275,7 +279,8 @@ func continuousBody(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	}
 	vector := func(v []float64) *ir.Value { return b.Const("taps", tensor.FromSlice(v, 1, 1, len(v))) }
 	window := do("Mul", vector(taps), double(do("LessOrEqual", vector(reach), times)))
-	smooth := b.Op("", "Conv", []*ir.Value{do("Unsqueeze", k, b.Ints(1)), window}, ir.A("pads", []int64{smoothing, smoothing}))
+	smooth := b.Op("", "Conv", []*ir.Value{do("Unsqueeze", k, b.Ints(1)), window},
+		ir.A("pads", []int64{smoothing, smoothing}))
 	away := do("And", do("GreaterOrEqual", places, times), do("Less", places, do("Sub", length, times)))
 	away = do("And", away, do("Less", rate, one))
 	k = do("Mul", do("Where", away, do("Squeeze", smooth, b.Ints(1)), k), rate)

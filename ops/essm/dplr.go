@@ -9,7 +9,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-var rateAttr = ir.AttrSpec{Name: "rate", Kind: ir.AttrFloat, Default: 1.0, Doc: "factor on every step size (resampling)"}
+var rateAttr = ir.AttrSpec{Name: "rate", Kind: ir.AttrFloat, Default: 1.0,
+	Doc: "factor on every step size (resampling)"}
 
 // halvesAttrs are the attributes of operators whose backward half has outputs of its own.
 var halvesAttrs = []ir.AttrSpec{
@@ -163,8 +164,8 @@ var DiscretizeDPLR = ops.Register(&ir.Op{
 	Tol:    ir.Summing,
 })
 
-// dplr is continuous systems with matrices diag(lambda) - Σ p p*: heads of n states (one of each conjugate pair) and the
-// given rank.
+// dplr is continuous systems with matrices diag(lambda) - Σ p p*: heads of n states (one of each conjugate pair) and
+// the given rank.
 type dplr struct {
 	heads, rank, n int
 	dt             []float64    // (heads, n)
@@ -200,7 +201,8 @@ type discrete struct {
 func (d *dplr) discretize(c *ir.EvalCtx, b []complex128) (*discrete, error) {
 	n, k := d.n, d.rank
 	s := &discrete{heads: d.heads, rank: k, n: n, f: ops.Make[complex128](c, len(d.lambda)),
-		g: ops.Make[complex128](c, len(d.p)), h: ops.Make[complex128](c, len(d.p)), b: ops.Make[complex128](c, len(d.lambda))}
+		g: ops.Make[complex128](c, len(d.p)), h: ops.Make[complex128](c, len(d.p)),
+		b: ops.Make[complex128](c, len(d.lambda))}
 	gamma := ops.Make[complex128](c, n)
 	m, id, v := ops.Make[float64](c, k*k), identity(c, k), ops.Make[float64](c, k)
 	for i := range d.heads {

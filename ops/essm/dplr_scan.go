@@ -51,7 +51,8 @@ type dplrRun struct {
 func evalDPLRScan(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	u, g := ops.Tensor(in, 0), ops.Tensor(in, 3)
 	at := func(i int) []complex128 { return pair(c, ops.F64(c, in, i), ops.F64(c, in, i+1)) }
-	r := &dplrRun{discrete: discrete{heads: g.Dim(0), rank: g.Dim(1), n: g.Dim(2), f: at(1), g: at(3), h: at(5), b: at(7)},
+	r := &dplrRun{discrete: discrete{heads: g.Dim(0), rank: g.Dim(1), n: g.Dim(2), f: at(1), g: at(3), h: at(5),
+		b: at(7)},
 		batch: u.Dim(0), length: u.Dim(1), window: int(c.Node.Attrs.Int("window", 0)), u: ops.F64(c, in, 0)}
 	if u.Dim(2) != r.heads {
 		return nil, fmt.Errorf("input has %d features, the system has %d", u.Dim(2), r.heads)

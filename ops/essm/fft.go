@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// fft transforms z in place (inverse: without the factor 1/n). The length is a power of two. It is the plain transform that
-// defines the FFT form; backends have their own.
+// fft transforms z in place (inverse: without the factor 1/n). The length is a power of two. It is the plain transform
+// that defines the FFT form; backends have their own.
 func fft(c *ir.EvalCtx, z []complex128, inverse bool) {
 	n := len(z)
 	shift := 64 - bits.Len(uint(n-1))

@@ -34,6 +34,6 @@ func (r Recurrence) Against(form string) string {
 // Refused returns the explanation for a form that was requested but is not used.
 func Refused(form, why string) string { return fmt.Sprintf("%s was requested, but %s", form, why) }
 
-// UnstableFactor is Unstable for the factor f = exp(a) of the diagonal part of a system whose low-rank part only damps the
-// state, as that of S4 does.
+// UnstableFactor is Unstable for the factor f = exp(a) of the diagonal part of a system whose low-rank part only damps
+// the state, as that of S4 does.
 func UnstableFactor(f complex128) bool { return cmplx.Abs(f) > 1+1e-12 }

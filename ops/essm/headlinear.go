@@ -11,8 +11,9 @@ import (
 // HeadLinear multiplies each head's features by that head's matrix.
 var HeadLinear = ops.Register(&ir.Op{
 	Domain: "essm", Name: "HeadLinear",
-	Doc: "Block-diagonal product: y[…,c,s,:] = W[c,s] x[…,c,s,:]. The input has C·S·q features, or S·q shared by all channels.",
-	In:  ops.Sig("x:T[...,G]", "w:W[C,S,p,q]"), Out: ops.Sig("y:T[...,C*S*p]"), Elems: floatElems,
+	Doc: "Block-diagonal product: y[…,c,s,:] = W[c,s] x[…,c,s,:]. The input has C·S·q features, or S·q shared by all " +
+		"channels.",
+	In: ops.Sig("x:T[...,G]", "w:W[C,S,p,q]"), Out: ops.Sig("y:T[...,C*S*p]"), Elems: floatElems,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)
 		if err != nil {

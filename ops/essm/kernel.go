@@ -87,8 +87,9 @@ enough for real B and C.`,
 // DenseKernel computes the impulse response of a system with a full matrix.
 var DenseKernel = ops.Register(&ir.Op{
 	Domain: "essm", Name: "DenseKernel",
-	Doc: "Impulse response of a system with full matrix: k[…,i,j,t] = (Āᵗ Γ)[i,j], t = 0 … length-1.",
-	In:  ops.Sig("abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "length:int64[]"), Out: ops.Sig("k:float64[C,S,n,n,_]"),
+	Doc:   "Impulse response of a system with full matrix: k[…,i,j,t] = (Āᵗ Γ)[i,j], t = 0 … length-1.",
+	In:    ops.Sig("abar:float64[C,S,n,n]", "gamma:float64[C,S,n,n]", "length:int64[]"),
+	Out:   ops.Sig("k:float64[C,S,n,n,_]"),
 	Infer: inferLength(2),
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return ops.Stated(n, bind, ops.Product(2, ops.Count(n.Outputs[0], bind), ops.DimAt(n.In(0), 3, bind)))
@@ -139,7 +140,8 @@ both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.
 	Attrs: []ir.AttrSpec{
 		{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional},
 			Doc: "side of a step that the kernel reads"},
-		{Name: "form", Kind: ir.AttrString, Default: FormDirect, OneOf: []string{FormDirect, FormFFT}, Doc: "algorithm"},
+		{Name: "form", Kind: ir.AttrString, Default: FormDirect, OneOf: []string{FormDirect, FormFFT},
+			Doc: "algorithm"},
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		v, k := ops.Tensor(in, 0), ops.Tensor(in, 1)

@@ -10,8 +10,9 @@ import (
 // Linear is a dense layer over the last axis.
 var Linear = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Linear",
-	Doc: "y = x Wᵀ + b over the last axis. The weight is laid out (outputs, inputs), as in checkpoints. Folded weights may be float64.",
-	In:  ops.Sig("x:T[...,K]", "w:W[M,K]", "b:V[M]?"), Out: ops.Sig("y:T[...,M]"),
+	Doc: "y = x Wᵀ + b over the last axis. The weight is laid out (outputs, inputs), as in checkpoints. Folded " +
+		"weights may be float64.",
+	In: ops.Sig("x:T[...,K]", "w:W[M,K]", "b:V[M]?"), Out: ops.Sig("y:T[...,M]"),
 	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x, w := ops.Tensor(in, 0), ops.Tensor(in, 1)
@@ -43,15 +44,17 @@ var Linear = ops.Register(&ir.Op{
 	Linear: ops.LinearIn([]int{0, 2}, []int{1, 2}),
 	Tol:    ir.Summing,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
-		return ir.Work{Flops: 2 * ops.Count(n.Outputs[0], bind) * ops.DimAt(n.In(1), 1, bind), Bytes: ops.BytesOf(n, bind)}
+		return ir.Work{Flops: 2 * ops.Count(n.Outputs[0], bind) * ops.DimAt(n.In(1), 1, bind),
+			Bytes: ops.BytesOf(n, bind)}
 	},
 })
 
 // Affine scales and shifts each feature.
 var Affine = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Affine",
-	Doc: "y = scale·x + shift per feature (last axis): a batch norm with fixed statistics. The constants are float64, so folding is exact to rounding.",
-	In:  ops.Sig("x:T[...,H]", "scale:float64[H]", "shift:float64[H]"), Out: ops.Sig("y:T[...,H]"),
+	Doc: "y = scale·x + shift per feature (last axis): a batch norm with fixed statistics. The constants are " +
+		"float64, so folding is exact to rounding.",
+	In: ops.Sig("x:T[...,H]", "scale:float64[H]", "shift:float64[H]"), Out: ops.Sig("y:T[...,H]"),
 	Element: func(_ *ir.Node, x []scalar.Expr) scalar.Expr {
 		return scalar.Add(scalar.Mul(x[1], x[0]), x[2])
 	},

@@ -11,8 +11,8 @@ import (
 // MatrixConv convolves all features with long kernels, one for each pair of an output and an input.
 var MatrixConv = ops.Register(&ir.Op{
 	Domain: "essm", Name: "MatrixConv",
-	Doc: "x[t,i] = Σ k[i,m,j]·v[t-j,m] over inputs m and lags j from 0: a causal convolution with a kernel for each pair " +
-		"of an output and an input.",
+	Doc: "x[t,i] = Σ k[i,m,j]·v[t-j,m] over inputs m and lags j from 0: a causal convolution with a kernel for each " +
+		"pair of an output and an input.",
 	In: ops.Sig("v:T[B,L,M]", "k:W[N,M,K]"), Out: ops.Sig("x:T[B,L,N]"), Elems: floatElems,
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		v, k := ops.Tensor(in, 0), ops.Tensor(in, 1)

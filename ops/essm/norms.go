@@ -12,8 +12,9 @@ import (
 // BatchNorm is a batch norm over the last axis, with fixed statistics.
 var BatchNorm = ops.Register(&ir.Op{
 	Domain: "essm", Name: "BatchNorm",
-	Doc: "y = (x - mean)/√(var + epsilon)·weight + bias per feature (last axis), with the running statistics (docs/math.md, Norms).",
-	In:  ops.Sig("x:T[...,H]", "weight:T[H]", "bias:T[H]", "mean:T[H]", "var:T[H]"), Out: ops.Sig("y:T[...,H]"),
+	Doc: "y = (x - mean)/√(var + epsilon)·weight + bias per feature (last axis), with the running statistics " +
+		"(docs/math.md, Norms).",
+	In: ops.Sig("x:T[...,H]", "weight:T[H]", "bias:T[H]", "mean:T[H]", "var:T[H]"), Out: ops.Sig("y:T[...,H]"),
 	Attrs: []ir.AttrSpec{{Name: "epsilon", Kind: ir.AttrFloat, Default: 1e-5, Doc: "added to the variance"}},
 	Element: func(n *ir.Node, x []scalar.Expr) scalar.Expr {
 		weight, bias, mean, variance := x[1], x[2], x[3], x[4]
@@ -37,8 +38,9 @@ func BatchNormAffine(weight, bias, mean, variance []float64, eps float64) (scale
 // ScalarNorm is the released code's norm with two learnt scalars.
 var ScalarNorm = ops.Register(&ir.Op{
 	Domain: "essm", Name: "ScalarNorm",
-	Doc: "y = s/std·(x - mean + m) over the last axis, with the biased deviation and no epsilon (docs/math.md, Norms: layer_scalar).",
-	In:  ops.Sig("x:T[...,H]", "m:T[1]", "s:T[1]"), Out: ops.Sig("y:T[...,H]"),
+	Doc: "y = s/std·(x - mean + m) over the last axis, with the biased deviation and no epsilon (docs/math.md, " +
+		"Norms: layer_scalar).",
+	In: ops.Sig("x:T[...,H]", "m:T[1]", "s:T[1]"), Out: ops.Sig("y:T[...,H]"),
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)
 		x, m, s := ops.F64(c, in, 0), ops.F64(c, in, 1)[0], ops.F64(c, in, 2)[0]
@@ -73,8 +75,9 @@ func moments(c *ir.EvalCtx, x []float64) (mean, variance float64) {
 // InstanceNorm normalises each feature over time.
 var InstanceNorm = ops.Register(&ir.Op{
 	Domain: "essm", Name: "InstanceNorm",
-	Doc: "y = (x - mean)/√(var + epsilon), with mean and biased variance over time, per sample and feature (docs/math.md, Norms).",
-	In:  ops.Sig("x:T[B,L,H]"), Out: ops.Sig("y:T[B,L,H]"),
+	Doc: "y = (x - mean)/√(var + epsilon), with mean and biased variance over time, per sample and feature " +
+		"(docs/math.md, Norms).",
+	In: ops.Sig("x:T[B,L,H]"), Out: ops.Sig("y:T[B,L,H]"),
 	Attrs: []ir.AttrSpec{{Name: "epsilon", Kind: ir.AttrFloat, Default: 1e-5, Doc: "added to the variance"}},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		t := ops.Tensor(in, 0)

@@ -11,11 +11,12 @@ import (
 var scanAttrs = []ir.AttrSpec{
 	{Name: "direction", Kind: ir.AttrString, Default: Forward, OneOf: []string{Forward, Backward, Bidirectional},
 		Doc: "side of a step that its state depends on"},
-	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel (max_kernel_length); 0: all"},
+	{Name: "window", Kind: ir.AttrInt, Default: int64(0), Doc: "number of lags of the kernel (max_kernel_length); 0: " +
+		"all"},
 }
 
-// linearSystem returns Op.Linear of a system: the given sets, and the factors of its inputs with its state. If the system
-// has a window, its state also has inputs, which these factors multiply.
+// linearSystem returns Op.Linear of a system: the given sets, and the factors of its inputs with its state. If the
+// system has a window, its state also has inputs, which these factors multiply.
 func linearSystem(factors []int, state int, sets ...[]int) func(*ir.Node) [][]int {
 	return func(n *ir.Node) [][]int {
 		if n.In(state) != nil && n.Attrs.Int("window", 0) > 0 {
@@ -33,8 +34,8 @@ z[t] = ā z[t+1] + b v[t+1]. Bidirectional: the sum of both. A window ℓ cuts o
 a state, in the type of v or in float64. It holds z after the last step, N real parts, then N imaginary parts. With a
 window the last ℓ inputs v follow, oldest first: each N real parts, and N imaginary parts if there is v_im. Forms: scan,
 chunked, fft, direct.`,
-	In: ops.Sig("v:T[B,L,N]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]",
-		"v_im:T[B,L,N]?", "state:Z[B,Z]?"),
+	In: ops.Sig("v:T[B,L,N]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]",
+		"b_im:float64[C,S,n]", "v_im:T[B,L,N]?", "state:Z[B,Z]?"),
 	Out:   ops.Sig("x_re:T[B,L,N]", "x_im:T[B,L,N]?", "state_out:Z[B,Z]?"),
 	Attrs: scanAttrs,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -76,8 +77,8 @@ func ScanState(n *ir.Node) ir.Dim {
 // maxWindow bounds the lags of a window, far above any sequence in use.
 const maxWindow = 1 << 40
 
-// checkState checks direction, window and state of a scan, or of a system with one, against each other. The state is the
-// operator's last input and last output, and has z scalars.
+// checkState checks direction, window and state of a scan, or of a system with one, against each other. The state is
+// the operator's last input and last output, and has z scalars.
 func checkState(n *ir.Node, direction string, window int64, z ir.Dim) error {
 	if window < 0 || window > maxWindow {
 		return fmt.Errorf("window: expected 0 to %d, found %d", int64(maxWindow), window)

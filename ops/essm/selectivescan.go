@@ -87,7 +87,8 @@ func (s selectiveSizes) check() error {
 	case s.heads < 1 || s.features%s.heads != 0:
 		return fmt.Errorf("x has %d features, delta %d heads: expected a positive divisor", s.features, s.heads)
 	case s.heads%s.groups != 0 || s.shared%s.groups != 0:
-		return fmt.Errorf("groups: expected a divisor of %d heads and of %d numbers in b, found %d", s.heads, s.shared, s.groups)
+		return fmt.Errorf("groups: expected a divisor of %d heads and of %d numbers in b, found %d", s.heads, s.shared,
+			s.groups)
 	case s.columns != 1 && s.columns != s.states():
 		return fmt.Errorf("A: expected 1 column or %d, one for each state, found %d", s.states(), s.columns)
 	}

@@ -61,7 +61,8 @@ Softmax kernels): y[t] = Σ K[j] u[t-j] for j below K's length, the number of st
 			mark := c.Charged()
 			var kernels [2][]complex128
 			for half, w := range halves {
-				k := NewSoftmaxKernel(c, a[i*n:(i+1)*n], lambda[i*n:(i+1)*n], w[i*n:(i+1)*n], taps, c.Node.Attrs.Float("epsilon", 1e-7))
+				k := NewSoftmaxKernel(c, a[i*n:(i+1)*n], lambda[i*n:(i+1)*n], w[i*n:(i+1)*n], taps,
+					c.Node.Attrs.Float("epsilon", 1e-7))
 				kernels[half] = ops.Make[complex128](c, taps)
 				for t := range ops.Costly(c, taps, n) {
 					kernels[half][t] = complex(k.At(t), 0)
@@ -93,8 +94,8 @@ Softmax kernels): y[t] = Σ K[j] u[t-j] for j below K's length, the number of st
 	},
 })
 
-// SoftmaxKernel is K[k] = Re Σ w (e^{x⁻} - 1) q̄/(|q|² + ε) · e^{a(k - s(L-1))} for k below L, with x⁻ = -a and s = 1 where
-// Re λ > 0, x⁻ = a and s = 0 elsewhere, and q = (e^{x⁻L} - 1)λ.
+// SoftmaxKernel is K[k] = Re Σ w (e^{x⁻} - 1) q̄/(|q|² + ε) · e^{a(k - s(L-1))} for k below L, with x⁻ = -a and s = 1
+// where Re λ > 0, x⁻ = a and s = 0 elsewhere, and q = (e^{x⁻L} - 1)λ.
 type SoftmaxKernel struct {
 	a, weights []complex128
 	from       []float64 // s(L-1)

@@ -11,7 +11,8 @@ var SSM = ops.Register(&ir.Op{
 	Domain: "essm", Name: "SSM",
 	Doc: `A discrete diagonal system: v = B u, the states x of Scan, y = Re(C x) + D u, per channel and head. B and C may be
 complex. C includes γ. D is diagonal (C,S,m), full (C,S,m,h) or absent. The state is that of Scan.`,
-	In: ops.Sig("u:T[B,L,H]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]", "b_im:float64[C,S,n]",
+	In: ops.Sig("u:T[B,L,H]", "a_re:float64[C,S,n]", "a_im:float64[C,S,n]", "b_re:float64[C,S,n]",
+		"b_im:float64[C,S,n]",
 		"B_re:W[C,S,n,h]", "C_re:W[C,S,m,n]", "B_im:W[C,S,n,h]?", "C_im:W[C,S,m,n]?", "D:V?", "state:Z[B,Z]?"),
 	Out:   ops.Sig("y:T[B,L,C*S*m]", "state_out:Z[B,Z]?"),
 	Elems: map[string][]tensor.DType{"T": ops.Floats, "W": ops.Floats, "V": ops.Floats, "Z": ops.Floats},

@@ -23,7 +23,8 @@ func paceOf(n *ir.Node) (pace, error) {
 	p := pace{ops.Int(n, "rate"), ops.Int(n, "offset"), ops.Int(n, "delay")}
 	if p.rate < 1 || p.rate > maxWindow || p.delay < 0 || p.delay > maxWindow || p.offset < -maxWindow ||
 		p.offset > maxWindow {
-		return p, fmt.Errorf("rate %d, offset %d, delay %d: expected a rate of 1 or more and a delay of 0 or more, none above %d", p.rate, p.offset, p.delay, int64(maxWindow))
+		return p, fmt.Errorf("rate %d, offset %d, delay %d: expected a rate of 1 or more and a delay of 0 or more, "+
+			"none above %d", p.rate, p.offset, p.delay, int64(maxWindow))
 	}
 	return p, nil
 }

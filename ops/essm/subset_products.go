@@ -73,8 +73,8 @@ sequence is short: where not even its last L-1 steps have L subsets.`,
 	},
 })
 
-// subsetsReach reports whether n elements have at least count subsets of the given size. Numbers of subsets that are not
-// exact in float64 are far above any count.
+// subsetsReach reports whether n elements have at least count subsets of the given size. Numbers of subsets that are
+// not exact in float64 are far above any count.
 func subsetsReach(n, size, count int) bool {
 	subsets := 1.0
 	for i := range size {

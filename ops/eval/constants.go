@@ -157,7 +157,8 @@ func (c *Constants) carried(t *tensor.Tensor) tensor.Datum {
 	return t
 }
 
-// Shape computes a Shape or Size from the type of its input; ok is false for other nodes, and where a dimension is unknown.
+// Shape computes a Shape or Size from the type of its input; ok is false for other nodes, and where a dimension is
+// unknown.
 func (c *Constants) Shape(n *ir.Node) (t *tensor.Tensor, ok bool) {
 	if n.Op.Domain != "" || n.Op.Name != "Shape" && n.Op.Name != "Size" {
 		return nil, false

@@ -1,5 +1,5 @@
-// Package eval evaluates nodes and graphs by the definitions of their operators: Eval, or Body if an operator has no Eval.
-// It serves passes that compute constants, and interpreters.
+// Package eval evaluates nodes and graphs by the definitions of their operators: Eval, or Body if an operator has no
+// Eval. It serves passes that compute constants, and interpreters.
 //
 // It imports ir and ops. Nodes are evaluated in the graph's order, on the caller's goroutine. Values are dropped after
 // their last use. A panic of an operator becomes an error.
@@ -14,8 +14,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Node computes a node without subgraphs from the data of its inputs, nil where absent. The result has a datum for each of
-// the node's outputs, at least. An error does not name the node.
+// Node computes a node without subgraphs from the data of its inputs, nil where absent. The result has a datum for each
+// of the node's outputs, at least. An error does not name the node.
 func Node(n *ir.Node, in []tensor.Datum) ([]tensor.Datum, error) {
 	return Options{}.Node(context.Background(), n, in, nil)
 }

@@ -17,15 +17,16 @@ type Options struct {
 	Kernel   string      // the form that operators with several are asked for; empty: theirs to choose
 	// Bounded evaluations spend the work of each node (ops.WorkOf) from their budget.
 	Bounded bool
-	// Failed returns the error of a node, for an error or the value of a panic; nil: the error that package eval gives it.
+	// Failed returns the error of a node, for an error or the value of a panic; nil: the error that package eval gives
+	// it.
 	Failed func(n *ir.Node, err error, panicked any) error
 }
 
 // Watch follows an evaluation. Place is the current position; the data that methods get are valid while the
 // evaluation keeps them. An error ends the evaluation.
 type Watch interface {
-	// Before is called before a node is evaluated, After with the data of the outputs that it has, Done when those that it
-	// read for the last time are dropped.
+	// Before is called before a node is evaluated, After with the data of the outputs that it has, Done when those that
+	// it read for the last time are dropped.
 	Before(p Place) error
 	After(p Place, out []tensor.Datum) error
 	Done(p Place) error
@@ -92,8 +93,8 @@ func (p *Program) Add(g *ir.Graph) error {
 	return err
 }
 
-// AddNode prepares a node whose inputs, and whatever its subgraphs capture, will be given with each evaluation. An error is
-// an *UnsupportedError.
+// AddNode prepares a node whose inputs, and whatever its subgraphs capture, will be given with each evaluation. An
+// error is an *UnsupportedError.
 func (p *Program) AddNode(n *ir.Node) error {
 	if p.alone[n] != nil {
 		return nil
@@ -164,7 +165,8 @@ func (p *Program) constant(v *ir.Value) {
 	}
 }
 
-// lifetimes finds the last reader of every value that c's graph defines. A node reads the values that its subgraphs read.
+// lifetimes finds the last reader of every value that c's graph defines. A node reads the values that its subgraphs
+// read.
 func (c *code) lifetimes(pace *ir.Pacer) {
 	mine := map[*ir.Value]bool{} // not read yet, from the end on
 	for _, v := range c.graph.Inputs {
@@ -225,9 +227,9 @@ func (p *Program) Graph(ctx context.Context, g *ir.Graph, in []tensor.Datum, out
 	return r.graph(p.codes[g], in, outer)
 }
 
-// Node evaluates a node that was added; one with an Eval and without subgraphs need not be. outer holds the values that its
-// subgraphs capture. The evaluation is charged to the budget; the results are not when Node returns. The error does not
-// name the node.
+// Node evaluates a node that was added; one with an Eval and without subgraphs need not be. outer holds the values that
+// its subgraphs capture. The evaluation is charged to the budget; the results are not when Node returns. The error does
+// not name the node.
 func (p *Program) Node(ctx context.Context, n *ir.Node, in []tensor.Datum, outer *Frame,
 	b *ir.Budget) ([]tensor.Datum, error) {
 	s := p.alone[n]
@@ -574,7 +576,8 @@ func (r *run) body(s *step, in []tensor.Datum, f *Frame) ([]tensor.Datum, error)
 	return out, nil
 }
 
-// refuses returns the error of a node whose operator refuses the shapes of its inputs. The nodes of a body may take them.
+// refuses returns the error of a node whose operator refuses the shapes of its inputs. The nodes of a body may take
+// them.
 func (r *run) refuses(n *ir.Node, in []tensor.Datum) error {
 	if err := ops.CheckShapes(n.Op, in); err != nil {
 		return err

@@ -1,8 +1,7 @@
 // Package fft computes discrete Fourier transforms of any length in double precision, in O(n log n).
 //
-// It imports the standard library only. Long work calls a function of its caller in between, which may panic to end it. A
-// plan is immutable and may be used by many goroutines at once. Equal inputs
-// give equal bits.
+// It imports the standard library only. Long work calls a function of its caller in between, which may panic to end it.
+// A plan is immutable and may be used by many goroutines at once. Equal inputs give equal bits.
 //
 // Lengths with small prime factors use a mixed-radix Stockham algorithm, which needs no reordering. All others become a
 // convolution whose length has small factors (Bluestein). Each twiddle factor is computed in double precision, not by a
@@ -17,8 +16,8 @@ import (
 // largestRadix is the largest prime factor that is transformed directly. The cost of its butterfly is quadratic.
 const largestRadix = 13
 
-// Step is a function that is told how many operations follow, a few thousand at most. It may panic to end the transform,
-// whose result is then of no use. nil: none is called.
+// Step is a function that is told how many operations follow, a few thousand at most. It may panic to end the
+// transform, whose result is then of no use. nil: none is called.
 type Step func(operations int)
 
 func (f Step) count(operations int) {

@@ -34,7 +34,8 @@ var (
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(tanhGelu(b, add(b, x[0], in(x, 1))))
 		}})
-	GemmFastGelu = composed(&ir.Op{Name: "GemmFastGelu", Doc: "FastGelu of the product of X and W plus an optional bias.",
+	GemmFastGelu = composed(&ir.Op{Name: "GemmFastGelu", Doc: "FastGelu of the product of X and W plus an optional " +
+		"bias.",
 		In: ops.Sig("X:T", "W:T", "bias:T?"), Out: ops.Sig("Y:T"), Elems: types{"T": half16}, Tol: ir.Summing,
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
 			return vals(tanhGelu(b, add(b, std(b, "MatMul", x[0], x[1]), in(x, 2))))

@@ -37,8 +37,8 @@ var Attention = composed(&ir.Op{Name: "Attention",
 
 // QAttention is Attention of quantized inputs.
 var QAttention = composed(&ir.Op{Name: "QAttention",
-	Doc: "Attention with the projection MatMulInteger of input and weight, times both scales, plus bias. Scale and zero " +
-		"point of weight are scalars or one per column.",
+	Doc: "Attention with the projection MatMulInteger of input and weight, times both scales, plus bias. Scale and " +
+		"zero point of weight are scalars or one per column.",
 	In: ops.Sig("input:T1[B,L,D]", "weight:T2[D,_]", "bias:float32[_]", "input_scale:float32", "weight_scale:float32",
 		"mask_index:int32?", "input_zero_point:T1?", "weight_zero_point:T2?", "past:float32?"),
 	Out: ops.Sig("output:float32", "present:float32?"), Tol: ir.Summing,

@@ -7,9 +7,9 @@ import (
 
 // CausalConvWithState is a depthwise convolution along time that keeps the last steps for the next call.
 var CausalConvWithState = composed(&ir.Op{Name: "CausalConvWithState",
-	Doc: "Each channel of input (B,C,L), or (B,L,C) with channels_last, behind the steps of past_state (B,C,P) or zeros, " +
-		"convolved with its own row of weight (C,1,K), plus bias, then x*sigmoid(x) if activation is silu or swish. " +
-		"P is (K-1)*dilation, and present_state has the last P steps.",
+	Doc: "Each channel of input (B,C,L), or (B,L,C) with channels_last, behind the steps of past_state (B,C,P) or " +
+		"zeros, convolved with its own row of weight (C,1,K), plus bias, then x*sigmoid(x) if activation is silu or " +
+		"swish. P is (K-1)*dilation, and present_state has the last P steps.",
 	In:  ops.Sig("input:T[B,_,_]", "weight:T[C,1,K]", "bias:T[C]?", "past_state:T[B,_,_]?"),
 	Out: ops.Sig("output:T[B,_,_]", "present_state:T[B,_,_]"), Elems: types{"T": half16}, Tol: ir.Summing,
 	Attrs: []ir.AttrSpec{ops.IntSpec("ndim", 1, "must be 1"), ops.IntSpec("dilation", 1, "steps between taps"),
@@ -19,8 +19,8 @@ var CausalConvWithState = composed(&ir.Op{Name: "CausalConvWithState",
 		ops.IntSpec("state_length", 0, "must be 0"), ops.IntSpec("state_update_capacity", 0, "must be 0"),
 		ops.IntSpec("input_channels", 0, "must be 0"), ops.IntSpec("input_channel_offset", 0, "must be 0")},
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
-		for name, only := range map[string]int64{"ndim": 1, "state_channels_last": -1, "state_window": 0, "state_length": 0,
-			"state_update_capacity": 0, "input_channels": 0, "input_channel_offset": 0} {
+		for name, only := range map[string]int64{"ndim": 1, "state_channels_last": -1, "state_window": 0,
+			"state_length": 0, "state_update_capacity": 0, "input_channels": 0, "input_channel_offset": 0} {
 			if v := ops.Int(n, name); v != only {
 				return fail(b, "%s: expected %d, found %d", name, only, v)
 			}

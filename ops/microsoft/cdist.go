@@ -15,7 +15,8 @@ var CDist = ops.Register(&ir.Op{
 	Domain: Domain, Name: "CDist", Doc: "The distances of each row of A from each row of B.",
 	In: ops.Sig("A:T[M,K]", "B:T[N,K]"), Out: ops.Sig("C:T[M,N]"),
 	Elems: types{"T": {tensor.Float32, tensor.Float64}},
-	Attrs: []ir.AttrSpec{ops.ChoiceSpec("metric", "the square of the distance, or the distance", "sqeuclidean", "euclidean")},
+	Attrs: []ir.AttrSpec{ops.ChoiceSpec("metric", "the square of the distance, or the distance", "sqeuclidean",
+		"euclidean")},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		a, b := ops.Tensor(in, 0), ops.Tensor(in, 1)
 		if a.Rank() != 2 || b.Rank() != 2 || a.Dim(1) != b.Dim(1) {

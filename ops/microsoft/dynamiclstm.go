@@ -9,11 +9,12 @@ import (
 // DynamicQuantizeLSTM is an LSTM with quantized weights. ONNX Runtime also quantizes the hidden state before each step,
 // over as many samples as its threads take together.
 var DynamicQuantizeLSTM = composed(&ir.Op{Name: "DynamicQuantizeLSTM",
-	Doc: "LSTM of X, rounded to the numbers that DynamicQuantizeLinear gives it, with the dequantized weights W (D,I,4H) " +
-		"and R (D,H,4H) of the D directions. Scales and zero points are (D), or (D,4H) for one per column. The hidden " +
-		"state is not quantized.",
+	Doc: "LSTM of X, rounded to the numbers that DynamicQuantizeLinear gives it, with the dequantized weights W " +
+		"(D,I,4H) and R (D,H,4H) of the D directions. Scales and zero points are (D), or (D,4H) for one per column. " +
+		"The hidden state is not quantized.",
 	In: ops.Sig("X:float32[_,_,I]", "W:T2[D,I,G]", "R:T2[D,H,G]", "B:float32[D,_]?", "sequence_lens:int32[_]?",
-		"initial_h:float32[D,_,H]?", "initial_c:float32[D,_,H]?", "P:float32[D,_]?", "W_scale:float32", "W_zero_point:T2",
+		"initial_h:float32[D,_,H]?", "initial_c:float32[D,_,H]?", "P:float32[D,_]?", "W_scale:float32",
+		"W_zero_point:T2",
 		"R_scale:float32", "R_zero_point:T2"),
 	Out: ops.Sig("Y:float32?", "Y_h:float32?", "Y_c:float32?"), Elems: types{"T2": bytesOnly}, Tol: ir.Long,
 	Attrs: []ir.AttrSpec{ops.Spec("activation_alpha", ir.AttrFloats, "as for LSTM"),

@@ -87,8 +87,9 @@ var (
 			ops.Spec("dilations", ir.AttrInts, "distances within the windows"),
 			ops.Required(ops.Spec("kernel_shape", ir.AttrInts, "size of the windows")), convAttrs[4], convAttrs[5]},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
-			return vals(channels(b, with(b, "MaxPool", vals(channels(b, x[0], false)), attrsOf(n, "auto_pad", "ceil_mode",
-				"dilations", "kernel_shape", "pads", "strides")...), true))
+			return vals(channels(b, with(b, "MaxPool", vals(channels(b, x[0], false)),
+				attrsOf(n, "auto_pad", "ceil_mode",
+					"dilations", "kernel_shape", "pads", "strides")...), true))
 		}})
 	QLinearConv = composed(&ir.Op{Name: "QLinearConv",
 		Doc: "QLinearConv of ai.onnx, with channels as the last axis of x and y if channels_last is 1; w is as there.",

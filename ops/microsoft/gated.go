@@ -8,7 +8,8 @@ import (
 
 // Gates of layers with linear attention and of experts that all tokens share, as ONNX Runtime GenAI writes them.
 var (
-	GatedAdd = composed(&ir.Op{Name: "GatedAdd", Doc: "X plus Y times a gate for each row. gate_weight is not supported.",
+	GatedAdd = composed(&ir.Op{Name: "GatedAdd", Doc: "X plus Y times a gate for each row. gate_weight is not " +
+		"supported.",
 		In:  ops.Sig("X:T[...,C]", "Y:T[...,C]", "gate:T[...,_]", "gate_weight:T[_,1]?"),
 		Out: ops.Sig("output:T[...,C]"), Elems: types{"T": half16}, Tol: ir.Summing,
 		Body: func(b *ir.Builder, _ *ir.Node, x []*ir.Value) []*ir.Value {
@@ -51,8 +52,8 @@ func gatedNorm(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 		return nil
 	}
 	if group < 1 || features%group != 0 {
-		return fail(b, "scale: expected 1 or more numbers, and features of X a multiple of them, found %v, %v", x[1].Type,
-			x[0].Type)
+		return fail(b, "scale: expected 1 or more numbers, and features of X a multiple of them, found %v, %v",
+			x[1].Type, x[0].Type)
 	}
 	rows := make([]int64, axes-1) // 0 keeps an axis
 	y, gate := cast(b, x[0], tensor.Float32), cast(b, x[2], tensor.Float32)
@@ -73,8 +74,9 @@ func gatedNorm(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 
 // GatedRelativePositionBias is the term that WavLM adds to the products of queries and keys.
 var GatedRelativePositionBias = composed(&ir.Op{Name: "GatedRelativePositionBias",
-	Doc: "(u*(r*eco_a-1)+2)*rel_pos for each head and query. u and r are sigmoids of the sums of both halves of q·weight+bias, " +
-		"q the part of query_layer+query_bias of a head. Packed tokens (token_offset) are not supported.",
+	Doc: "(u*(r*eco_a-1)+2)*rel_pos for each head and query. u and r are sigmoids of the sums of both halves of " +
+		"q·weight+bias, q the part of query_layer+query_bias of a head. Packed tokens (token_offset) are not " +
+		"supported.",
 	In: ops.Sig("query_layer:T[B,L,F]", "query_bias:T[F]", "rel_pos:T[1,H,L,L]", "weight:T[_,D]", "bias:T[D]",
 		"eco_a:T[1,H,1,1]", "token_offset:int32[B,L]?"),
 	Out:   ops.Sig("output:T[B,H,L,L]"),

@@ -11,8 +11,8 @@ import (
 // GatherBlockQuantized gathers rows of a quantized table, such as one of embeddings.
 var GatherBlockQuantized = composed(&ir.Op{Name: "GatherBlockQuantized",
 	Doc: "Gather of the dequantized data: (data-zero_points)*scales, with a scale for each block_size numbers along " +
-		"quantize_axis. Bytes hold numbers of 4 or 8 bits along the last axis, lower bits first, whose zero point is 8 or " +
-		"128 by default.",
+		"quantize_axis. Bytes hold numbers of 4 or 8 bits along the last axis, lower bits first, whose zero point is " +
+		"8 or 128 by default.",
 	In: ops.Sig("data:T1", "indices:I", "scales:T2", "zero_points:T1?"), Out: ops.Sig("output:T2"),
 	Elems: types{"T1": {tensor.Int4, tensor.Uint4, tensor.Uint8}, "I": {tensor.Int32, tensor.Int64},
 		"T2": half16}, Tol: ir.Rounding,
@@ -57,7 +57,8 @@ var GatherBlockQuantized = composed(&ir.Op{Name: "GatherBlockQuantized",
 			}
 			if b.Err() == nil && zero != nil { // a last byte may be half full
 				last := rank(b, scales, "scales") - 1
-				zero = std(b, "Slice", zero, b.Ints(0), with(b, "Shape", vals(scales), ir.A("start", last)), b.Ints(int64(last)))
+				zero = std(b, "Slice", zero, b.Ints(0), with(b, "Shape", vals(scales), ir.A("start", last)),
+					b.Ints(int64(last)))
 			}
 		}
 		if bytes && zero == nil {

@@ -14,8 +14,8 @@ var groupAttrs = []ir.AttrSpec{ops.Required(ops.IntSpec("activation", nil, "0: n
 // Group normalizations.
 var (
 	GroupNorm = composed(&ir.Op{Name: "GroupNorm",
-		Doc: "X normalized over each group of channels and all positions, times gamma plus beta per channel, in float32 " +
-			"or wider; then an activation.",
+		Doc: "X normalized over each group of channels and all positions, times gamma plus beta per channel, in " +
+			"float32 or wider; then an activation.",
 		In: ops.Sig("X:T[...]", "gamma:M[C]", "beta:M[C]"), Out: ops.Sig("Y:T[...]"), Attrs: groupAttrs,
 		Tol: ir.Summing,
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {

@@ -10,13 +10,13 @@ import (
 
 // GroupQueryAttention attends causally, with keys and values that several heads of queries share, and with caches.
 var GroupQueryAttention = composed(&ir.Op{Name: "GroupQueryAttention",
-	Doc: "softmax(softcap(Q·Kᵀ·scale) + attention_bias)·V per head, for query (B,L,num_heads*features), key and value " +
-		"(B,L,kv_num_heads*features), or all three side by side in query. seqlens_k[b]+1 keys of sample b count. If " +
-		"total_sequence_length is L, query i is step i; otherwise the steps are the last ones of each sample. A query " +
-		"sees its own step and earlier ones, local_window_size of them if that is positive. do_rotary turns queries and " +
-		"keys by the caches at their steps, or at position_ids (B,L). head_sink adds a term to each head's denominator, " +
-		"and smooth_softmax e⁰. past (B,kv_num_heads,P,features) holds the keys and values of earlier steps; present " +
-		"has max(P, total_sequence_length) steps.",
+	Doc: "softmax(softcap(Q·Kᵀ·scale) + attention_bias)·V per head, for query (B,L,num_heads*features), key and " +
+		"value (B,L,kv_num_heads*features), or all three side by side in query. seqlens_k[b]+1 keys of sample b " +
+		"count. If total_sequence_length is L, query i is step i; otherwise the steps are the last ones of each " +
+		"sample. A query sees its own step and earlier ones, local_window_size of them if that is positive. " +
+		"do_rotary turns queries and keys by the caches at their steps, or at position_ids (B,L). head_sink adds a " +
+		"term to each head's denominator, and smooth_softmax e⁰. past (B,kv_num_heads,P,features) holds the keys and " +
+		"values of earlier steps; present has max(P, total_sequence_length) steps.",
 	In: ops.Sig("query:T[B,L,_]", "key:T[B,L,_]?", "value:T[B,L,_]?", "past_key:T[B,_,P,_]?", "past_value:T[B,_,P,_]?",
 		"seqlens_k:int32", "total_sequence_length:int32", "cos_cache:T[_,_]?", "sin_cache:T[_,_]?",
 		"position_ids:int64[B,L]?", "attention_bias:T[_,_,_,_]?", "head_sink:T[_]?"),
@@ -31,7 +31,8 @@ var GroupQueryAttention = composed(&ir.Op{Name: "GroupQueryAttention",
 		ops.FloatSpec("softcap", 0, "bound of products, by tanh; 0: none"),
 		ops.IntSpec("smooth_softmax", 0, "1: the denominators have a further e⁰"),
 		ops.IntSpec("qk_output", 0, "must be 0"), ops.IntSpec("kv_cache_bit_width", 0, "must be 0"),
-		ops.ChoiceSpec("k_quant_type", "form of the cache", "NONE"), ops.ChoiceSpec("v_quant_type", "form of the cache", "NONE")},
+		ops.ChoiceSpec("k_quant_type", "form of the cache", "NONE"),
+		ops.ChoiceSpec("v_quant_type", "form of the cache", "NONE")},
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 		for _, name := range []string{"qk_output", "kv_cache_bit_width"} {
 			if v := ops.Int(n, name); v != 0 {
@@ -40,7 +41,8 @@ var GroupQueryAttention = composed(&ir.Op{Name: "GroupQueryAttention",
 		}
 		g := grouped{heads: heads{b: b, n: n}, x: x, count: ops.Int(n, "num_heads"), kv: ops.Int(n, "kv_num_heads")}
 		if g.count < 1 || g.kv < 1 || g.count%g.kv != 0 {
-			return fail(b, "num_heads %d, kv_num_heads %d: expected numbers of 1 or more, the first a multiple of the second",
+			return fail(b, "num_heads %d, kv_num_heads %d: expected numbers of 1 or more, the first a multiple of "+
+				"the second",
 				g.count, g.kv)
 		}
 		if (in(x, 3) == nil) != (in(x, 4) == nil) || (in(x, 1) == nil) != (in(x, 2) == nil) {
@@ -70,8 +72,8 @@ func (g *grouped) body() []*ir.Value {
 	return vals(y, k, v)[:max(1, len(g.n.Outputs))]
 }
 
-// places returns the queries, new keys and values at their places, the steps of the queries (B,L), and the features of a
-// head.
+// places returns the queries, new keys and values at their places, the steps of the queries (B,L), and the features of
+// a head.
 func (g *grouped) places() (q, k, v, place *ir.Value, size int64) {
 	b, x := g.b, g.x
 	q, k, v, size = g.split3()

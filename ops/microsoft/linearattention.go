@@ -12,12 +12,12 @@ import (
 // LinearAttention carries a matrix for each head from step to step, and reads it with the queries.
 var LinearAttention = ops.Register(&ir.Op{
 	Domain: Domain, Name: "LinearAttention",
-	Doc: "A state S (d_k,d_v) for each head of keys, begun with past_state or zeros. At each step S becomes g*S + k·(b*u)ᵀ, " +
-		"and the output is scale*Sᵀ·q. update_rule linear: g=1, u=v, b=1. gated: g=exp(decay). delta: u=v-Sᵀ·k, b=beta. " +
-		"gated_delta: both, with g*S for S in u. query is (B,L,q_num_heads*d_k), key (B,L,kv_num_heads*d_k), value " +
-		"(B,L,kv_num_heads*d_v); decay (B,L,kv_num_heads) or (B,L,kv_num_heads*d_k); beta (B,L,kv_num_heads) or (B,L,1). " +
-		"Several heads of queries may share one of keys, and several of keys one of queries; the output has those of the " +
-		"larger number.",
+	Doc: "A state S (d_k,d_v) for each head of keys, begun with past_state or zeros. At each step S becomes g*S + " +
+		"k·(b*u)ᵀ, and the output is scale*Sᵀ·q. update_rule linear: g=1, u=v, b=1. gated: g=exp(decay). delta: " +
+		"u=v-Sᵀ·k, b=beta. gated_delta: both, with g*S for S in u. query is (B,L,q_num_heads*d_k), key " +
+		"(B,L,kv_num_heads*d_k), value (B,L,kv_num_heads*d_v); decay (B,L,kv_num_heads) or (B,L,kv_num_heads*d_k); " +
+		"beta (B,L,kv_num_heads) or (B,L,1). Several heads of queries may share one of keys, and several of keys one " +
+		"of queries; the output has those of the larger number.",
 	In: ops.Sig("query:T[B,L,_]", "key:T[B,L,_]", "value:T[B,L,_]", "past_state:S[B,_,_,_]?", "decay:T[B,L,_]?",
 		"beta:T[B,L,_]?"),
 	Out: ops.Sig("output:T[B,L,_]", "present_state:S[B,_,_,_]"), Elems: types{"T": half16, "S": half16},
@@ -102,7 +102,8 @@ type linear struct {
 func linearOf(n *ir.Node) (l linear, err error) {
 	q, kv := ops.Int(n, "q_num_heads"), ops.Int(n, "kv_num_heads")
 	if q < 1 || kv < 1 || q%kv != 0 && kv%q != 0 {
-		return l, fmt.Errorf("q_num_heads %d, kv_num_heads %d: expected numbers of 1 or more, one a multiple of the other", q, kv)
+		return l, fmt.Errorf("q_num_heads %d, kv_num_heads %d: expected numbers of 1 or more, one a multiple of the "+
+			"other", q, kv)
 	}
 	if w := ops.Int(n, "state_window"); w != 0 {
 		return l, fmt.Errorf("state_window: expected 0, found %d", w)
@@ -126,9 +127,11 @@ func (l linear) eval(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	samples, steps := qt.Dim(0), qt.Dim(1)
 	l.dk, l.dv = kt.Dim(2)/l.kv, vt.Dim(2)/l.kv
 	if l.dk < 1 || l.dv < 1 || kt.Dim(2) != l.kv*l.dk || vt.Dim(2) != l.kv*l.dv || qt.Dim(2) != l.q*l.dk {
-		return nil, fmt.Errorf("expected %d heads of queries and %d of keys and values, found %s, %s, %s", l.q, l.kv, qt, kt, vt)
+		return nil, fmt.Errorf("expected %d heads of queries and %d of keys and values, found %s, %s, %s", l.q, l.kv,
+			qt, kt, vt)
 	}
-	q, k, v, s, decay, beta := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2), ops.F64(c, in, 3), ops.F64(c, in, 4),
+	q, k, v, s, decay, beta := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2), ops.F64(c, in, 3),
+		ops.F64(c, in, 4),
 		ops.F64(c, in, 5)
 	if l.gated {
 		if l.width = dt.Dim(2); l.width != l.kv && l.width != l.kv*l.dk {
@@ -141,7 +144,8 @@ func (l linear) eval(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	size := l.dk * l.dv
 	if s == nil {
 		s = ops.Make[float64](c, samples*l.kv*size)
-	} else if p := ops.Tensor(in, 3); len(s) != samples*l.kv*size || p.Rank() != 4 || p.Dim(1) != l.kv || p.Dim(2) != l.dk {
+	} else if p := ops.Tensor(in, 3); len(s) != samples*l.kv*size || p.Rank() != 4 || p.Dim(1) != l.kv ||
+		p.Dim(2) != l.dk {
 		return nil, fmt.Errorf("past_state: expected [%d,%d,%d,%d], found %s", samples, l.kv, l.dk, l.dv, p)
 	}
 	heads := max(l.q, l.kv)

@@ -18,9 +18,9 @@ var (
 
 // MatMulBnb4 multiplies by weights in one of the two codes of 4 bits of bitsandbytes.
 var MatMulBnb4 = composed(&ir.Op{Name: "MatMulBnb4",
-	Doc: "A times the transpose of weights (N,K), or with transB 0 times the weights. B holds the weights row by row, " +
-		"two in a byte, the upper bits first. Each stands for the number of its code, times one of absmax for each " +
-		"block_size weights; blocks go on over the ends of rows.",
+	Doc: "A times the transpose of weights (N,K), or with transB 0 times the weights. B holds the weights row by " +
+		"row, two in a byte, the upper bits first. Each stands for the number of its code, times one of absmax for " +
+		"each block_size weights; blocks go on over the ends of rows.",
 	In: ops.Sig("A:T1", "B:uint8", "absmax:T1"), Out: ops.Sig("Y:T1"), Elems: types{"T1": nbitsTypes}, Tol: ir.Summing,
 	Attrs: []ir.AttrSpec{ops.Required(ops.IntSpec("K", nil, "columns of the weights")),
 		ops.Required(ops.IntSpec("N", nil, "rows of the weights")),

@@ -14,8 +14,8 @@ func moeAttrs(more ...ir.AttrSpec) []ir.AttrSpec {
 		ops.ChoiceSpec("activation_type", "activation between the layers of an expert; gelu is by tanh", "relu", "gelu",
 			"silu", "swiglu", "identity"),
 		ops.IntSpec("normalize_routing_weights", 0, "whether the weights of the chosen experts sum to 1"),
-		ops.IntSpec("swiglu_fusion", 0, "places of gates and linear parts: 0 fc1 and fc3, 1 alternating rows of fc1, 2 the "+
-			"halves of fc1"),
+		ops.IntSpec("swiglu_fusion", 0, "places of gates and linear parts: 0 fc1 and fc3, 1 alternating rows of fc1, "+
+			"2 the halves of fc1"),
 		ops.FloatSpec("activation_alpha", 1, "factor inside the sigmoid of swiglu"),
 		ops.FloatSpec("activation_beta", 0, "added to the linear part of swiglu"),
 		ops.Spec("swiglu_limit", ir.AttrFloat, "bound of the gate from above, and of the linear part on both sides"),
@@ -33,7 +33,8 @@ var MoE = composed(&ir.Op{Name: "MoE",
 		"fc2_experts_bias:T?", "fc3_experts_weights:T?", "fc3_experts_bias:T?"),
 	Out: ops.Sig("output:T"), Elems: types{"T": half16}, Attrs: moeAttrs(), Tol: ir.Summing,
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
-		return experts(b, n, x[0], x[1], ofAll, [3]expertLayer{{x[2], in(x, 3)}, {x[4], in(x, 5)}, {in(x, 6), in(x, 7)}})
+		return experts(b, n, x[0], x[1], ofAll, [3]expertLayer{{x[2], in(x, 3)}, {x[4], in(x, 5)},
+			{in(x, 6), in(x, 7)}})
 	}})
 
 // knownDim returns the size of an axis of a value, if it is known.

@@ -10,9 +10,9 @@ import (
 // QMoE is a mixture of experts with weights of few bits.
 var QMoE = composed(&ir.Op{Name: "QMoE",
 	Doc: "MoE with weights packed along their last axis, low bits first: each stands for (weight-zero_point)*scale, " +
-		"with a scale and a zero point (default 2^(bits-1), packed like the weights) per row, or per row and block_size " +
-		"weights of it. The answers of experts are weighted by router_weights, if given, or else by the softmax of the " +
-		"chosen router_probs alone, as ONNX Runtime does on processors.",
+		"with a scale and a zero point (default 2^(bits-1), packed like the weights) per row, or per row and " +
+		"block_size weights of it. The answers of experts are weighted by router_weights, if given, or else by the " +
+		"softmax of the chosen router_probs alone, as ONNX Runtime does on processors.",
 	In: ops.Sig("input:T", "router_probs:T", "fc1_experts_weights:uint8", "fc1_scales:T2", "fc1_experts_bias:T?",
 		"fc2_experts_weights:uint8", "fc2_scales:T2", "fc2_experts_bias:T?", "fc3_experts_weights:uint8?",
 		"fc3_scales:T2?", "fc3_experts_bias:T?", "fc1_zero_points:uint8?", "fc2_zero_points:uint8?",

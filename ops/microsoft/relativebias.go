@@ -10,13 +10,14 @@ import (
 
 // RelativePositionBias is the term that T5 adds to the products of queries and keys.
 var RelativePositionBias = composed(&ir.Op{Name: "RelativePositionBias",
-	Doc: "bias (1,heads,query_length,key_length): for each head, its number of the table for the bucket of key step minus " +
-		"query step. Half of the buckets, or of those of each sign if is_bidirectional is 1, are for the distances 0, 1, …; " +
-		"the others for longer ones up to max_distance, by their logarithm. bias_table (buckets,heads) holds the buckets of " +
-		"one head after the other.",
+	Doc: "bias (1,heads,query_length,key_length): for each head, its number of the table for the bucket of key step " +
+		"minus query step. Half of the buckets, or of those of each sign if is_bidirectional is 1, are for the " +
+		"distances 0, 1, …; the others for longer ones up to max_distance, by their logarithm. bias_table " +
+		"(buckets,heads) holds the buckets of one head after the other.",
 	In:  ops.Sig("bias_table:T[_,_]", "query_length:int64", "key_length:int64"),
 	Out: ops.Sig("output:T[1,_,_,_]"), Elems: types{"T": half16}, Tol: ir.Rounding,
-	Attrs: []ir.AttrSpec{ops.Required(ops.IntSpec("max_distance", nil, "the longest distance with a bucket of its own")),
+	Attrs: []ir.AttrSpec{ops.Required(ops.IntSpec("max_distance", nil,
+		"the longest distance with a bucket of its own")),
 		ops.IntSpec("is_bidirectional", 0, "whether later keys have buckets")},
 	Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 		buckets, count := dim(b, x[0], 0, "bias_table"), dim(b, x[0], 1, "bias_table")
@@ -27,15 +28,18 @@ var RelativePositionBias = composed(&ir.Op{Name: "RelativePositionBias",
 		}
 		exact := each / 2
 		if b.Err() != nil || count < 1 || exact < 1 || longest <= exact {
-			return fail(b, "bias_table, max_distance: expected 4 or more buckets, and a distance beyond half of them, found %v, %d",
+			return fail(b, "bias_table, max_distance: expected 4 or more buckets, and a distance beyond half of "+
+				"them, found %v, %d",
 				x[0].Type, longest)
 		}
 		h := heads{b: b, n: n}
-		ahead := std(b, "Sub", std(b, "Unsqueeze", h.steps(x[2]), b.Ints(0)), std(b, "Unsqueeze", h.steps(x[1]), b.Ints(1)))
+		ahead := std(b, "Sub", std(b, "Unsqueeze", h.steps(x[2]), b.Ints(0)),
+			std(b, "Unsqueeze", h.steps(x[1]), b.Ints(1)))
 		zero := b.Const("zero", tensor.Scalar(int64(0)))
 		var distance, first *ir.Value
 		if both {
-			distance, first = std(b, "Abs", ahead), std(b, "Mul", cast(b, std(b, "Greater", ahead, zero), tensor.Int64), b.Ints(each))
+			distance, first = std(b, "Abs", ahead), std(b, "Mul", cast(b, std(b, "Greater", ahead, zero), tensor.Int64),
+				b.Ints(each))
 		} else {
 			distance = std(b, "Max", std(b, "Neg", ahead), zero)
 		}

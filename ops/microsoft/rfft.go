@@ -88,7 +88,8 @@ var Irfft = ops.Register(&ir.Op{
 		x, nd := ops.Tensor(in, 0), int(ops.Int(c.Node, "signal_ndim"))
 		if x.Rank() < nd+1 || x.Dim(-1) != 2 || x.Dim(-2) < 2 || slices.Contains(x.Shape()[x.Rank()-nd-1:], 0) {
 			return nil, fmt.Errorf(
-				"input 0 (X): expected %d axes to transform, 2 or more terms along the last, and an axis of 2, found %s", nd, x)
+				"input 0 (X): expected %d axes to transform, 2 or more terms along the last, and an axis of 2, found "+
+					"%s", nd, x)
 		}
 		v := ops.F64(c, in, 0)
 		z := ops.Make[complex128](c, len(v)/2)
@@ -139,7 +140,8 @@ func fftInput(n *ir.Node, extra int) (*ir.TensorType, error) {
 }
 
 // alongAxis transforms z, of the given shape, along one axis.
-func alongAxis(c *ir.EvalCtx, z []complex128, shape []int, axis int, transform func(*fft.Plan, []complex128, fft.Step)) {
+func alongAxis(c *ir.EvalCtx, z []complex128, shape []int, axis int,
+	transform func(*fft.Plan, []complex128, fft.Step)) {
 	n, inner := shape[axis], 1
 	for _, d := range shape[axis+1:] {
 		inner *= d

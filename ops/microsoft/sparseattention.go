@@ -12,8 +12,8 @@ import (
 var SparseAttention = composed(&ir.Op{Name: "SparseAttention",
 	Doc: "softmax(Q·Kᵀ·scale)·V per head, as GroupQueryAttention with caches. Steps and keys are in blocks of " +
 		"sparse_block_size. A query sees a key at its own step or before it if the layout of its head has the key's " +
-		"block in the row of the query's: block_col_indices[l] lists the blocks of each row, and row r has those from " +
-		"block_row_indices[l,r] to block_row_indices[l,r+1]. Head h has layout h modulo their number. " +
+		"block in the row of the query's: block_col_indices[l] lists the blocks of each row, and row r has those " +
+		"from block_row_indices[l,r] to block_row_indices[l,r+1]. Head h has layout h modulo their number. " +
 		"key_total_sequence_lengths has the keys of each sample.",
 	In: ops.Sig("query:T[B,L,_]", "key:T[B,L,_]?", "value:T[B,L,_]?", "past_key:T[B,_,P,_]", "past_value:T[B,_,P,_]",
 		"block_row_indices:int32[_,_]", "block_col_indices:int32[_,_]", "total_sequence_length:int32",
@@ -31,8 +31,8 @@ var SparseAttention = composed(&ir.Op{Name: "SparseAttention",
 		s.grouped = grouped{heads: heads{b: b, n: n}, count: ops.Int(n, "num_heads"), kv: ops.Int(n, "kv_num_heads"),
 			x: []*ir.Value{x[0], x[1], x[2], x[3], x[4], x[8], x[7], in(x, 9), in(x, 10)}}
 		if s.count < 1 || s.kv < 1 || s.count%s.kv != 0 || s.block < 1 {
-			return fail(b, "num_heads %d, kv_num_heads %d, sparse_block_size %d: expected numbers of 1 or more, the first a "+
-				"multiple of the second", s.count, s.kv, s.block)
+			return fail(b, "num_heads %d, kv_num_heads %d, sparse_block_size %d: expected numbers of 1 or more, the "+
+				"first a multiple of the second", s.count, s.kv, s.block)
 		}
 		if (x[1] == nil) != (x[2] == nil) {
 			return fail(b, "expected key and value together")
@@ -51,7 +51,8 @@ func (s *sparse) body() []*ir.Value {
 	b := s.b
 	layouts := dim(b, s.rows, 0, "block_row_indices")
 	if b.Err() == nil && (layouts < 1 || s.count%layouts != 0) {
-		return fail(b, "block_row_indices: expected a number of layouts that divides %d heads, found %v", s.count, s.rows.Type)
+		return fail(b, "block_row_indices: expected a number of layouts that divides %d heads, found %v", s.count,
+			s.rows.Type)
 	}
 	// The lengths count all keys; GroupQueryAttention's count one less.
 	s.x[5] = std(b, "Sub", cast(b, s.x[5], tensor.Int64), b.Ints(1))
@@ -69,7 +70,8 @@ func (s *sparse) body() []*ir.Value {
 	blockOf := func(step *ir.Value) *ir.Value { return std(b, "Min", std(b, "Div", step, b.Ints(s.block)), last) }
 	seen := with(b, "Gather", vals(s.dense(last), blockOf(keys)), ir.A("axis", 2))
 	seen = with(b, "Gather", vals(seen, blockOf(place)), ir.A("axis", 1)) // (layouts,B,L,T)
-	seen = std(b, "Tile", with(b, "Transpose", vals(seen), ir.A("perm", []int{1, 0, 2, 3})), b.Ints(1, s.count/layouts, 1, 1))
+	seen = std(b, "Tile", with(b, "Transpose", vals(seen), ir.A("perm", []int{1, 0, 2, 3})),
+		b.Ints(1, s.count/layouts, 1, 1))
 	scale := s.n.Attrs.Float("scale", 0)
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(size))

@@ -64,13 +64,14 @@ var (
 	GridSample = composed(&ir.Op{Name: "GridSample",
 		Doc: "X (N,C,H,W) at the places that Grid (N,H_out,W_out,2) names as x, y from -1 to 1.", Tol: ir.Summing,
 		In: ops.Sig("X:T[N,_,_,_]", "Grid:T[N,_,_,2]"), Out: ops.Sig("Y:T[N,_,_,_]"), Elems: types{"T": real3},
-		Attrs: []ir.AttrSpec{ops.IntSpec("align_corners", 0, "whether -1 and 1 are the centers of the outermost elements (1) "+
-			"or their edges (0)"),
+		Attrs: []ir.AttrSpec{ops.IntSpec("align_corners", 0, "whether -1 and 1 are the centers of the outermost "+
+			"elements (1) or their edges (0)"),
 			ops.ChoiceSpec("mode", "interpolation of elements", "bilinear", "nearest", "bicubic"),
 			ops.ChoiceSpec("padding_mode", "values outside of X", "zeros", "border", "reflection")},
 		Body: func(b *ir.Builder, n *ir.Node, x []*ir.Value) []*ir.Value {
 			mode := strings.TrimPrefix(ops.Str(n, "mode"), "bi")
-			return vals(with(b, "GridSample", x, append(attrsOf(n, "align_corners", "padding_mode"), ir.A("mode", mode))...))
+			return vals(with(b, "GridSample", x, append(attrsOf(n, "align_corners", "padding_mode"),
+				ir.A("mode", mode))...))
 		}})
 	Unique = composed(&ir.Op{Name: "Unique",
 		Doc: "The distinct elements of a vector in the order of their first occurrence, with the index in y of each " +

@@ -23,10 +23,10 @@ const (
 // Tokenizer splits texts.
 var Tokenizer = ops.Register(&ir.Op{
 	Domain: Domain, Name: "Tokenizer",
-	Doc: "The tokens of each string of X (C) or (N,C) on a new last axis, padded with pad_value. Tokens are what tokenexp " +
-		"matches; or lie between what separators match, one after the other; or are single characters, if the only " +
-		"separator is empty. Expressions are in RE2's syntax, and match as much as they can. Tokens of fewer than " +
-		"mincharnum characters are left out. mark puts U+0002 before and U+0003 behind the tokens.",
+	Doc: "The tokens of each string of X (C) or (N,C) on a new last axis, padded with pad_value. Tokens are what " +
+		"tokenexp matches; or lie between what separators match, one after the other; or are single characters, if " +
+		"the only separator is empty. Expressions are in RE2's syntax, and match as much as they can. Tokens of " +
+		"fewer than mincharnum characters are left out. mark puts U+0002 before and U+0003 behind the tokens.",
 	In: ops.Sig("X:string[...]"), Out: ops.Sig("Y:string[...,_]"),
 	Attrs: []ir.AttrSpec{ops.Required(ops.IntSpec("mark", nil, "whether texts begin and end with marks")),
 		ops.Required(ops.IntSpec("mincharnum", nil, "least number of characters of a token, 1 or more")),
@@ -47,7 +47,8 @@ var Tokenizer = ops.Register(&ir.Op{
 		if r := len(t.Shape); r != 1 && r != 2 {
 			return nil, fmt.Errorf("input 0 (X): expected one or two axes, found %v", t)
 		}
-		return []ir.Type{&ir.TensorType{Elem: tensor.String, Shape: append(append(ir.Shape{}, t.Shape...), ir.Unknown)}}, nil
+		return []ir.Type{&ir.TensorType{Elem: tensor.String,
+			Shape: append(append(ir.Shape{}, t.Shape...), ir.Unknown)}}, nil
 	},
 	Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		x := ops.Tensor(in, 0)
@@ -174,7 +175,8 @@ func splitterOf(n *ir.Node) (*splitter, error) {
 	return s, nil
 }
 
-// mostText bounds texts. Where an expression looks behind, mostBehind does: it is matched without checks of the context.
+// mostText bounds texts. Where an expression looks behind, mostBehind does: it is matched without checks of the
+// context.
 const mostText, mostBehind = 1 << 24, 1 << 16
 
 // validText is utf8.ValidString.
@@ -264,7 +266,8 @@ func (e *expression) each(c *ir.EvalCtx, text string, f func(from, to int)) erro
 	const short = ir.Pace / 16
 	if len(text) <= short || e.behind {
 		if len(text) > mostBehind {
-			return fmt.Errorf("input 0 (X): a string of %d bytes, more than %d for an expression with ^ or \\b", len(text), mostBehind)
+			return fmt.Errorf("input 0 (X): a string of %d bytes, more than %d for an expression with ^ or \\b",
+				len(text), mostBehind)
 		}
 		c.Step(16*len(text) + 32)
 		size := int64(64 * (len(text) + 1))

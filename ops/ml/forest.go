@@ -177,8 +177,8 @@ func floatsOrTensor(c *ir.EvalCtx, n *ir.Node, name string) ([]float64, error) {
 
 type nodeID struct{ tree, node int64 }
 
-// listing finds the nodes of a forest. Most files list the nodes of a tree one after the other, from number 0 on: such a
-// node is found by its place, without a map of all.
+// listing finds the nodes of a forest. Most files list the nodes of a tree one after the other, from number 0 on: such
+// a node is found by its place, without a map of all.
 type listing struct {
 	trees, ids []int64
 	first      map[int64]int // of each tree, the place of the node that is listed first

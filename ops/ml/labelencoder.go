@@ -29,7 +29,8 @@ var LabelEncoder1 = ops.Register(&ir.Op{
 		if x.DType() == tensor.String {
 			return lookup(c, x, x.Strings(), pairs(c, classes, places), ops.Int(c.Node, "default_int64")), nil
 		}
-		return lookupText(c, x, tensor.Data[int64](x), pairs(c, places, classes), ops.Str(c.Node, "default_string")), nil
+		return lookupText(c, x, tensor.Data[int64](x), pairs(c, places, classes), ops.Str(c.Node, "default_string")),
+			nil
 	},
 	Along: alongOwn(never), Tol: ir.Exact,
 })

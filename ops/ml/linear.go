@@ -127,7 +127,8 @@ func LinearOf(n *ir.Node, features int) *LinearModel {
 		if m.Scores = m.Targets; m.Targets == 1 && m.labels.len() == 2 {
 			m.Scores, m.second = 2, complement
 		}
-		if m.labels.check() != nil || m.Targets > 1 && m.Targets > m.labels.len() || m.Scores != linearScores(n, m.labels) {
+		if m.labels.check() != nil || m.Targets > 1 && m.Targets > m.labels.len() ||
+			m.Scores != linearScores(n, m.labels) {
 			return nil
 		}
 	} else {
@@ -149,7 +150,8 @@ func (m *LinearModel) Plain() bool {
 	return m.Scores == m.Targets && (m.kind == "NONE" || m.Targets == 1 && m.kind != "PROBIT")
 }
 
-// Logistic reports whether the scores are logistic functions of the linear ones; or, if there are two of one, of -s and s.
+// Logistic reports whether the scores are logistic functions of the linear ones; or, if there are two of one, of -s and
+// s.
 func (m *LinearModel) Logistic() bool { return m.kind == "LOGISTIC" && m.Scores > 1 }
 
 // Softmax reports whether the scores are a softmax of several linear functions.

@@ -27,8 +27,8 @@ var (
 // onnx keeps the keys of a model's outputs (ir.MetaKeys).
 var ZipMap = ops.Register(&ir.Op{
 	Domain: Domain, Name: "ZipMap", Since: 1,
-	Doc: "A map from labels to scores for each row of scores X (N,C), or for X (C): here X itself, whose columns have the " +
-		"labels in their order.",
+	Doc: "A map from labels to scores for each row of scores X (N,C), or for X (C): here X itself, whose columns " +
+		"have the labels in their order.",
 	In: ops.Sig("X:float32[...]"), Out: ops.Sig("Z:float32[...]"),
 	Attrs: []ir.AttrSpec{intsAttr("classlabels_int64s", "labels"), stringsAttr("classlabels_strings", "labels")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {

@@ -104,8 +104,8 @@ func (m *SVM) check(features int) error {
 	case !m.Classifies:
 		return nil
 	case m.Linear && (len(m.Coefficients) != k*features || len(m.rho) < 1):
-		return fmt.Errorf("%d coefficients and %d rho for %d classes and %d features", len(m.Coefficients), len(m.rho), k,
-			features)
+		return fmt.Errorf("%d coefficients and %d rho for %d classes and %d features", len(m.Coefficients), len(m.rho),
+			k, features)
 	case m.Linear:
 		return nil
 	case len(m.Counts) != k:

@@ -9,9 +9,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Exact checks operators whose results need no rounding (Op.Tol is ir.Exact). Their inputs are float16 or bfloat16 numbers,
-// given as float32. The results must be such numbers, too. An operator that passes on all samples must state that it is
-// exact, unless silent has it with a reason. The check fails if fewer than least operators are exact.
+// Exact checks operators whose results need no rounding (Op.Tol is ir.Exact). Their inputs are float16 or bfloat16
+// numbers, given as float32. The results must be such numbers, too. An operator that passes on all samples must state
+// that it is exact, unless silent has it with a reason. The check fails if fewer than least operators are exact.
 func (u Suite) Exact(t *testing.T, least int, silent map[string]string) {
 	holds, fails := map[*ir.Op]bool{}, map[*ir.Op]bool{}
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
@@ -77,8 +77,8 @@ func (u Suite) Exact(t *testing.T, least int, silent map[string]string) {
 	}
 }
 
-// narrowed returns a sample with the float32 numbers rounded to d where the operator allows that type. ok is false if there
-// are none, or if an input is not a tensor.
+// narrowed returns a sample with the float32 numbers rounded to d where the operator allows that type. ok is false if
+// there are none, or if an input is not a tensor.
 func narrowed(op *ir.Op, in []tensor.Datum, d tensor.DType) (out []tensor.Datum, ok bool) {
 	for i, x := range in {
 		t, isTensor := x.(*tensor.Tensor)

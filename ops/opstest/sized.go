@@ -10,9 +10,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// SizedBy checks Op.SizedBy by changing the numbers of float inputs. If the shape of a result changes, the input must be
-// listed, and each listed input must change a shape in some sample. Operators in found are excepted: they count what they
-// find in their data.
+// SizedBy checks Op.SizedBy by changing the numbers of float inputs. If the shape of a result changes, the input must
+// be listed, and each listed input must change a shape in some sample. Operators in found are excepted: they count what
+// they find in their data.
 func (u Suite) SizedBy(t *testing.T, found []string) {
 	r := rand.New(rand.NewPCG(31, 32))
 	type input struct {
@@ -57,7 +57,8 @@ func (u Suite) SizedBy(t *testing.T, found []string) {
 					}
 				}
 			}
-			if states := slices.Contains(op.SizedBy, i); does[input{op, i}] && !states && !slices.Contains(found, op.FullName()) {
+			if states := slices.Contains(op.SizedBy, i); does[input{op, i}] && !states &&
+				!slices.Contains(found, op.FullName()) {
 				t.Errorf("the numbers of input %d determine a shape; only those of %v are stated", i, op.SizedBy)
 			}
 		}

@@ -265,8 +265,8 @@ func (u Suite) BadInputs(t *testing.T) {
 	})
 }
 
-// badInputs returns tensors of x's type that an operator may refuse: of other shapes, and with numbers that are often out of
-// range.
+// badInputs returns tensors of x's type that an operator may refuse: of other shapes, and with numbers that are often
+// out of range.
 func badInputs(t *testing.T, x *tensor.Tensor) (bad []tensor.Datum) {
 	for _, shape := range [][]int{{}, {0}, {1}, {2, 0}, {3, 1, 1}, {1, 1, 1, 1, 1}} {
 		bad = append(bad, Whole(x.DType(), 0, 2, shape...))

@@ -273,12 +273,15 @@ func evalFold(o arith) evaluation {
 var (
 	Min = variadic("Min", 13, "Elementwise minimum of all inputs with broadcasting.", ops.Numbers,
 		scalar.Min, nil, evalFold(arith{
-			i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}), ir.Exact)
+			i: func(a, b int64) int64 { return min(a, b) }, u: func(a, b uint64) uint64 { return min(a, b) }}),
+		ir.Exact)
 	Max = variadic("Max", 13, "Elementwise maximum of all inputs with broadcasting.", ops.Numbers,
 		scalar.Max, nil, evalFold(arith{
-			i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}), ir.Exact)
+			i: func(a, b int64) int64 { return max(a, b) }, u: func(a, b uint64) uint64 { return max(a, b) }}),
+		ir.Exact)
 	Sum = variadic("Sum", 13, "Elementwise sum of all inputs with broadcasting.", ops.Floats,
 		scalar.Add, nil, nil, ir.Rounding)
 	Mean = variadic("Mean", 13, "Elementwise mean of all inputs with broadcasting.", ops.Floats,
-		scalar.Add, func(x scalar.Expr, n int) scalar.Expr { return scalar.Div(x, scalar.Const(float64(n))) }, nil, ir.Rounding)
+		scalar.Add, func(x scalar.Expr, n int) scalar.Expr { return scalar.Div(x, scalar.Const(float64(n))) }, nil,
+		ir.Rounding)
 )

@@ -33,8 +33,9 @@ var Col2Im = ops.Register(&ir.Op{
 	Along:  alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Summing,
 })
 
-// axisBytes is the size of what evalCol2Im keeps for each axis. The number of axes is that of image_shape's elements, so it
-// follows from data: the window, and the sizes of the image, its blocks, its places, the tap, and strides of three of them.
+// axisBytes is the size of what evalCol2Im keeps for each axis. The number of axes is that of image_shape's elements,
+// so it follows from data: the window, and the sizes of the image, its blocks, its places, the tap, and strides of
+// three of them.
 const axisBytes = 128
 
 func evalCol2Im(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

@@ -54,7 +54,8 @@ func compare(name string, since int, doc string, types []tensor.DType, f scalarB
 			}
 			switch d := a.DType(); {
 			case d == tensor.String:
-				x, y := ops.BroadcastTo(c, a.Strings(), a.Shape(), shape), ops.BroadcastTo(c, b.Strings(), b.Shape(), shape)
+				x, y := ops.BroadcastTo(c, a.Strings(), a.Shape(), shape),
+					ops.BroadcastTo(c, b.Strings(), b.Shape(), shape)
 				return ops.One(tensor.FromSlice(equalTexts(c, x, y), shape...), nil)
 			case d == tensor.Uint64:
 				return relateAs(c, r, tensor.Data[uint64](a), tensor.Data[uint64](b), a, b, shape)

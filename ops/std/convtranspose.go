@@ -171,8 +171,8 @@ func evalConvTranspose(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error)
 }
 
 // tapPlaces lists, for one tap, the offsets in the output plane (sizes ys) and the offsets in the input plane (sizes
-// xs) that contribute to them: position o*stride + tap*dilation - begin receives from position o. room has two slices with
-// an element for each input position, for the result.
+// xs) that contribute to them: position o*stride + tap*dilation - begin receives from position o. room has two slices
+// with an element for each input position, for the result.
 func tapPlaces(c *ir.EvalCtx, tap []int, win []ops.Window, xs, ys []int, room [2][]int) (from, to []int) {
 	k := len(win)
 	xStr, yStr := ops.Strides(xs), ops.Strides(ys)

@@ -31,8 +31,9 @@ func cumulative(name string, since int, what string, types []tensor.DType, start
 	f func(a, x float64) float64, g func(a, x int64) int64) *ir.Op {
 	return &ir.Op{
 		Name: name, Since: since,
-		Doc: "Running " + what + " of x along axis, without the element itself if exclusive is set, from the end if reverse is set.",
-		In:  ops.Sig("x:T[...]", "axis:T2"), Out: ops.Sig("y:T[...]"),
+		Doc: "Running " + what + " of x along axis, without the element itself if exclusive is set, from the end if " +
+			"reverse is set.",
+		In: ops.Sig("x:T[...]", "axis:T2"), Out: ops.Sig("y:T[...]"),
 		Elems: map[string][]tensor.DType{"T": types, "T2": indexTypes},
 		Attrs: []ir.AttrSpec{intAttr("exclusive", 0, "whether an element's own value is excluded"),
 			intAttr("reverse", 0, "whether to start at the end")},
@@ -94,7 +95,8 @@ func cumulative(name string, since int, what string, types []tensor.DType, start
 	}
 }
 
-func cumulate[T float64 | int64](c *ir.EvalCtx, v []T, shape []int, axis int, exclusive, reverse bool, start T, join func(a, x T) T) {
+func cumulate[T float64 | int64](c *ir.EvalCtx, v []T, shape []int, axis int, exclusive, reverse bool, start T,
+	join func(a, x T) T) {
 	outer, n, inner := splitAt(shape, axis)
 	for o := range outer {
 		c.Step(1)

@@ -117,8 +117,8 @@ var Einsum = ops.Register(&ir.Op{
 	Tol:    ir.Summing,
 })
 
-// meets reports whether an axis that carries a dimension meets one of another input that does not, and may have more than
-// one element: of a part of the dimension, broadcasting would be another.
+// meets reports whether an axis that carries a dimension meets one of another input that does not, and may have more
+// than one element: of a part of the dimension, broadcasting would be another.
 func meets(n *ir.Node, e einsum, in []ir.Fact, letter rune) bool {
 	for i, letters := range e.in {
 		n.Step(1)

@@ -54,7 +54,8 @@ func lpNorm(n *ir.Node) (func(*ir.EvalCtx, []float64) float64, error) {
 
 // globalPool registers an operator that reduces each channel. body is the name of the equivalent reduction, if there is
 // one.
-func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (func(*ir.EvalCtx, []float64) float64, error),
+func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (func(*ir.EvalCtx, []float64) float64,
+	error),
 	body string, tol ir.Tolerance, attrs ...ir.AttrSpec) *ir.Op {
 	o := &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T[N,C,...]"), Out: ops.Sig("Y:T"), Attrs: attrs,

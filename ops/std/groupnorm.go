@@ -83,7 +83,8 @@ func groupNorm(since int, size string, attrs ...ir.AttrSpec) *ir.Op {
 			}
 			if perGroup {
 				groups := getInt(n, "num_groups")
-				in = []*ir.Value{in[0], op(b, "Reshape", in[1], b.Ints(groups)), op(b, "Reshape", in[2], b.Ints(groups))}
+				in = []*ir.Value{in[0], op(b, "Reshape", in[1], b.Ints(groups)),
+					op(b, "Reshape", in[2], b.Ints(groups))}
 				return []*ir.Value{op(b, "Reshape", affine(y, 3), op(b, "Shape", in[0]))}
 			}
 			return []*ir.Value{affine(op(b, "Reshape", y, op(b, "Shape", in[0])), rank)}

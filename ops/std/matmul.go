@@ -122,7 +122,8 @@ func evalMatMul(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		return nil, err
 	}
 	places := func(shape []int, size int) []int {
-		list := offsets(c, ops.Make[int](c, product(batch)), batch, ops.BroadcastStrides(shape[:len(shape)-2], batch), 0)
+		list := offsets(c, ops.Make[int](c, product(batch)), batch, ops.BroadcastStrides(shape[:len(shape)-2], batch),
+			0)
 		for i := range ops.Each(c, len(list)) {
 			list[i] *= size
 		}

@@ -91,7 +91,8 @@ var NonMaxSuppression = ops.Same(ops.Register(&ir.Op{
 		if k, ok := ops.ConstInts(n.In(2)); ok && len(k) == 1 {
 			most = min(max(k[0], 0), boxes)
 		}
-		return ops.Stated(n, bind, ops.Product(ops.DimAt(n.In(1), 0, bind), ops.DimAt(n.In(1), 1, bind), boxes, 32+most))
+		return ops.Stated(n, bind, ops.Product(ops.DimAt(n.In(1), 0, bind), ops.DimAt(n.In(1), 1, bind), boxes,
+			32+most))
 	},
 	Tol: ir.Exact,
 }), 10)

@@ -47,7 +47,8 @@ var (
 // poolOp returns a pooling operator. reduce returns a function that reduces one window. Its arguments are the offsets
 // in a channel's plane, and the number of taps in the plane or its pads.
 func poolOp(name string, since int, doc string,
-	reduce func(n *ir.Node) (func(c *ir.EvalCtx, plane []float64, at []int, padded int) float64, error), more ...ir.AttrSpec) *ir.Op {
+	reduce func(n *ir.Node) (func(c *ir.EvalCtx, plane []float64, at []int, padded int) float64, error),
+	more ...ir.AttrSpec) *ir.Op {
 	return &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("X:T"), Out: ops.Sig("Y:T"), Attrs: poolAttrs(more...),
 		Infer: inferPool,

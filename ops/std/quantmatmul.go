@@ -32,8 +32,8 @@ func given(in []*ir.Value, i int) *ir.Value {
 	return nil
 }
 
-// perRow converts a vector of one number per row of the matrix m to a column, and a vector of one number to a scalar: the
-// only one that an m of one axis, which is a row, has.
+// perRow converts a vector of one number per row of the matrix m to a column, and a vector of one number to a scalar:
+// the only one that an m of one axis, which is a row, has.
 func perRow(b *ir.Builder, v, m *ir.Value) *ir.Value {
 	if v == nil { // after an error
 		return nil
@@ -97,9 +97,9 @@ var MatMulInteger = ops.Register(ops.ByBody(&ir.Op{
 }))
 
 // requantized returns the factor from sums of integers to the quantized result, from the scale of the sums and that of
-// the result, with the scale by which QuantizeLinear still divides: 1. The order of these float32 operations decides ties
-// (scales of 0.1 and 0.1 to 0.02 make one half): the standard states the formula alone, and its reference implementation
-// and ONNX Runtime have this order. Of several scales of the result, each is divided by later.
+// the result, with the scale by which QuantizeLinear still divides: 1. The order of these float32 operations decides
+// ties (scales of 0.1 and 0.1 to 0.02 make one half): the standard states the formula alone, and its reference
+// implementation and ONNX Runtime have this order. Of several scales of the result, each is divided by later.
 //
 // The standard rounds before it adds the zero point, as ONNX Runtime does; the reference implementation of these two
 // operators rounds the sum, which differs at ties where the zero point is odd.
@@ -122,8 +122,8 @@ func requantized(b *ir.Builder, scale, to *ir.Value) (factor, rest *ir.Value) {
 var QLinearMatMul = ops.Same(ops.Register(ops.ByBody(&ir.Op{
 	Name: "QLinearMatMul", Since: 21,
 	Doc: "MatMul of the dequantized a and b, quantized; scales and zero points are scalars, one per row of a, one " +
-		"per column of b. Sums of integers are exact; times a_scale*b_scale/y_scale, all in float32, they are rounded " +
-		"to nearest even, and y_zero_point is added.",
+		"per column of b. Sums of integers are exact; times a_scale*b_scale/y_scale, all in float32, they are " +
+		"rounded to nearest even, and y_zero_point is added.",
 	In: ops.Sig("a:T1", "a_scale:TS", "a_zero_point:T1", "b:T2", "b_scale:TS", "b_zero_point:T2", "y_scale:TS",
 		"y_zero_point:T3"), Out: ops.Sig("y:T3"),
 	Elems: map[string][]tensor.DType{"T1": byteTypes, "T2": byteTypes, "T3": byteTypes, "TS": float32s}, Tol: ir.Exact,
@@ -202,8 +202,8 @@ var ConvInteger = ops.Register(ops.ByBody(&ir.Op{
 var QLinearConv = ops.Register(ops.ByBody(&ir.Op{
 	Name: "QLinearConv", Since: 10,
 	Doc: "Conv of the dequantized x and w, quantized; w_scale and w_zero_point are scalars, or one per filter; B is " +
-		"int32, of scale x_scale*w_scale. Sums of integers are exact; times x_scale*w_scale/y_scale in float32, they are " +
-		"rounded to float32, then to nearest even, and y_zero_point is added.",
+		"int32, of scale x_scale*w_scale. Sums of integers are exact; times x_scale*w_scale/y_scale in float32, they " +
+		"are rounded to float32, then to nearest even, and y_zero_point is added.",
 	In: ops.Sig("x:T1", "x_scale:TS", "x_zero_point:T1", "w:T2", "w_scale:TS", "w_zero_point:T2", "y_scale:TS",
 		"y_zero_point:T3", "B:T4[_]?"), Out: ops.Sig("y:T3"),
 	Elems: map[string][]tensor.DType{"T1": bytesOnly, "T2": bytesOnly, "T3": bytesOnly, "T4": int32Types,

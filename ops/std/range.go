@@ -122,7 +122,8 @@ var Range = ops.Register(&ir.Op{
 		}
 		size := op(b, "Ceil", op(b, "Div", op(b, "Sub", f[1], f[0]), f[2]))
 		size = op(b, "Max", size, constLike(b, size, 0))
-		size = op(b, "Where", op(b, "Equal", f[2], constLike(b, f[2], 0)), constLike(b, size, -1), size) // refused as a size
+		// refused as a size
+		size = op(b, "Where", op(b, "Equal", f[2], constLike(b, f[2], 0)), constLike(b, size, -1), size)
 		size = as(size, tensor.Int64)
 		ones := attr(b, "ConstantOfShape", []*ir.Value{op(b, "Reshape", size, b.Ints(1))},
 			ir.A("value", tensor.FromSlice([]int64{1}, 1)))
@@ -156,7 +157,8 @@ func plainRange(c *ir.EvalCtx, d tensor.DType, n int, k [3]int64, f [3]float64) 
 }
 
 // rangeOf computes a range in type F, and converts it to T.
-func rangeOf[T int16 | int32 | int64 | float32 | float64, F int64 | float64](c *ir.EvalCtx, n int, first, step F) *tensor.Tensor {
+func rangeOf[T int16 | int32 | int64 | float32 | float64, F int64 | float64](c *ir.EvalCtx, n int, first,
+	step F) *tensor.Tensor {
 	out := ops.Make[T](c, n)
 	for lo, hi := range ops.Parts(c, n) {
 		part, at := out[lo:hi], F(lo)

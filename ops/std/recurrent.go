@@ -211,12 +211,13 @@ var (
 	cellDefaults = map[string][]string{"RNN": {"Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "LSTM": {"Sigmoid", "Tanh", "Tanh"}}
 
 	cellParameters = map[string][]float64{"Relu": nil, "Tanh": nil, "Sigmoid": nil, "Softsign": nil, "Softplus": nil,
-		"Affine": {1, 0}, "ScaledTanh": {1, 1}, "HardSigmoid": {f32(0.2), 0.5}, "LeakyRelu": {f32(0.01)}, "ThresholdedRelu": {1},
-		"Elu": {1}}
+		"Affine": {1, 0}, "ScaledTanh": {1, 1}, "HardSigmoid": {f32(0.2), 0.5}, "LeakyRelu": {f32(0.01)},
+		"ThresholdedRelu": {1},
+		"Elu":             {1}}
 )
 
-// CellActivations returns the activations of an RNN, GRU or LSTM, direction by direction. Parameters are listed in order,
-// only for activations that have any.
+// CellActivations returns the activations of an RNN, GRU or LSTM, direction by direction. Parameters are listed in
+// order, only for activations that have any.
 func CellActivations(n *ir.Node) ([]CellActivation, error) {
 	standard := cellDefaults[n.Op.Name]
 	names, count := n.Attrs.Strs("activations", nil), len(standard)*directions(n)

@@ -552,8 +552,8 @@ func (f *filter) nearestTo(at, scale float64) float64 {
 	return math.Ceil(at - 0.5)
 }
 
-// nearestAxes returns, for each axis and index of the result, the index of the element there, or -1 where it is outside of
-// the region of interest, and whether there are such.
+// nearestAxes returns, for each axis and index of the result, the index of the element there, or -1 where it is outside
+// of the region of interest, and whether there are such.
 func nearestAxes(c *ir.EvalCtx, f *filter, shape []int, plan []resampling) (from [][]int, beyond bool) {
 	from = make([][]int, len(shape))
 	for a, d := range shape {
@@ -580,9 +580,9 @@ func nearestAxes(c *ir.EvalCtx, f *filter, shape []int, plan []resampling) (from
 	return from, beyond
 }
 
-// NearestPlan returns, for each axis and index of the result of a Resize node of mode nearest, the index of the element of a
-// tensor of the given shape that is there, or -1 for the extrapolation value, which it returns, too. It does not read the first
-// input, in[0].
+// NearestPlan returns, for each axis and index of the result of a Resize node of mode nearest, the index of the element
+// of a tensor of the given shape that is there, or -1 for the extrapolation value, which it returns, too. It does not
+// read the first input, in[0].
 func NearestPlan(n *ir.Node, in []tensor.Datum, shape []int) (axes [][]int, beyond float64, err error) {
 	plan, err := resamplings(nil, n, in, shape)
 	if err != nil {

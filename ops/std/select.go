@@ -56,7 +56,8 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 		keep := notZero(c, cond.Bytes())
 		if len(keep) > 0 && keep[len(keep)-1] >= n {
 			first, _ := slices.BinarySearch(keep, n)
-			return nil, fmt.Errorf("condition is true at index %d, but there are only %d slices of %s", keep[first], n, x)
+			return nil, fmt.Errorf("condition is true at index %d, but there are only %d slices of %s", keep[first], n,
+				x)
 		}
 		shape[a] = len(keep)
 		out, err := alloc(c, x.DType(), shape)

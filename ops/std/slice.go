@@ -14,8 +14,8 @@ import (
 // Slice selects ranges of axes, like numpy.
 var Slice = ops.Register(&ir.Op{
 	Name: "Slice", Since: 13,
-	Doc: "data[start:end:step] on each of the given axes (default: the first ones); negative numbers count from the end, " +
-		"steps may be negative.",
+	Doc: "data[start:end:step] on each of the given axes (default: the first ones); negative numbers count from the " +
+		"end, steps may be negative.",
 	In:    ops.Sig("data:T", "starts:Tind[_]", "ends:Tind[_]", "axes:Tind[_]?", "steps:Tind[_]?"),
 	Out:   ops.Sig("output:T"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
@@ -152,7 +152,8 @@ func evalSlice(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 		}
 	}
 	if len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) {
-		return nil, fmt.Errorf("%d starts, %d ends, %d axes and %d steps", len(starts), len(ends), len(axes), len(steps))
+		return nil, fmt.Errorf("%d starts, %d ends, %d axes and %d steps", len(starts), len(ends), len(axes),
+			len(steps))
 	}
 	if _, err := ops.AxesOf(axes, x.Rank()); err != nil {
 		return nil, err

@@ -76,19 +76,20 @@ func rowMax(c *ir.EvalCtx, row []float64) float64 {
 
 // Operators on rows.
 var (
-	Softmax = rowwise("Softmax", 13, "exp(x) divided by the sum of exp(x) along an axis.", func(c *ir.EvalCtx, row []float64) {
-		m, sum := rowMax(c, row), 0.0
-		for i, x := range ops.All(c, row) {
-			row[i] = math.Exp(x - m)
-			sum += row[i]
-		}
-		for i := range ops.Each(c, len(row)) {
-			row[i] /= sum
-		}
-	}, func(b *ir.Builder, x, axes *ir.Value) *ir.Value {
-		e := op(b, "Exp", op(b, "Sub", x, op(b, "ReduceMax", x, axes)))
-		return op(b, "Div", e, op(b, "ReduceSum", e, axes))
-	}, ir.Summing)
+	Softmax = rowwise("Softmax", 13, "exp(x) divided by the sum of exp(x) along an axis.",
+		func(c *ir.EvalCtx, row []float64) {
+			m, sum := rowMax(c, row), 0.0
+			for i, x := range ops.All(c, row) {
+				row[i] = math.Exp(x - m)
+				sum += row[i]
+			}
+			for i := range ops.Each(c, len(row)) {
+				row[i] /= sum
+			}
+		}, func(b *ir.Builder, x, axes *ir.Value) *ir.Value {
+			e := op(b, "Exp", op(b, "Sub", x, op(b, "ReduceMax", x, axes)))
+			return op(b, "Div", e, op(b, "ReduceSum", e, axes))
+		}, ir.Summing)
 	LogSoftmax = rowwise("LogSoftmax", 13, "Logarithm of Softmax along an axis.", func(c *ir.EvalCtx, row []float64) {
 		m, sum := rowMax(c, row), 0.0
 		for _, x := range ops.All(c, row) {
@@ -101,14 +102,15 @@ var (
 		d := op(b, "Sub", x, op(b, "ReduceMax", x, axes))
 		return op(b, "Sub", d, op(b, "Log", op(b, "ReduceSum", op(b, "Exp", d), axes)))
 	}, ir.Summing)
-	Hardmax = rowwise("Hardmax", 13, "1 at the first largest element along an axis, 0 elsewhere.", func(c *ir.EvalCtx, row []float64) {
-		at := 0
-		for i, x := range ops.All(c, row) {
-			if x > row[at] {
-				at = i
+	Hardmax = rowwise("Hardmax", 13, "1 at the first largest element along an axis, 0 elsewhere.",
+		func(c *ir.EvalCtx, row []float64) {
+			at := 0
+			for i, x := range ops.All(c, row) {
+				if x > row[at] {
+					at = i
+				}
 			}
-		}
-		ops.Fill(c, row, 0)
-		row[at] = 1
-	}, nil, ir.Exact)
+			ops.Fill(c, row, 0)
+			row[at] = 1
+		}, nil, ir.Exact)
 )

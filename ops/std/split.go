@@ -13,7 +13,8 @@ import (
 // Split splits a tensor along an axis.
 var Split = ops.Register(&ir.Op{
 	Name: "Split", Since: 18,
-	Doc: "Parts of input along axis: of the sizes in split, or num_outputs parts of equal size, the last of which may be smaller.",
+	Doc: "Parts of input along axis: of the sizes in split, or num_outputs parts of equal size, the last of which " +
+		"may be smaller.",
 	In:  ops.Sig("input:T", "split:int64[_]?"),
 	Out: []ir.Param{{Name: "outputs", Elem: "T", Variadic: true}}, Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{intAttr("axis", 0, "the axis"), intAttr("num_outputs", nil, "number of equal parts")},

@@ -105,8 +105,8 @@ func largestOf(c *ir.EvalCtx, x *tensor.Tensor, pos []int64, outer, n, inner, k 
 	return nil
 }
 
-// topOf is largestOf for elements of one type. Of each row it keeps the first k in order, in a heap with the last of them
-// at the top, which most others do not precede.
+// topOf is largestOf for elements of one type. Of each row it keeps the first k in order, in a heap with the last of
+// them at the top, which most others do not precede.
 func topOf[T int32 | int64 | uint64 | float32 | float64](c *ir.EvalCtx, v []T, pos []int64, outer, n, inner, k int,
 	largest bool) {
 	heap := ops.Make[int](c, k)

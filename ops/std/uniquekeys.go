@@ -27,8 +27,8 @@ func sliceOrder(c *ir.EvalCtx, x *tensor.Tensor, outer, n, inner int) (func(i, j
 	}, nil
 }
 
-// orderedKeys returns numbers of so many bits that are ordered as the elements of x are: equal ones for elements that are
-// equal, and the largest one for NaN. It returns nil for types that have none.
+// orderedKeys returns numbers of so many bits that are ordered as the elements of x are: equal ones for elements that
+// are equal, and the largest one for NaN. It returns nil for types that have none.
 func orderedKeys(c *ir.EvalCtx, x *tensor.Tensor) (keys []uint64, bits int) {
 	switch x.DType() {
 	case tensor.Float16, tensor.BFloat16:

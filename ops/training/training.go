@@ -103,7 +103,8 @@ func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64,
 				return nil
 			}
 			var sets [][]int
-			if ops.Float(n, "norm_coefficient") == 0 { // gradients do not depend on tensors: in the rate and all tensors
+			// gradients do not depend on tensors: in the rate and all tensors
+			if ops.Float(n, "norm_coefficient") == 0 {
 				set := []int{0}
 				for i := range k {
 					set = append(set, 2+i)

@@ -2,9 +2,9 @@
 // the bodies of functions in them. It expands operators of the domain essm, each in one file, and converts standard
 // operators to the requested version.
 //
-// It imports ir, ir/irtext, the operator packages and passes, and depends on neither file formats nor engines. The result
-// computes the same as the graph, to the tolerance of the expanded operators. Inputs and outputs keep their names
-// and types, except that optional inputs become required or are dropped. Constants are computed in float64 and
+// It imports ir, ir/irtext, the operator packages and passes, and depends on neither file formats nor engines. The
+// result computes the same as the graph, to the tolerance of the expanded operators. Inputs and outputs keep their
+// names and types, except that optional inputs become required or are dropped. Constants are computed in float64 and
 // rounded once. Equal graphs give equal results.
 //
 // A state-space system with constants becomes matrix products. Time is cut into chunks of T steps. Inside a chunk
@@ -12,16 +12,16 @@
 // between chunks, a few numbers per group, goes through an ONNX Scan over chunks, in float64. Both directions share
 // the products. A group is one state between the products with B and C, or a whole head where that is cheaper.
 //
-// Lower lists operators that cannot be recognized in what is written for them, in the graph's metadata (ir.MetaOperators).
-// Package passes/raise lowers each operator of the list again, compares the result with the graph, and puts the operator
-// back.
+// Lower lists operators that cannot be recognized in what is written for them, in the graph's metadata
+// (ir.MetaOperators). Package passes/raise lowers each operator of the list again, compares the result with the graph,
+// and puts the operator back.
 //
 // Subgraphs of nodes (branches, bodies of loops) are lowered too. There, only systems in discrete form are expanded;
 // passes and frontends create no others.
 //
 // A system with a window becomes a grouped Conv, with the inputs in the window as its state. The recurrence's part
-// of a given state is ignored, since it follows from the inputs. Systems whose numbers are not constants (in the bodies of
-// functions) become a Scan over steps, and so do systems that grow.
+// of a given state is ignored, since it follows from the inputs. Systems whose numbers are not constants (in the bodies
+// of functions) become a Scan over steps, and so do systems that grow.
 package lower
 
 import (

@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// lowRank is a system with a diagonal plus low-rank matrix under construction. States are (samples, features, states), real
-// and imaginary part.
+// lowRank is a system with a diagonal plus low-rank matrix under construction. States are (samples, features, states),
+// real and imaginary part.
 type lowRank struct {
 	*lowerer
 	f, g, h, b, c, later, cut [2]*ir.Value // real and imaginary part
@@ -75,7 +75,8 @@ func lowerDPLRScan(l *lowerer, n *ir.Node) []*ir.Value {
 			ahead := l.with("Concat", []*ir.Value{u, zeros(int64(window), int64(features))}, ir.A("axis", 1))
 			back = append(back, l.op("Slice", ahead, l.Ints(int64(window)), l.Ints(1<<62), l.Ints(1)))
 		}
-		_, x := l.scan(overSteps{states: []*ir.Value{zeros(int64(features), int64(states)), zeros(int64(features), int64(states))},
+		_, x := l.scan(overSteps{states: []*ir.Value{zeros(int64(features), int64(states)),
+			zeros(int64(features), int64(states))},
 			in: back, backward: true, step: func(b *ir.Builder, states, in []*ir.Value) ([]*ir.Value, *ir.Value) {
 				return r.advance(b, states, in), r.read(b, r.later, states) // without the input of the step itself
 			}})
@@ -93,12 +94,13 @@ func lowerDPLRScan(l *lowerer, n *ir.Node) []*ir.Value {
 	return outs
 }
 
-// advance returns f∘z - Σ g Re(Σ h∘z) + b u, less the input that leaves the window. in is u, and that input if there is a
-// window.
+// advance returns f∘z - Σ g Re(Σ h∘z) + b u, less the input that leaves the window. in is u, and that input if there is
+// a window.
 func (r *lowRank) advance(b *ir.Builder, z, in []*ir.Value) []*ir.Value {
 	op := func(name string, in ...*ir.Value) *ir.Value { return b.Op("", name, slices.Clone(in)) }
 	// (samples, features, rank, states)
-	product := op("Sub", op("Mul", r.h[0], op("Unsqueeze", z[0], b.Ints(2))), op("Mul", r.h[1], op("Unsqueeze", z[1], b.Ints(2))))
+	product := op("Sub", op("Mul", r.h[0], op("Unsqueeze", z[0], b.Ints(2))),
+		op("Mul", r.h[1], op("Unsqueeze", z[1], b.Ints(2))))
 	low := op("ReduceSum", product, b.Ints(3)) // keeps the axis
 	turned := []*ir.Value{op("Sub", op("Mul", r.f[0], z[0]), op("Mul", r.f[1], z[1])),
 		op("Add", op("Mul", r.f[0], z[1]), op("Mul", r.f[1], z[0]))}
@@ -119,7 +121,8 @@ func (r *lowRank) advance(b *ir.Builder, z, in []*ir.Value) []*ir.Value {
 func (r *lowRank) cutOff(features, states, window int) {
 	if z, ok := r.response(features, states, window); ok {
 		for i, imaginary := range []bool{false, true} {
-			r.cut[i] = r.number([]string{"cut_re", "cut_im"}[i], tensor.Float64, component(z, imaginary), features, states)
+			r.cut[i] = r.number([]string{"cut_re", "cut_im"}[i], tensor.Float64, component(z, imaginary), features,
+				states)
 		}
 		return
 	}

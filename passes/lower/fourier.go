@@ -8,7 +8,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// maxTable is the largest size of a matrix of cosines over steps that is written as a constant. Larger ones are computed.
+// maxTable is the largest size of a matrix of cosines over steps that is written as a constant. Larger ones are
+// computed.
 const maxTable = 1 << 10
 
 // lowerFourierMix lowers a transform to products, since engines differ in their DFT: of x (L, H) it is C x C' - S x S'
@@ -35,7 +36,8 @@ func lowerFourierMix(l *lowerer, n *ir.Node) []*ir.Value {
 		numbers := l.op("Range", l.integer("first", 0), steps, l.integer("next", 1))
 		turns := l.op("Mod", l.op("Mul", l.op("Unsqueeze", numbers, l.Ints(1)), numbers), steps)
 		elem := ir.A("to", int(x.Elem()))
-		angle := l.op("Div", l.number("turn", x.Elem(), []float64{2 * math.Pi}), l.with("Cast", []*ir.Value{steps}, elem))
+		angle := l.op("Div", l.number("turn", x.Elem(), []float64{2 * math.Pi}),
+			l.with("Cast", []*ir.Value{steps}, elem))
 		angle = l.op("Mul", l.with("Cast", []*ir.Value{turns}, elem), angle)
 		along = [2]*ir.Value{l.op("Cos", angle), l.op("Sin", angle)}
 	}

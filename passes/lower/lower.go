@@ -60,7 +60,8 @@ func newLowerer(g *ir.Graph, version int) *lowerer {
 	}
 	opsets[""] = version
 	g.Opsets = opsets
-	return &lowerer{Builder: ir.Edit(g, ops.Default, opsets), opset: version, of: map[*ir.Value]*ir.Value{}, chunk: chunkSteps}
+	return &lowerer{Builder: ir.Edit(g, ops.Default, opsets), opset: version, of: map[*ir.Value]*ir.Value{},
+		chunk: chunkSteps}
 }
 
 // finish removes dead code and verifies g.

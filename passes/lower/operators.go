@@ -35,9 +35,9 @@ func (l *lowerer) list(n *ir.Node) {
 	}
 }
 
-// writeOperators writes the listed operators to the metadata of the finished graph, as a graph in IR text. Its inputs and
-// outputs are values of the graph, by their names. A constant of a listed operator is computed from one of the graph
-// where that is possible, and else in the text.
+// writeOperators writes the listed operators to the metadata of the finished graph, as a graph in IR text. Its inputs
+// and outputs are values of the graph, by their names. A constant of a listed operator is computed from one of the
+// graph where that is possible, and else in the text.
 func (l *lowerer) writeOperators(g *ir.Graph) error {
 	delete(g.Meta, ir.MetaOperators)
 	f := &operatorList{g: &ir.Graph{Name: "operators", Opsets: map[string]int{}}, of: map[*ir.Value]*ir.Value{},

@@ -35,9 +35,9 @@ func (l *lowerer) lessOne(x complexValue) complexValue {
 	return complexValue{l.op("Sub", l.op("Sub", size, l.number("one", tensor.Float64, []float64{1})), round), z.im}
 }
 
-// lowerSoftmaxConv lowers a convolution with kernels that are normalized over the sequence to a Conv with a group for each
-// feature. The kernels are computed for the length, in float64: lag k = k₁T + k₀ is Re Σ (W e^{a(k₁T - s(L-1))}) e^{ak₀}, a
-// product of matrices for each feature.
+// lowerSoftmaxConv lowers a convolution with kernels that are normalized over the sequence to a Conv with a group for
+// each feature. The kernels are computed for the length, in float64: lag k = k₁T + k₀ is Re Σ (W e^{a(k₁T - s(L-1))})
+// e^{ak₀}, a product of matrices for each feature.
 func lowerSoftmaxConv(l *lowerer, n *ir.Node) []*ir.Value {
 	u, elem := n.Inputs[0], n.Inputs[0].Elem()
 	at := func(i int) complexValue { return complexValue{n.In(i), n.In(i + 1)} }

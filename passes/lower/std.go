@@ -119,8 +119,8 @@ func (l *lowerer) axesToAttribute(n *ir.Node) bool {
 	return true
 }
 
-// equalSplit writes a Split into a number of parts in the form of versions below 18: with the sizes of the parts, or without
-// where they are equal.
+// equalSplit writes a Split into a number of parts in the form of versions below 18: with the sizes of the parts, or
+// without where they are equal.
 func (l *lowerer) equalSplit(n *ir.Node) bool {
 	if n.Op.FullName() != "Split" || !n.Attrs.Has("num_outputs") || n.In(1) != nil {
 		return false
@@ -190,7 +190,8 @@ func (l *lowerer) doubleConv(n *ir.Node) bool {
 	if len(parts) > 1 {
 		x = l.with("Concat", parts, ir.A("axis", 1))
 	}
-	weight := l.op("Reshape", l.with("Transpose", []*ir.Value{n.In(1)}, ir.A("perm", []int64{0, 2, 1})), l.Ints(outputs, taps*inputs))
+	weight := l.op("Reshape", l.with("Transpose", []*ir.Value{n.In(1)}, ir.A("perm", []int64{0, 2, 1})),
+		l.Ints(outputs, taps*inputs))
 	y := l.op("MatMul", weight, x)
 	if b := n.In(2); b != nil {
 		y = l.op("Add", y, l.op("Unsqueeze", b, l.Ints(1)))

@@ -17,7 +17,8 @@ func lowerSubsetProducts(l *lowerer, n *ir.Node) []*ir.Value {
 		subsets *= float64(i + 1)
 	}
 	number := func(name string, x float64) *ir.Value { return l.number(name, tensor.Float64, []float64{x}) }
-	bound := l.op("Pow", l.op("Mul", l.with("Cast", []*ir.Value{steps}, ir.A("to", int(tensor.Float64))), number("orders", subsets)),
+	bound := l.op("Pow", l.op("Mul", l.with("Cast", []*ir.Value{steps}, ir.A("to", int(tensor.Float64))),
+		number("orders", subsets)),
 		number("root", 1/float64(size)))
 	bound = l.op("Squeeze", l.with("Cast", []*ir.Value{l.op("Ceil", bound)}, ir.A("to", int(tensor.Int64))))
 	elements := l.op("Range", zero, l.op("Add", bound, l.integer("more", size+2)), next)
@@ -39,7 +40,8 @@ func lowerSubsetProducts(l *lowerer, n *ir.Node) []*ir.Value {
 	steppers := make([]*ir.Value, size) // the elements of each subset, in ascending order
 	for k := size - 1; k >= 0; k-- {
 		below := l.op("LessOrEqual", l.op("Unsqueeze", counts[k], l.Ints(0)), l.op("Unsqueeze", rest, l.Ints(1)))
-		d := l.with("ReduceSum", []*ir.Value{l.with("Cast", []*ir.Value{below}, ir.A("to", int(tensor.Int64))), l.Ints(1)},
+		d := l.with("ReduceSum", []*ir.Value{l.with("Cast", []*ir.Value{below}, ir.A("to", int(tensor.Int64))),
+			l.Ints(1)},
 			ir.A("keepdims", 0))
 		d = l.op("Sub", d, next)
 		if k > 0 {

@@ -84,8 +84,8 @@ type variable struct {
 // Var matches any value, including an absent input.
 func Var(name string) Pattern { return &variable{name: name} }
 
-// Fixed matches a constant or a settled value. Only rules that read no elements, or look first whether there are any, may
-// use it.
+// Fixed matches a constant or a settled value. Only rules that read no elements, or look first whether there are any,
+// may use it.
 func Fixed(name string) Pattern { return FixedWhere(name, nil) }
 
 // FixedWhere matches a constant or a settled value for which ok returns true.

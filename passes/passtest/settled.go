@@ -78,7 +78,8 @@ func (c Case) withParameters(t *testing.T, p *passes.Pass, before, after *ir.Gra
 	return "the same"
 }
 
-// settledCases compares what the cases of a pass leave with weights as parameters, one line for each, with a golden file.
+// settledCases compares what the cases of a pass leave with weights as parameters, one line for each, with a golden
+// file.
 func settledCases(t *testing.T, p *passes.Pass, lines []string) {
 	t.Helper()
 	file := filepath.Join("testdata", p.Name, "parameters.txt")

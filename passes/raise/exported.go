@@ -15,8 +15,8 @@ import (
 // Exported puts back operators that package lower wrote in smaller ones.
 var Exported = &passes.Pass{
 	Name: "raise-exported",
-	Doc: "Operators that `essmc export` wrote in smaller ones, by the list in the file's metadata. Each is lowered again and " +
-		"compared with the graph. Where nodes or numbers differ, the graph stays as it is.",
+	Doc: "Operators that `essmc export` wrote in smaller ones, by the list in the file's metadata. Each is lowered " +
+		"again and compared with the graph. Where nodes or numbers differ, the graph stays as it is.",
 	Before: []passes.Reason{
 		{Pass: "upgrade", Why: "it reads operators of the versions that the file has"},
 		{Pass: "canonicalize", Why: "it reads the nodes as they were written"},
@@ -197,7 +197,8 @@ func (o *original) compare(c *passes.Context, opset int) string {
 	if err != nil {
 		return err.Error()
 	}
-	same := comparison{of: map[*ir.Value]*ir.Value{}, mine: regions.Constants(c, nil), theirs: regions.Constants(c, nil)}
+	same := comparison{of: map[*ir.Value]*ir.Value{}, mine: regions.Constants(c, nil),
+		theirs: regions.Constants(c, nil)}
 	i := 0
 	for _, v := range o.node.Inputs {
 		if v != nil && v.Const == nil {

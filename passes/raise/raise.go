@@ -2,8 +2,8 @@
 // operators: state-space layers in the form of convolutions, transforms and recurrences, and the norms, activations
 // and linear layers around them.
 //
-// The packages below internal recognize convolutions, recurrences, and idioms of exporters. This package has the pipeline,
-// the passes that prepare a graph, and the one that reads files of essmc itself.
+// The packages below internal recognize convolutions, recurrences, and idioms of exporters. This package has the
+// pipeline, the passes that prepare a graph, and the one that reads files of essmc itself.
 //
 // It imports ir, ir/irtext, the operator packages, passes, and passes/lower, whose nodes it recognizes by lowering an
 // operator again. It depends on neither file formats nor machines. A raised graph computes the same as before, to the

@@ -17,8 +17,8 @@ const maxShape = 64
 // that types that depend on them are known.
 var Shapes = &passes.Pass{
 	Name: "raise-shapes",
-	Doc: "Small integer vectors, and ends of ranges, computed from constants and known dimensions → constants. Types are " +
-		"inferred again: a node whose types are known better then is a change too.",
+	Doc: "Small integer vectors, and ends of ranges, computed from constants and known dimensions → constants. Types " +
+		"are inferred again: a node whose types are known better then is a change too.",
 	After: []passes.Reason{
 		{Pass: "raise-exported", Why: "it recognizes graphs as package lower writes them"},
 	},

@@ -102,8 +102,8 @@ func floorDiv(a, b int64) int64 {
 // step graph: that input is zeros before the first step, and the states of the layers become states of the step
 // graph.
 //
-// The step graph has the parameters of g, in the same order, and no updates: a set of parameters that runs update has no
-// streams.
+// The step graph has the parameters of g, in the same order, and no updates: a set of parameters that runs update has
+// no streams.
 //
 // If outputs are named, the step graph has only these outputs of g, and other outputs cannot block it. It always has
 // all states, so that they do not depend on the names. An input that neither these outputs nor a state needs becomes
@@ -232,9 +232,9 @@ type stepper struct {
 // handler makes the step form of a node that is not computed step by step.
 type handler func(s *stepper, n *ir.Node) error
 
-// step makes the step graph, with the input End or without, of all outputs that are not blocked. An output that is asked
-// for, or all if none is, must not be. Since files determine the arguments of handlers, a panic in one is returned as an
-// error.
+// step makes the step graph, with the input End or without, of all outputs that are not blocked. An output that is
+// asked for, or all if none is, must not be. Since files determine the arguments of handlers, a panic in one is
+// returned as an error.
 func step(source *ir.Graph, asked []string, end bool) (sg *Graph, err error) {
 	s := &stepper{asked: asked, of: map[*ir.Value]*ir.Value{}, flows: map[*ir.Value]flow{},
 		settled: map[*ir.Value]bool{}}
@@ -520,8 +520,8 @@ func (s *stepper) changesLength(n *ir.Node, facts []ir.Fact) bool {
 	return false
 }
 
-// perStep reports whether an operand of an elementwise node that does not vary has several elements along time: a number of
-// them, or one for each sample.
+// perStep reports whether an operand of an elementwise node that does not vary has several elements along time: a
+// number of them, or one for each sample.
 func (s *stepper) perStep(n *ir.Node, f ir.Fact) bool {
 	if n.Op.Element == nil || f.Axis < 0 || f.Constant() {
 		return false
@@ -560,7 +560,8 @@ func globals(n *ir.Node, symbol string) []ir.Fact {
 	return out
 }
 
-// captures reports whether a subgraph of the node reads a value that varies along time, or cannot be computed in chunks.
+// captures reports whether a subgraph of the node reads a value that varies along time, or cannot be computed in
+// chunks.
 func (s *stepper) captures(n *ir.Node) bool {
 	for _, sub := range n.Subgraphs() {
 		for _, v := range sub.Captures() {

@@ -95,8 +95,8 @@ func New(m *runtime.Model) (*Generator, error) { return newGenerator(context.Bac
 func newGenerator(ctx context.Context, m *runtime.Model) (*Generator, error) {
 	g := &Generator{out: map[string]tensor.Datum{}}
 	lacks := func(format string, args ...any) error {
-		return &OptionError{"model", "not a language model: expected one input of tokens, int64[B,L], and logits at every step, " +
-			"float[B,L,V]; found " + fmt.Sprintf(format, args...)}
+		return &OptionError{"model", "not a language model: expected one input of tokens, int64[B,L], and logits at " +
+			"every step, float[B,L,V]; found " + fmt.Sprintf(format, args...)}
 	}
 	for _, p := range m.Inputs() {
 		t, ok := ir.AsTensor(p.Type)
@@ -149,11 +149,13 @@ func (g *Generator) Logits() []float32 { return g.logits }
 func (g *Generator) Feed(ctx context.Context, tokens []int64) error {
 	for i, k := range tokens {
 		if k < 0 || k >= int64(g.vocab) {
-			return &OptionError{"prompt", fmt.Sprintf("token %d is %d, which is outside of the vocabulary, 0 to %d", i, k, g.vocab-1)}
+			return &OptionError{"prompt", fmt.Sprintf("token %d is %d, which is outside of the vocabulary, 0 to %d", i,
+				k, g.vocab-1)}
 		}
 	}
 	if len(tokens) > MaxTokens-g.seen {
-		return &OptionError{"prompt", fmt.Sprintf("expected at most %d tokens in all, found %d", MaxTokens, g.seen+len(tokens))}
+		return &OptionError{"prompt", fmt.Sprintf("expected at most %d tokens in all, found %d", MaxTokens,
+			g.seen+len(tokens))}
 	}
 	most := max(1, min(chunkSteps, chunkBytes/(4*g.vocab)))
 	for len(tokens) > 0 {
@@ -190,8 +192,8 @@ func (g *Generator) Feed(ctx context.Context, tokens []int64) error {
 	return nil
 }
 
-// Tokens continues a prompt of at least one token, and yields each new token as soon as it is known. An error is the last
-// element. The prompt's own tokens are not yielded.
+// Tokens continues a prompt of at least one token, and yields each new token as soon as it is known. An error is the
+// last element. The prompt's own tokens are not yielded.
 func Tokens(ctx context.Context, m *runtime.Model, prompt []int64, o Options) iter.Seq2[int64, error] {
 	return func(yield func(int64, error) bool) {
 		g, err := newGenerator(ctx, m)
@@ -225,12 +227,14 @@ func (g *Generator) tokens(ctx context.Context, prompt []int64, o Options, yield
 		return &OptionError{"prompt", "expected at least one token, found none"}
 	}
 	if n := g.seen + len(prompt); n > MaxTokens-count {
-		return &OptionError{"prompt", fmt.Sprintf("expected at most %d tokens in all, found %d and %d new ones", MaxTokens, n, count)}
+		return &OptionError{"prompt", fmt.Sprintf("expected at most %d tokens in all, found %d and %d new ones",
+			MaxTokens, n, count)}
 	}
 	if err := g.Feed(ctx, prompt); err != nil {
 		return err
 	}
-	s := sampler{o: o, r: rand.New(rand.NewPCG(o.Seed, 0x67656e)), order: make([]int, g.vocab), weight: make([]float64, g.vocab)}
+	s := sampler{o: o, r: rand.New(rand.NewPCG(o.Seed, 0x67656e)), order: make([]int, g.vocab),
+		weight: make([]float64, g.vocab)}
 	for i := range count {
 		k, err := s.next(g.logits)
 		if err != nil {

@@ -48,7 +48,9 @@ func (e *encoder) build() ([]byte, error) {
 	extents := vector(b, e.extents, fb.PlanStartExtentsVector, b.PrependInt64)
 	blobs := vector(b, e.blobs, fb.PlanStartBlobsVector,
 		func(x blob) { fb.CreateBlob(b, uint64(x.offset), uint64(len(x.data))) })
-	types := vector(b, e.types, fb.PlanStartTypesVector, func(t typeRec) { fb.CreateType(b, t.elem, t.dimsEnd, t.kind) })
+	types := vector(b, e.types, fb.PlanStartTypesVector, func(t typeRec) {
+		fb.CreateType(b, t.elem, t.dimsEnd, t.kind)
+	})
 	dims := vector(b, e.dims, fb.PlanStartDimsVector, b.PrependUint32)
 	strings := vector(b, texts, fb.PlanStartStringsVector, b.PrependUOffsetT)
 

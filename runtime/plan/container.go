@@ -88,7 +88,8 @@ func header(sections []section, length int64, minor int) []byte {
 	return append(h, sum[:]...)
 }
 
-// readHeader reads the header of a file of the given size. It checks everything that does not need the sections' content.
+// readHeader reads the header of a file of the given size. It checks everything that does not need the sections'
+// content.
 func readHeader(r io.ReaderAt, size int64, name string, lim Limits) (metadata, weights section, minor int, err error) {
 	h := make([]byte, max(0, min(size, maxHeader)))
 	if err := readAt(r, h, 0); err != nil {
@@ -101,7 +102,8 @@ func readHeader(r io.ReaderAt, size int64, name string, lim Limits) (metadata, w
 		if err := lfs.Check(h); err != nil {
 			return metadata, weights, 0, fmt.Errorf("%s: %w: it %w", name, ErrNotPlan, err)
 		}
-		return metadata, weights, 0, fmt.Errorf("%s: %w: it does not start with the signature of a plan", name, ErrNotPlan)
+		return metadata, weights, 0, fmt.Errorf("%s: %w: it does not start with the signature of a plan", name,
+			ErrNotPlan)
 	}
 	le := binary.LittleEndian
 	if len(h) >= 12 {

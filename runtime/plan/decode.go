@@ -76,8 +76,8 @@ func at[T any](column string, list []T, id uint64) (T, error) {
 func decode(w *ends.Watch, metadata, weights []byte, minor int, res ir.Resolver, lim Limits) (*ir.Graph, error) {
 	d := &decoder{p: fb.GetRootAsPlan(metadata, 0), minor: minor, watch: w, weights: weights, res: res, lim: lim,
 		boolBlob: map[uint32]bool{}}
-	steps := []func() error{d.readStrings, d.readTypes, d.readBlobs, d.readTensors, d.readOps, d.readValues, d.readGraphs,
-		d.readParameters}
+	steps := []func() error{d.readStrings, d.readTypes, d.readBlobs, d.readTensors, d.readOps, d.readValues,
+		d.readGraphs, d.readParameters}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("section metadata: %w", err)
@@ -191,7 +191,8 @@ func (d *decoder) readBlobs() error {
 		off, n := r.Offset(), r.Length()
 		switch {
 		case off < end || off-end >= tensor.Align || off%8 != 0:
-			return fmt.Errorf("blob %d starts at byte %d of the weights, expected a multiple of 8 at or shortly after %d", i, off, end)
+			return fmt.Errorf("blob %d starts at byte %d of the weights, expected a multiple of 8 at or shortly "+
+				"after %d", i, off, end)
 		case off > size || n > size-off:
 			return fmt.Errorf("blob %d: %d bytes from byte %d are not in the weights of %d", i, n, off, size)
 		}
@@ -262,7 +263,8 @@ func (d *decoder) tensor(r *fb.Tensor, extents, elements *pool) (*tensor.Tensor,
 			return nil, fmt.Errorf("blob %d holds two bool tensors", r.Storage())
 		}
 		d.boolBlob[r.Storage()] = true
-	case dtype.Packed() && used != 0 && len(b) > 0 && b[len(b)-1]>>used != 0: // FromBytes would copy it, for each tensor
+	case dtype.Packed() && used != 0 && len(b) > 0 && b[len(b)-1]>>used != 0:
+		// FromBytes would copy it, for each tensor
 		return nil, fmt.Errorf("%v%s has bits after its last element", dtype, tensor.ShapeString(shape))
 	}
 	return tensor.FromBytesParts(d.watch.Check, dtype, shape, b)
@@ -287,8 +289,8 @@ func (d *decoder) stringTensor(shape []int, size int, end uint64, elements *pool
 	return tensor.FromStrings(list, shape...), nil
 }
 
-// readOps resolves operators at the version that defined them. An operator that the resolver lacks gets a placeholder, so
-// that all of them can be reported with their nodes.
+// readOps resolves operators at the version that defined them. An operator that the resolver lacks gets a placeholder,
+// so that all of them can be reported with their nodes.
 func (d *decoder) readOps() error {
 	d.ops = make([]*ir.Op, d.p.OpsLength())
 	d.known = make([]bool, len(d.ops))

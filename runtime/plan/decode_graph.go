@@ -302,9 +302,15 @@ func (d *decoder) attr(k, owner int) (a ir.Attr, err error) {
 		a.Value, err = list(&d.refs, id,
 			func(i int) (*tensor.Tensor, error) { return at("tensor", d.tensors, uint64(d.p.Refs(i))) })
 	case ir.AttrGraphs:
-		a.Value, err = list(&d.refs, id, func(i int) (*ir.Graph, error) { return d.subgraph(uint64(d.p.Refs(i)), owner) })
+		a.Value, err = list(&d.refs, id, func(i int) (*ir.Graph,
+			error) {
+			return d.subgraph(uint64(d.p.Refs(i)), owner)
+		})
 	case ir.AttrTypes:
-		a.Value, err = list(&d.refs, id, func(i int) (ir.Type, error) { return at("type", d.types, uint64(d.p.Refs(i))) })
+		a.Value, err = list(&d.refs, id, func(i int) (ir.Type,
+			error) {
+			return at("type", d.types, uint64(d.p.Refs(i)))
+		})
 	}
 	return a, err
 }

@@ -567,8 +567,8 @@ func (e *encoder) tensor(t *tensor.Tensor) (uint32, error) {
 	return id, nil
 }
 
-// blob stores equal contents once, also of different types. Readers check every byte of a bool tensor, so these share only
-// with bool tensors of equal shapes.
+// blob stores equal contents once, also of different types. Readers check every byte of a bool tensor, so these share
+// only with bool tensors of equal shapes.
 func (e *encoder) blob(t *tensor.Tensor) uint32 {
 	key := blobKey{sum: sha256.Sum256(t.Bytes())}
 	if t.DType() == tensor.Bool {

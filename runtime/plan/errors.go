@@ -29,7 +29,8 @@ func (e *VersionError) Error() string {
 		return fmt.Sprintf("%s: plan has format version %d.%d, which never existed; compile the model again", e.File,
 			e.Major, e.Minor)
 	}
-	return fmt.Sprintf("%s: plan has format version %d.%d, this program reads up to %d.%d; use a newer essmc, or compile the model again with this one",
+	return fmt.Sprintf("%s: plan has format version %d.%d, this program reads up to %d.%d; use a newer essmc, or "+
+		"compile the model again with this one",
 		e.File, e.Major, e.Minor, Major, Minor)
 }
 
@@ -80,8 +81,8 @@ var packages = map[string]string{
 
 const module = "github.com/essmc/essmc/"
 
-// Package returns the import path of the package of this module that registers the operators of a domain; "" for domains
-// of other modules.
+// Package returns the import path of the package of this module that registers the operators of a domain; "" for
+// domains of other modules.
 func Package(domain string) string {
 	if p := packages[domain]; p != "" {
 		return module + p
@@ -107,8 +108,8 @@ func advice(ops []UnknownOp) string {
 			", or open the plan by package frontend/open, which has all operators"
 	}
 	if len(others) > 0 {
-		text += fmt.Sprintf("; domain %s is not part of essmc: use a program that registers its operators, such as the one "+
-			"that wrote the plan (docs/extending.md)", strings.Join(others, ", "))
+		text += fmt.Sprintf("; domain %s is not part of essmc: use a program that registers its operators, such as "+
+			"the one that wrote the plan (docs/extending.md)", strings.Join(others, ", "))
 	}
 	return text
 }

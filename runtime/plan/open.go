@@ -39,7 +39,8 @@ func Read(r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (
 }
 
 // ReadContext is Read, which ends with the cause when ctx is done.
-func ReadContext(ctx context.Context, r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (*ir.Graph, error) {
+func ReadContext(ctx context.Context, r io.ReaderAt, size int64, name string, res ir.Resolver, lim Limits) (*ir.Graph,
+	error) {
 	w := ends.Of(ctx)
 	r = w.ReaderAt(r)
 	return read(w, r, size, name, res, lim, func(s section) ([]byte, error) {

@@ -49,10 +49,11 @@ const (
 	maxMetadata    = 1<<31 - 1 // offsets in a FlatBuffer; Go's builder stops there
 )
 
-// verifier checks the bounds of a FlatBuffer before the generated accessors, which trust their input, read it. After that,
-// every offset that they follow leads to an aligned place inside the buffer, and so does all that they read there. Offsets
-// only point forward and the schema has one table, so there are neither cycles nor nesting. The total size of vectors and
-// strings must not exceed the buffer. So they cannot share bytes to make a reader allocate a multiple of the file's size.
+// verifier checks the bounds of a FlatBuffer before the generated accessors, which trust their input, read it. After
+// that, every offset that they follow leads to an aligned place inside the buffer, and so does all that they read
+// there. Offsets only point forward and the schema has one table, so there are neither cycles nor nesting. The total
+// size of vectors and strings must not exceed the buffer. So they cannot share bytes to make a reader allocate a
+// multiple of the file's size.
 type verifier struct {
 	b      []byte
 	budget uint64

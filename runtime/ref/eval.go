@@ -13,8 +13,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// ErrResult is the error for a result of an operator's Eval that does not have the inferred type. Either the operator has a
-// mistake, or unknown dimensions of the graph's inputs do not match.
+// ErrResult is the error for a result of an operator's Eval that does not have the inferred type. Either the operator
+// has a mistake, or unknown dimensions of the graph's inputs do not match.
 var ErrResult = errors.New("the result does not have the type that the graph states")
 
 type executable struct {
@@ -125,7 +125,8 @@ func (e *executable) room(at eval.Place) error {
 				k = 1
 			}
 			if k > 0 && bytes > limit/k {
-				return &runtime.MemoryError{Need: max(limit, limit+1), Limit: limit, What: "output " + v.Name + " " + t.String() +
+				return &runtime.MemoryError{Need: max(limit, limit+1), Limit: limit, What: "output " + v.Name + " " +
+					t.String() +
 					", and more,"}
 			}
 			bytes *= max(k, 0)

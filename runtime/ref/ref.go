@@ -1,6 +1,6 @@
-// Package ref is the reference backend, which defines the meaning of a graph. It evaluates the nodes in the graph's order,
-// on one goroutine, by their operators' Eval, or else by their Body: package eval does that. All other backends and all
-// passes are tested against it.
+// Package ref is the reference backend, which defines the meaning of a graph. It evaluates the nodes in the graph's
+// order, on one goroutine, by their operators' Eval, or else by their Body: package eval does that. All other backends
+// and all passes are tested against it.
 //
 // It imports ir, ops, ops/eval and runtime. A program chooses the operators by importing the packages that define them
 // (ops/std, ops/essm). The only optimization is to free values after their last use. Every result is compared with its
@@ -43,11 +43,13 @@ type stepTime = runtime.StepTime
 // Compile prepares every node of the graph and its subgraphs.
 func (b backend) Compile(g *ir.Graph, c runtime.Config) (runtime.Program, error) {
 	if c.TF32 {
-		return nil, &runtime.OptionError{Option: "TF32", Msg: "the ref backend has float32 and float64; the cuda backend offers TF32"}
+		return nil, &runtime.OptionError{Option: "TF32", Msg: "the ref backend has float32 and float64; the cuda " +
+			"backend offers TF32"}
 	}
 	if p := c.Products; p != tensor.Invalid && p != tensor.Float32 {
 		return nil, &runtime.OptionError{Option: "Precision",
-			Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v", p)}
+			Msg: fmt.Sprintf("the ref backend computes in float32 or float64; the cpu backend offers products in %v",
+				p)}
 	}
 	c.Ctx = nil // it computes nothing here
 	p := &program{config: c, main: g, contents: c.Parameters,

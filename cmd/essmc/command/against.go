@@ -58,7 +58,8 @@ func (a *against) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if m.Kind != open.ONNX {
-		return fmt.Errorf("%s: --against ort: expected an ONNX file, found %v; make one with essmc export %s -o model.onnx", path, m.Kind, path)
+		return fmt.Errorf("%s: --against ort: expected an ONNX file, found %v; make one with essmc export %s -o "+
+			"model.onnx", path, m.Kind, path)
 	}
 	o, err := a.flags.options(cmd)
 	if err != nil {
@@ -104,12 +105,12 @@ func (a *against) run(cmd *cobra.Command, path string) error {
 		report.OK = report.OK && ok
 		report.Outputs = append(report.Outputs, verified{p.Name, "", ok, d.report()})
 		if !ok && beyond == nil {
-			beyond = fmt.Errorf("%s: output %q differs from ONNX Runtime %s by %.3g, the tolerance is %g", path, p.Name, theirs.Version,
-				d.relative, a.tol)
+			beyond = fmt.Errorf("%s: output %q differs from ONNX Runtime %s by %.3g, the tolerance is %g", path, p.Name,
+				theirs.Version, d.relative, a.tol)
 		}
 		if !a.asJSON {
-			cmd.Printf("%s  %s: error %.3g of %.6g, at %s (ONNX Runtime %.9g, essmc %.9g)\n", p.Name, verdictOf(ok), d.relative,
-				d.scale, d.at, d.want, d.found)
+			cmd.Printf("%s  %s: error %.3g of %.6g, at %s (ONNX Runtime %.9g, essmc %.9g)\n", p.Name, verdictOf(ok),
+				d.relative, d.scale, d.at, d.want, d.found)
 		}
 	}
 	first, err := a.firstValue(cmd, m, in, theirs)
@@ -140,7 +141,8 @@ func verdictOf(ok bool) string {
 }
 
 // datums returns the given inputs, and random ones for the others.
-func (a *against) datums(cmd *cobra.Command, m *open.Model, model *runtime.Model) (in map[string]tensor.Datum, err error) {
+func (a *against) datums(cmd *cobra.Command, m *open.Model, model *runtime.Model) (in map[string]tensor.Datum,
+	err error) {
 	sizes, err := shape{}.sizes(model.Graph(), m.Dims, func(dims map[string]int64) (err error) {
 		if in, err = a.inputs.someInputs(cmd, model, dims); err != nil {
 			return err
@@ -163,9 +165,10 @@ type differs struct {
 	Error float64 `json:"error"`
 }
 
-// firstValue runs the source graph on the interpreter, node by node, and returns the first value that differs; nil if none
-// does.
-func (a *against) firstValue(cmd *cobra.Command, m *open.Model, in map[string]tensor.Datum, theirs *ortAnswer) (*differs, error) {
+// firstValue runs the source graph on the interpreter, node by node, and returns the first value that differs; nil if
+// none does.
+func (a *against) firstValue(cmd *cobra.Command, m *open.Model, in map[string]tensor.Datum,
+	theirs *ortAnswer) (*differs, error) {
 	if len(theirs.Values) == 0 {
 		return nil, nil
 	}
@@ -232,7 +235,8 @@ func runORT(ctx context.Context, dir, path string, in map[string]tensor.Datum) (
 		python = "python3"
 	}
 	if _, err := exec.LookPath(python); err != nil {
-		return nil, fmt.Errorf("needs Python with ONNX Runtime: %s is not there; install it, or name another one with %s", python, pythonVariable)
+		return nil, fmt.Errorf("needs Python with ONNX Runtime: %s is not there; install it, or name another one "+
+			"with %s", python, pythonVariable)
 	}
 	all := map[string]*tensor.Tensor{}
 	for name, d := range in {
@@ -247,7 +251,8 @@ func runORT(ctx context.Context, dir, path string, in map[string]tensor.Datum) (
 	if err := atomicfile.Write(given, func(w io.Writer) error { return arrays.WriteNpz(w, all) }); err != nil {
 		return nil, err
 	}
-	if err := atomicfile.Write(script, func(w io.Writer) error { _, err := w.Write(againstORT); return err }); err != nil {
+	if err := atomicfile.Write(script,
+		func(w io.Writer) error { _, err := w.Write(againstORT); return err }); err != nil {
 		return nil, err
 	}
 	c := exec.CommandContext(ctx, python, script, path, given, answer.file)
@@ -263,8 +268,9 @@ func runORT(ctx context.Context, dir, path string, in map[string]tensor.Datum) (
 	}
 	switch {
 	case answer.Missing != "":
-		return nil, fmt.Errorf("%s has no module %s: pip install onnxruntime onnx numpy, or name another Python with %s", python,
-			answer.Missing, pythonVariable)
+		return nil,
+			fmt.Errorf("%s has no module %s: pip install onnxruntime onnx numpy, or name another Python with %s",
+				python, answer.Missing, pythonVariable)
 	case answer.Error != "":
 		return nil, errors.New("ONNX Runtime: " + answer.Error)
 	}

@@ -90,7 +90,8 @@ timed, without the first run.`,
 			defer model.Close()
 			var in map[string]tensor.Datum
 			sizes, err := s.sizes(model.Graph(), m.Dims, func(dims map[string]int64) (err error) {
-				if in, err = inputs.someInputs(cmd, model, dims); err != nil || len(missingSymbols(model.Graph(), m.Dims)) == 0 {
+				if in, err = inputs.someInputs(cmd, model, dims); err != nil ||
+					len(missingSymbols(model.Graph(), m.Dims)) == 0 {
 					return err
 				}
 				return tryRun(cmd, model, in)
@@ -129,7 +130,8 @@ timed, without the first run.`,
 	modelCompletion(cmd)
 	cmd.Flags().Var(&s, "shape", "sizes of the inputs: samples x steps, or by name")
 	inputs.register(cmd)
-	outputsVar(cmd, &f.outputs, "outputs that a run computes: `NAMES` with commas (default: all but the state after the last step)")
+	outputsVar(cmd, &f.outputs, "outputs that a run computes: `NAMES` with commas (default: all but the state after "+
+		"the last step)")
 	f.register(cmd)
 	f.registerLow(cmd)
 	f.registerSkip(cmd)
@@ -184,7 +186,8 @@ func answers(m *open.Model) ([]string, error) {
 	}
 	var names []string
 	for _, v := range g.Outputs {
-		if v.Name != models.StateOut && !slices.ContainsFunc(pairs, func(p stepgraph.Pair) bool { return p.Out == v.Name }) {
+		if v.Name != models.StateOut && !slices.ContainsFunc(pairs,
+			func(p stepgraph.Pair) bool { return p.Out == v.Name }) {
 			names = append(names, v.Name)
 		}
 	}

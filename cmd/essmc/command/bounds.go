@@ -27,8 +27,8 @@ type bounds struct {
 
 // registerBounds adds the flags. The command's RunE is set: it runs with a deadline, and its errors name the flags.
 func (b *bounds) registerBounds(cmd *cobra.Command) {
-	cmd.Flags().Var(&b.memory, "max-memory", "refuse models and runs that need more memory than `SIZE`, as in 512MiB or 2GB "+
-		"(default: the machine's)")
+	cmd.Flags().Var(&b.memory, "max-memory", "refuse models and runs that need more memory than `SIZE`, as in 512MiB "+
+		"or 2GB (default: the machine's)")
 	cmd.Flags().Var(&b.timeout, "timeout", "end with an error after `DURATION`, as in 30s or 5m")
 	complete(cmd, "max-memory", cobra.NoFileCompletions)
 	complete(cmd, "timeout", cobra.NoFileCompletions)
@@ -121,7 +121,8 @@ func weightBytes(m *open.Model) (int64, error) {
 	return graphBytes(g), nil
 }
 
-// graphBytes returns the size of the constants of a graph and its subgraphs, and of its parameters. Strings count as nothing.
+// graphBytes returns the size of the constants of a graph and its subgraphs, and of its parameters. Strings count as
+// nothing.
 func graphBytes(g *ir.Graph) (n int64) {
 	for _, t := range weightsOf(g) {
 		if t.DType() != tensor.String {

@@ -47,7 +47,8 @@ absolute value of B. If it is above the tolerance, the exit code is 1.`,
 				flag string
 				side *side
 			}{{"device-a", &c.a}, {"device-b", &c.b}} {
-				alone := len(args) == 1 && d.side == &c.a && !changed(cmd, "device-b") // a model is compared with itself on the processor
+				// a model is compared with itself on the processor
+				alone := len(args) == 1 && d.side == &c.a && !changed(cmd, "device-b")
 				if changed(cmd, "device") && !changed(cmd, d.flag) && !alone {
 					d.side.device = c.device
 				}
@@ -439,6 +440,6 @@ func (c *comparison) difference(p [2]string) (diff *differenceReport, text strin
 	if d.relative == 0 {
 		return &report, "equal", true, nil
 	}
-	return &report, fmt.Sprintf("error %.3g of %.6g, at %s (A %.9g, B %.9g), tolerance %v", d.relative, d.scale, d.at, d.found,
-		d.want, &c.tol), d.relative <= c.tol.value, nil
+	return &report, fmt.Sprintf("error %.3g of %.6g, at %s (A %.9g, B %.9g), tolerance %v", d.relative, d.scale, d.at,
+		d.found, d.want, &c.tol), d.relative <= c.tol.value, nil
 }

@@ -38,8 +38,8 @@ model again. The passes then do not use their values, which can make the model s
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
-				return usagef("%s: -o PLAN is missing; try %s %s -o %s", cmd.CommandPath(), cmd.CommandPath(), quoted(args[0]),
-					quoted(outputName(args[0], ".essm")))
+				return usagef("%s: -o PLAN is missing; try %s %s -o %s", cmd.CommandPath(), cmd.CommandPath(),
+					quoted(args[0]), quoted(outputName(args[0], ".essm")))
 			}
 			if err := out.check(file, planFile, args[0]); err != nil {
 				return err
@@ -62,7 +62,9 @@ model again. The passes then do not use their values, which can make the model s
 				warn(cmd, "%s", w)
 			}
 			write := func(w io.Writer) error { return plan.Write(files.UntilWriter(cmd.Context(), w), g) }
-			if _, err := busy(cmd, "writing", func() (any, error) { return nil, atomicfile.Write(file, write) }); err != nil {
+			if _, err := busy(cmd, "writing", func() (any, error) {
+				return nil, atomicfile.Write(file, write)
+			}); err != nil {
 				return err
 			}
 			source, err := m.Source()

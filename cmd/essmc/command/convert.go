@@ -49,11 +49,12 @@ left out. Names that begin with module. (DataParallel), or that contain _orig_mo
 		Args: args("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" {
-				return usagef("%s: -o DIR is missing; try %s %s -o %s", cmd.CommandPath(), cmd.CommandPath(), quoted(args[0]),
-					quoted(outputName(args[0], "-model")))
+				return usagef("%s: -o DIR is missing; try %s %s -o %s", cmd.CommandPath(), cmd.CommandPath(),
+					quoted(args[0]), quoted(outputName(args[0], "-model")))
 			}
 			if changed(cmd, "prefix") && strings.Trim(o.Prefix, ".") == "" {
-				return usagef("%s: --prefix %s: expected the beginning of the names of tensors, as in net", cmd.CommandPath(), quoted(o.Prefix))
+				return usagef("%s: --prefix %s: expected the beginning of the names of tensors, as in net",
+					cmd.CommandPath(), quoted(o.Prefix))
 			}
 			if !force {
 				if err := checkFree(dir); err != nil {
@@ -99,7 +100,8 @@ left out. Names that begin with module. (DataParallel), or that contain _orig_mo
 		},
 	}
 	outputDirVar(cmd, &dir)
-	cmd.Flags().StringVar(&o.Config, "config", "", "read the configuration from `FILE`: a config.json, or with the authors' names")
+	cmd.Flags().StringVar(&o.Config, "config", "", "read the configuration from `FILE`: a config.json, or with the "+
+		"authors' names")
 	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "take the tensors whose names begin with `P`, without it")
 	complete(cmd, "prefix", cobra.NoFileCompletions)
 	complete(cmd, "config", filesOf("yaml", "yml", "json"))
@@ -108,7 +110,8 @@ left out. Names that begin with module. (DataParallel), or that contain _orig_mo
 	return cmd
 }
 
-// otherKind returns the error for a file that is not a checkpoint: one that says what to do with a model, and otherwise err.
+// otherKind returns the error for a file that is not a checkpoint: one that says what to do with a model, and otherwise
+// err.
 func otherKind(cmd *cobra.Command, path string, err error) error {
 	st, statErr := files.Stat(path)
 	if statErr != nil || !st.Mode().IsRegular() || st.Size() == 0 {
@@ -129,7 +132,8 @@ func otherKind(cmd *cobra.Command, path string, err error) error {
 	case onnxFile.name, textFile.name:
 		what = ", which essmc compile takes as it is"
 	}
-	return fmt.Errorf("%s: expected a checkpoint, found %s%s; see %s -h", path, fileKinds[i].name, what, cmd.CommandPath())
+	return fmt.Errorf("%s: expected a checkpoint, found %s%s; see %s -h", path, fileKinds[i].name, what,
+		cmd.CommandPath())
 }
 
 // besideModel are the files of a model directory that are no part of the model, and that other commands read.

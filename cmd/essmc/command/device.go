@@ -49,8 +49,8 @@ func (d *device) Set(s string) error {
 }
 
 // otherDevices are the names that other programs have for devices.
-var otherDevices = map[string]string{"gpu": deviceCUDA, "nvidia": deviceCUDA, "cudnn": deviceCUDA, "processor": deviceCPU,
-	"reference": deviceRef, "interpreter": deviceRef}
+var otherDevices = map[string]string{"gpu": deviceCUDA, "nvidia": deviceCUDA, "cudnn": deviceCUDA,
+	"processor": deviceCPU, "reference": deviceRef, "interpreter": deviceRef}
 
 // kind returns the device without its number.
 func (d *device) kind() string {

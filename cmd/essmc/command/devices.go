@@ -74,7 +74,8 @@ func listDevices() *devicesReport {
 		}
 		for _, c := range cards {
 			d := deviceReport{Device: fmt.Sprintf("%s:%d", deviceCUDA, c.Device), Name: c.Name,
-				Compute: fmt.Sprintf("%d.%d", c.Major, c.Minor), Memory: int64(c.Total), Free: int64(c.free), Runs: true}
+				Compute: fmt.Sprintf("%d.%d", c.Major, c.Minor), Memory: int64(c.Total), Free: int64(c.free),
+				Runs: true}
 			if c.refused != nil {
 				d.Runs, d.Free, d.Why = false, 0, strings.TrimPrefix(oneLine(c.refused.Error()), c.String()+" ")
 			}

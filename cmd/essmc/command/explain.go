@@ -80,8 +80,8 @@ places of values in memory.`,
 			}
 			var seen []passes.Snapshot
 			var drawn pageMaker
-			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named, Skip: source.skip, Parameters: source.parameters,
-				Observe: func(p passes.Snapshot) {
+			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named, Skip: source.skip,
+				Parameters: source.parameters, Observe: func(p passes.Snapshot) {
 					if page != "" {
 						drawn.observe(p)
 					}
@@ -153,7 +153,8 @@ places of values in memory.`,
 	outputsVar(cmd, &outputs, "explain runs that compute only these outputs: `NAMES` with commas (default: all)")
 	deviceVar(cmd, &on, "device", "cpu, or cuda, an NVIDIA card")
 	fallbackVar(cmd, &fallback)
-	choiceVar(cmd, &precision, "precision", "say which products run in low precision", "float32", "bf16", "int8", "tf32")
+	choiceVar(cmd, &precision, "precision", "say which products run in low precision", "float32", "bf16", "int8",
+		"tf32")
 	threads = whole{0, 0}
 	cmd.Flags().Var(&threads, "threads", "number of threads; 0: all processors")
 	cmd.Flags().BoolVar(&lowered, "lowered", false, "print the steps that run, and with --shape their plan")

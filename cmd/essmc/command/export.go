@@ -47,8 +47,8 @@ has all operators of the model.`, lower.MinOpset, lower.MaxOpset, lower.DefaultO
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
-				return usagef("%s: -o FILE.onnx is missing; try %s %s -o %s", cmd.CommandPath(), cmd.CommandPath(), quoted(args[0]),
-					quoted(outputName(args[0], ".onnx")))
+				return usagef("%s: -o FILE.onnx is missing; try %s %s -o %s", cmd.CommandPath(), cmd.CommandPath(),
+					quoted(args[0]), quoted(outputName(args[0], ".onnx")))
 			}
 			if cmd.Flags().Changed("opset") && (opset < lower.MinOpset || opset > lower.MaxOpset) {
 				return usagef("%s: --opset: expected %d to %d, found %d", cmd.CommandPath(), lower.MinOpset,

@@ -34,7 +34,8 @@ func (c *choice) Type() string   { return strings.Join(c.of, "|") }
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.of, s) {
 		meant := didYouMean(s, c.of)
-		if other, ok := c.meant[strings.ToLower(s)]; ok && slices.Contains(c.of, strings.TrimSuffix(strings.Fields(other)[0], "?")) {
+		if other, ok := c.meant[strings.ToLower(s)]; ok && slices.Contains(c.of,
+			strings.TrimSuffix(strings.Fields(other)[0], "?")) {
 			meant = ", did you mean " + other
 		}
 		return fmt.Errorf("expected one of %s%s", strings.Join(c.of, ", "), meant)
@@ -259,8 +260,8 @@ func (f *sourceFlags) registerCarry(cmd *cobra.Command) {
 }
 
 func (f *sourceFlags) registerSkip(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.skip, "skip", nil, "leave out `PASSES`, with commas: integers computes quantized operators "+
-		"on float32, as the file states them; essmc explain names the passes")
+	cmd.Flags().StringSliceVar(&f.skip, "skip", nil, "leave out `PASSES`, with commas: integers computes quantized "+
+		"operators on float32, as the file states them; essmc explain names the passes")
 	complete(cmd, "skip", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return open.PassNames(optionsOf(cmd).Passes...), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -268,7 +269,8 @@ func (f *sourceFlags) registerSkip(cmd *cobra.Command) {
 
 func (f *sourceFlags) registerParameters(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.parameters, "parameters", nil,
-		"let the content of the weights be replaced whose names match `PATTERN`: '*' for all, 'layers.0.*', or a name; can be repeated")
+		"let the content of the weights be replaced whose names match `PATTERN`: '*' for all, 'layers.0.*', or a "+
+			"name; can be repeated")
 	complete(cmd, "parameters", cobra.NoFileCompletions)
 }
 
@@ -277,8 +279,8 @@ func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error)
 	if err := f.checkFile(path); err != nil {
 		return nil, err
 	}
-	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Skip: f.skip, Parameters: f.parameters,
-		Limits: f.limits()}
+	o := open.Options{Rate: f.resample.value, Shapes: f.shapes.list, Carry: f.carry, Skip: f.skip,
+		Parameters: f.parameters, Limits: f.limits()}
 	m, err := readModel(cmd, path, o)
 	var wrong *open.OptionError
 	switch {
@@ -301,15 +303,16 @@ func (f *sourceFlags) open(cmd *cobra.Command, path string) (*open.Model, error)
 	return m, nil
 }
 
-// wrongSource makes a usage error of passes that cannot be left out, and of weights that cannot be parameters. Other errors
-// stay.
+// wrongSource makes a usage error of passes that cannot be left out, and of weights that cannot be parameters. Other
+// errors stay.
 func wrongSource(path string, err error) error {
 	var wrong *open.OptionError
 	switch {
 	case !errors.As(err, &wrong) || wrong.Option != "Skip" && wrong.Option != "Parameters":
 		return err
 	case wrong.Option == "Parameters" && wrong.Kind == open.Plan:
-		return usagef("%s: --parameters: the parameters of a plan are fixed; use essmc compile --parameters on the model", path)
+		return usagef("%s: --parameters: the parameters of a plan are fixed; use essmc compile --parameters on the "+
+			"model", path)
 	case wrong.Option == "Parameters" && wrong.Value != "":
 		return usagef("%s: --parameters: %s: %v", path, wrong.Value, wrong.Err)
 	case wrong.Option == "Parameters":
@@ -374,8 +377,10 @@ const lowUsage = "bf16, int8 and tf32 round the operands of dense products; bf16
 // otherPrecisions are the names that other programs have for values of --precision.
 var otherPrecisions = map[string]string{
 	"fp16": halfMeant, "float16": halfMeant, "half": halfMeant, "f16": halfMeant, "16": halfMeant,
-	"bfloat16": "bf16?", "bfp16": "bf16?", "fp32": "float32?", "f32": "float32?", "single": "float32?", "32": "float32?",
-	"float": "float32?", "fp64": "float64?", "f64": "float64?", "double": "float64?", "64": "float64?", "i8": "int8?", "q8": "int8?",
+	"bfloat16": "bf16?", "bfp16": "bf16?", "fp32": "float32?", "f32": "float32?", "single": "float32?",
+	"32":    "float32?",
+	"float": "float32?", "fp64": "float64?", "f64": "float64?", "double": "float64?", "64": "float64?", "i8": "int8?",
+	"q8":        "int8?",
 	"quantized": "int8?", "tfloat32": "tf32?", "tf": "tf32?",
 }
 
@@ -445,7 +450,8 @@ var precisions = map[string]tensor.DType{"float64": tensor.Float64, "bf16": tens
 
 // options returns the options of the runtime.
 func (f *runFlags) options(cmd *cobra.Command) (o runtime.Options, err error) {
-	o = runtime.Options{Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total(), Context: cmd.Context()}
+	o = runtime.Options{Threads: f.threads.value, Kernel: f.kernel.value, MaxMemory: ram.Total(),
+		Context: cmd.Context()}
 	o.Precision, o.TF32, o.Outputs = precisions[f.precision.value], f.precision.value == tf32, f.outputs
 	o.Backend, err = f.device.backend(f.fallback.value, func() []cpu.Option { return tunedOptions(cmd) })
 	return o, err

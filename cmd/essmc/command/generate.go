@@ -62,7 +62,8 @@ directory states (eos_token_id), at one given by --stop, or after --max-new-toke
 				return usagef("%s: --tokenizer needs --prompt", cmd.CommandPath())
 			}
 			if f.count.value > generate.MaxTokens {
-				return usagef("%s: --max-new-tokens: expected 1 to %d, found %d", cmd.CommandPath(), generate.MaxTokens, f.count.value)
+				return usagef("%s: --max-new-tokens: expected 1 to %d, found %d", cmd.CommandPath(), generate.MaxTokens,
+					f.count.value)
 			}
 			f.o.MaxNewTokens, f.o.TopK, f.o.Stop = f.count.value, f.topK.value, append(endTokens(args[0]), f.stop...)
 			return f.run(cmd, args[0])
@@ -72,12 +73,14 @@ directory states (eos_token_id), at one given by --stop, or after --max-new-toke
 	flags := cmd.Flags()
 	flags.StringVar(&f.prompt, "prompt", "", "continue `TEXT`")
 	flags.StringVar(&f.ids, "prompt-ids", "", "continue the tokens `N,N,...`")
-	flags.StringVar(&f.tokenizer, "tokenizer", "", "read `FILE`, a tokenizer.json (default: that in the model's directory)")
+	flags.StringVar(&f.tokenizer, "tokenizer", "", "read `FILE`, a tokenizer.json (default: that in the model's "+
+		"directory)")
 	complete(cmd, "tokenizer", filesOf("json"))
 	flags.Var(&f.count, "max-new-tokens", "number of new tokens at most")
 	flags.Float64Var(&f.o.Temperature, "temperature", 0, "draw tokens, with logits divided by `T`")
 	flags.Var(&f.topK, "top-k", "draw from the most probable tokens only; 0: from all")
-	flags.Float64Var(&f.o.TopP, "top-p", 0, "draw from the most probable tokens that together have probability `P`; 0: from all")
+	flags.Float64Var(&f.o.TopP, "top-p", 0, "draw from the most probable tokens that together have probability `P`; "+
+		"0: from all")
 	flags.Uint64Var(&f.o.Seed, "seed", 0, "seed of the random numbers")
 	flags.Var(&f.stop, "stop", "end at token N; can be repeated")
 	f.register(cmd)
@@ -123,8 +126,8 @@ func (f *generateFlags) run(cmd *cobra.Command, path string) error {
 		}
 	}
 	if k != nil && k.Tokens() > int64(g.Vocabulary()) {
-		return fmt.Errorf("%s: does not fit the model: it has tokens up to %d, and the model %d logits", source, k.Tokens()-1,
-			g.Vocabulary())
+		return fmt.Errorf("%s: does not fit the model: it has tokens up to %d, and the model %d logits", source,
+			k.Tokens()-1, g.Vocabulary())
 	}
 	out := newTokenWriter(cmd.OutOrStdout(), k, tokens)
 	if k != nil {

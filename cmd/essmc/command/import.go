@@ -64,7 +64,10 @@ text can be used as a MODEL. Importing is optional: an ONNX file is a MODEL too.
 					return err
 				}
 			}
-			r.Model, err = busy(cmd, "compiling", func() (*inspection, error) { return inspect(m, s, tunedOptions(cmd)) })
+			r.Model, err = busy(cmd, "compiling", func() (*inspection,
+				error) {
+				return inspect(m, s, tunedOptions(cmd))
+			})
 			if err != nil {
 				return err
 			}

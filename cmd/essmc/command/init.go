@@ -40,7 +40,8 @@ key of config.json. Without arguments, init lists the presets of all families.`,
 				return listPresets(cmd.OutOrStdout())
 			}
 			if dir == "" {
-				return usagef("%s: -o DIR is missing; try %s %s -o model", cmd.CommandPath(), cmd.CommandPath(), quoted(args[0]))
+				return usagef("%s: -o DIR is missing; try %s %s -o model", cmd.CommandPath(), cmd.CommandPath(),
+					quoted(args[0]))
 			}
 			p, err := preset(args[0])
 			if err != nil {
@@ -159,9 +160,10 @@ type fileBeside struct {
 	data []byte
 }
 
-// writeModel writes a complete model directory with the files beside the model, or nothing. If replace is set, there may be
-// a model already.
-func writeModel(cmd *cobra.Command, dir string, c models.Config, w models.Weights, replace bool, beside ...fileBeside) error {
+// writeModel writes a complete model directory with the files beside the model, or nothing. If replace is set, there
+// may be a model already.
+func writeModel(cmd *cobra.Command, dir string, c models.Config, w models.Weights, replace bool,
+	beside ...fileBeside) error {
 	defer spin(cmd, "writing")()
 	if err := cmd.Context().Err(); err != nil {
 		return err

@@ -23,8 +23,10 @@ func (f *inputFlags) register(cmd *cobra.Command) {
 		"read an input: `[NAME=]FILE`, or a number or list; can be repeated")
 	complete(cmd, "input", filesOf("npy", "npz", "csv", "wav", "png", "jpg", "jpeg", "json"))
 	cmd.Flags().Var(&f.image.Resize, "resize",
-		"resize images: to HxW; to N for the shorter side, then crop; or crop to the input's size; add ,bicubic for that filter")
-	complete(cmd, "resize", cobra.FixedCompletions([]string{"224x224", "256", "crop"}, cobra.ShellCompDirectiveNoFileComp))
+		"resize images: to HxW; to N for the shorter side, then crop; or crop to the input's size; add ,bicubic for "+
+			"that filter")
+	complete(cmd, "resize", cobra.FixedCompletions([]string{"224x224", "256", "crop"},
+		cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().Var(&f.image.Normalize, "normalize",
 		"scale the pixels of images (default 0..1); none: 0 to 255")
 	complete(cmd, "normalize", cobra.FixedCompletions([]string{"imagenet", "0..1", "-1..1", "none"},
@@ -42,7 +44,8 @@ func (f *inputFlags) files() []source {
 }
 
 // read reads the inputs for ports. In wide models float64 stands for float32.
-func (f *inputFlags) read(cmd *cobra.Command, model *runtime.Model, ports []runtime.Port, wide bool) (*feed.Inputs, error) {
+func (f *inputFlags) read(cmd *cobra.Command, model *runtime.Model, ports []runtime.Port, wide bool) (*feed.Inputs,
+	error) {
 	return f.with(cmd, model, ports, wide, feed.Read)
 }
 
@@ -51,7 +54,8 @@ func (f *inputFlags) readSome(cmd *cobra.Command, model *runtime.Model, ports []
 	return f.with(cmd, model, ports, false, feed.ReadSome)
 }
 
-func (f *inputFlags) with(cmd *cobra.Command, model *runtime.Model, ports []runtime.Port, wide bool, read feed.Reader) (*feed.Inputs, error) {
+func (f *inputFlags) with(cmd *cobra.Command, model *runtime.Model, ports []runtime.Port, wide bool,
+	read feed.Reader) (*feed.Inputs, error) {
 	for _, flag := range []string{"resize", "normalize"} {
 		if changed(cmd, flag) && !feed.HaveImage(f.specs) {
 			return nil, usagef("%s: --%s needs an image: --input FILE.png", cmd.CommandPath(), flag)
@@ -61,12 +65,14 @@ func (f *inputFlags) with(cmd *cobra.Command, model *runtime.Model, ports []runt
 	if err != nil {
 		return nil, err
 	}
-	return read(cmd.Context(), f.specs, ports, feed.Options{Given: given, Wide: wide, Rate: feed.SamplingRate(model.Meta()), Image: &f.image, MaxBytes: maxMemory(cmd),
+	return read(cmd.Context(), f.specs, ports, feed.Options{Given: given, Wide: wide,
+		Rate: feed.SamplingRate(model.Meta()), Image: &f.image, MaxBytes: maxMemory(cmd),
 		Note: func(line string) { note(cmd, "%s", line) }})
 }
 
 // someInputs reads the inputs with files. Other required inputs are random.
-func (f *inputFlags) someInputs(cmd *cobra.Command, model *runtime.Model, dims map[string]int64) (map[string]tensor.Datum, error) {
+func (f *inputFlags) someInputs(cmd *cobra.Command, model *runtime.Model,
+	dims map[string]int64) (map[string]tensor.Datum, error) {
 	given, err := f.readSome(cmd, model, model.Inputs())
 	if err != nil {
 		return nil, err

@@ -142,7 +142,8 @@ type opReport struct {
 	Op       string `json:"op"`
 	Written  int    `json:"written"`
 	Compiled int    `json:"compiled"`
-	// Condition is the largest condition number of the eigenvectors of systems that are too ill-conditioned to be diagonal.
+	// Condition is the largest condition number of the eigenvectors of systems that are too ill-conditioned to be
+	// diagonal.
 	Condition float64 `json:"condition,omitempty"`
 }
 
@@ -194,8 +195,8 @@ func inspect(m *open.Model, s shape, options []cpu.Option) (*inspection, error) 
 		if common.Causal {
 			direction = "causal"
 		}
-		r.config = strings.Join(append([]string{c.Type(), fmt.Sprintf("%s of %d features", plural(common.Layers, "layer"),
-			common.Width), direction}, common.Details...), ", ")
+		r.config = strings.Join(append([]string{c.Type(), fmt.Sprintf("%s of %d features",
+			plural(common.Layers, "layer"), common.Width), direction}, common.Details...), ", ")
 	}
 	r.Ops = countOps(source, g)
 	r.Time = alongTime(source)
@@ -288,12 +289,14 @@ func byteSize(t *tensor.Tensor) int64 {
 	return n
 }
 
-// parts counts the constants and parameters by the first part of the model that reads them. Of a model directory, whose configuration is
-// given, these are its tensors alone. Integers (axes, shapes) and running statistics are not parameters.
+// parts counts the constants and parameters by the first part of the model that reads them. Of a model directory, whose
+// configuration is given, these are its tensors alone. Integers (axes, shapes) and running statistics are not
+// parameters.
 func parts(g *ir.Graph, c models.Config) []partReport {
 	statistic := map[string]bool{} // by tensor of the directory
 	if c != nil {
-		specs, _ := c.Specs(nil) // the model has been built, so there is no error; the names of statistics depend on no sizes
+		// the model has been built, so there is no error; the names of statistics depend on no sizes
+		specs, _ := c.Specs(nil)
 		for _, s := range specs {
 			statistic[s.Name] = s.Statistic
 		}
@@ -309,7 +312,8 @@ func parts(g *ir.Graph, c models.Config) []partReport {
 			if c != nil && !strings.Contains(v.Name, ".") { // no tensor of the model
 				continue
 			}
-			fixed := statistic[v.Name] || strings.HasSuffix(v.Name, ".running_mean") || strings.HasSuffix(v.Name, ".running_var")
+			fixed := statistic[v.Name] || strings.HasSuffix(v.Name, ".running_mean") ||
+				strings.HasSuffix(v.Name, ".running_var")
 			seen[v] = true
 			i, ok := at[n.Scope]
 			if !ok {
@@ -522,7 +526,8 @@ func (r *inspection) print(w io.Writer) error {
 	}
 	for _, o := range r.Ops {
 		if o.Condition > 0 {
-			fmt.Fprintf(w, "  %s has no diagonal form: its eigenvectors have condition numbers up to %.2g\n", o.Op, o.Condition)
+			fmt.Fprintf(w, "  %s has no diagonal form: its eigenvectors have condition numbers up to %.2g\n", o.Op,
+				o.Condition)
 		}
 	}
 	if t := r.Time; t != nil {

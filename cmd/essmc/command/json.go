@@ -18,7 +18,8 @@ func jsonVar(cmd *cobra.Command, v *bool, usage string) {
 	cmd.Flags().BoolVar(v, "json", false, usage)
 }
 
-// number is a number in JSON, which has neither NaN nor infinities: they are the texts "NaN", "Infinity" and "-Infinity".
+// number is a number in JSON, which has neither NaN nor infinities: they are the texts "NaN", "Infinity" and
+// "-Infinity".
 type number float64
 
 // MarshalJSON implements json.Marshaler.
@@ -75,7 +76,8 @@ type classReport struct {
 func outputJSON(name string, d tensor.Datum) outputReport {
 	switch d := d.(type) {
 	case *tensor.Tensor:
-		return outputReport{Name: name, Type: d.DType().String(), Shape: append([]int{}, d.Shape()...), Data: elementsJSON(d)}
+		return outputReport{Name: name, Type: d.DType().String(), Shape: append([]int{}, d.Shape()...),
+			Data: elementsJSON(d)}
 	case *tensor.Sequence:
 		r := outputReport{Name: name, Type: "sequence"}
 		for _, item := range d.Items {

@@ -32,8 +32,8 @@ func (t *target) register(cmd *cobra.Command) {
 // source is a file that a command reads.
 type source struct{ path, what string }
 
-// check refuses to replace an existing file of another kind than the command writes, or a file that it reads, under any of
-// its names: the model ("" for none) and the others. Empty files, pipes and devices may be replaced.
+// check refuses to replace an existing file of another kind than the command writes, or a file that it reads, under any
+// of its names: the model ("" for none) and the others. Empty files, pipes and devices may be replaced.
 func (t *target) check(file string, kind fileKind, model string, others ...source) error {
 	if t.force {
 		return nil

@@ -126,8 +126,8 @@ DIR/values.tsv lists values and files.`,
 	return cmd
 }
 
-func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs *inputFlags, outputs []string, dump string, top, chunk int,
-	replace *target, asJSON bool) (err error) {
+func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs *inputFlags, outputs []string, dump string, top,
+	chunk int, replace *target, asJSON bool) (err error) {
 	o, err := f.options(cmd)
 	if err != nil {
 		return err
@@ -163,7 +163,8 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs *inputFlags
 		return err
 	}
 	for _, file := range files {
-		if err := replace.check(file.File, arrayFile(file.File), m.Name, inputsExcept(in, model, file.Name)...); err != nil {
+		if err := replace.check(file.File, arrayFile(file.File), m.Name,
+			inputsExcept(in, model, file.Name)...); err != nil {
 			return err
 		}
 	}
@@ -213,7 +214,8 @@ func runModel(cmd *cobra.Command, f *runFlags, m *open.Model, inputs *inputFlags
 }
 
 // runJSON describes the outputs of a run: those in files, or all.
-func runJSON(name, device string, model *runtime.Model, out map[string]tensor.Datum, files []feed.Output, top int) *runReport {
+func runJSON(name, device string, model *runtime.Model, out map[string]tensor.Datum, files []feed.Output,
+	top int) *runReport {
 	r := &runReport{Model: name, Device: device, Outputs: []outputReport{}}
 	for _, p := range model.Outputs() {
 		d, ok := out[p.Name]

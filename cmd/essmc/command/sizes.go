@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// The sizes that are tried, in this order, where no --shape gives them: of sequences, and of the sides of images. A model
-// may accept few of them, such as the positions that it has learned.
+// The sizes that are tried, in this order, where no --shape gives them: of sequences, and of the sides of images. A
+// model may accept few of them, such as the positions that it has learned.
 var (
 	triedLengths = []int64{1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 2048, 4096, 16000}
 	triedSides   = []int64{224, 256, 512, 640, 384, 299, 128, 64, 32, 28}

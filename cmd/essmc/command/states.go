@@ -17,7 +17,8 @@ import (
 )
 
 // stateFiles are the formats of inspect --states.
-var stateFiles = map[string]fileKind{".html": pageFile, ".csv": beginsWith("a table of states", states.CSVHeader), ".png": pngFile}
+var stateFiles = map[string]fileKind{".html": pageFile, ".csv": beginsWith("a table of states", states.CSVHeader),
+	".png": pngFile}
 
 // checkStates checks the flags of inspect --states.
 func checkStates(cmd *cobra.Command, on bool, file, model string, out *target, asJSON bool) error {
@@ -27,7 +28,8 @@ func checkStates(cmd *cobra.Command, on bool, file, model string, out *target, a
 	case !on:
 		return usagef("%s: -o writes the states; expected --states with it", cmd.CommandPath())
 	case asJSON:
-		return usagef("%s: expected --states or --json, found both; --states -o FILE.csv writes a row for each state", cmd.CommandPath())
+		return usagef("%s: expected --states or --json, found both; --states -o FILE.csv writes a row for each state",
+			cmd.CommandPath())
 	case file == "":
 		return nil
 	case stateFiles[ext].is == nil:
@@ -51,8 +53,8 @@ func inspectStates(cmd *cobra.Command, m *open.Model, file string) error {
 			}
 			return fmt.Errorf("%s: no eigenvalues: %s", m.Name, strings.Join(shown, "; "))
 		}
-		return fmt.Errorf("%s: no state-space layers: expected a model with one; essmc explain --why lists layers that were "+
-			"almost recognized", m.Name)
+		return fmt.Errorf("%s: no state-space layers: expected a model with one; essmc explain --why lists layers "+
+			"that were almost recognized", m.Name)
 	}
 	if file == "" {
 		return states.Text(cmd.OutOrStdout(), r)

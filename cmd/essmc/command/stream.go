@@ -70,7 +70,8 @@ that are the same for all chunks.`,
 		Args: args("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.asJSON && f.format.value != "csv" {
-				return usagef("%s: --json writes text: expected --format csv, found %s", cmd.CommandPath(), f.format.value)
+				return usagef("%s: --json writes text: expected --format csv, found %s", cmd.CommandPath(),
+					f.format.value)
 			}
 			if err := f.out.check(f.snapshot, snapshotFile, args[0], f.inputs.files()...); err != nil {
 				return err
@@ -184,8 +185,8 @@ func noTime(model *runtime.Model) error {
 			example = ports[0].Name + "=" + strings.Join(dims, ",")
 		}
 	}
-	return fmt.Errorf("cannot run as a stream: none of its dimensions is time; essmc run computes whole inputs; if a dimension "+
-		"is time, --shape %s names it L; if the model takes chunks and its own state, see --state", example)
+	return fmt.Errorf("cannot run as a stream: none of its dimensions is time; essmc run computes whole inputs; if a "+
+		"dimension is time, --shape %s names it L; if the model takes chunks and its own state, see --state", example)
 }
 
 // maxSnapshot bounds the size of a file with the state of one sequence.

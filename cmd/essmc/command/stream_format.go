@@ -13,8 +13,8 @@ var streamFormats = []struct{ magic, what, how string }{
 
 const ffmpeg = ", as ffmpeg -i FILE -f f32le -ac 1 - writes it"
 
-// otherFormat returns an error if the input is a file of another format, or not text where text is expected. Four bytes of
-// raw numbers decide only about the former.
+// otherFormat returns an error if the input is a file of another format, or not text where text is expected. Four bytes
+// of raw numbers decide only about the former.
 func otherFormat(head []byte) error {
 	const expected = "expected lines of numbers, or raw float32 with --format f32"
 	for _, f := range streamFormats {

@@ -70,13 +70,14 @@ func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	}
 	k, err := tokenizer.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: holds no %s; save one with tokenizer.save_pretrained(%q) in Python", path, tokenizer.FileName, path)
+		return nil, fmt.Errorf("%s: holds no %s; save one with tokenizer.save_pretrained(%q) in Python", path,
+			tokenizer.FileName, path)
 	}
 	return k, err
 }
 
-// modelTokenizer reads the tokenizer of a model: the one that a flag names, or the one in the model's directory or beside
-// the model's file. It also returns its file. or is what else a user can do without one.
+// modelTokenizer reads the tokenizer of a model: the one that a flag names, or the one in the model's directory or
+// beside the model's file. It also returns its file. or is what else a user can do without one.
 func modelTokenizer(flag, model, or string) (*tokenizer.Tokenizer, string, error) {
 	if flag != "" {
 		k, err := openTokenizer(flag)
@@ -93,8 +94,8 @@ func modelTokenizer(flag, model, or string) (*tokenizer.Tokenizer, string, error
 	file := filepath.Join(dir, tokenizer.FileName)
 	k, err := tokenizer.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s: expected a language model with its %s, found no %s; name it with --tokenizer FILE%s", model,
-			tokenizer.FileName, file, or)
+		err = fmt.Errorf("%s: expected a language model with its %s, found no %s; name it with --tokenizer FILE%s",
+			model, tokenizer.FileName, file, or)
 	}
 	return k, file, err
 }
@@ -106,8 +107,10 @@ type textFlags struct {
 }
 
 func (f *textFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.texts, "text", nil, "read a text `TEXT` or, a line each, texts from @FILE; can be repeated")
-	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "read `FILE`, a tokenizer.json, or its directory (default: beside the model)")
+	cmd.Flags().StringArrayVar(&f.texts, "text", nil, "read a text `TEXT` or, a line each, texts from @FILE; can be "+
+		"repeated")
+	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "read `FILE`, a tokenizer.json, or its directory (default: "+
+		"beside the model)")
 	complete(cmd, "tokenizer", filesOf("json"))
 }
 
@@ -190,7 +193,8 @@ func textPorts(ports []runtime.Port) (map[string]runtime.Port, error) {
 		for _, p := range ports {
 			names = append(names, p.Name)
 		}
-		return nil, fmt.Errorf("--text: expected a model with an input input_ids of tokens, found %s", strings.Join(names, ", "))
+		return nil, fmt.Errorf("--text: expected a model with an input input_ids of tokens, found %s",
+			strings.Join(names, ", "))
 	}
 	return to, nil
 }

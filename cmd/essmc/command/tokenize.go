@@ -54,7 +54,8 @@ per text:
 					return err
 				}
 				if len(second) != 1 && len(second) != len(list) {
-					return usagef("%s: --pair: expected one text, or one for each of %d texts, found %d", cmd.CommandPath(), len(list), len(second))
+					return usagef("%s: --pair: expected one text, or one for each of %d texts, found %d",
+						cmd.CommandPath(), len(list), len(second))
 				}
 			}
 			for i, text := range list {
@@ -79,7 +80,8 @@ per text:
 			return nil
 		},
 	}
-	cmd.Flags().StringArrayVar(&texts, "text", nil, "tokenize `TEXT` or, a line each, the texts of @FILE; can be repeated")
+	cmd.Flags().StringArrayVar(&texts, "text", nil, "tokenize `TEXT` or, a line each, the texts of @FILE; can be "+
+		"repeated")
 	cmd.Flags().StringVar(&pair, "pair", "", "tokenize pairs: the second text `TEXT`, or @FILE")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write a JSON object per text")
 	return cmd

@@ -105,8 +105,8 @@ equal cards give equal answers. --kernel asks for a form.
 // untuned says why devices are not measured.
 var untuned = map[string]string{
 	deviceRef: "it evaluates each operator as it is defined",
-	deviceCUDA: "it chooses between scan, direct and fft, and between tiles of products, by sizes and fixed estimates, " +
-		"so that equal cards give equal answers; --kernel asks for a form",
+	deviceCUDA: "it chooses between scan, direct and fft, and between tiles of products, by sizes and fixed " +
+		"estimates, so that equal cards give equal answers; --kernel asks for a form",
 }
 
 func showTuned(w io.Writer, path string) error {

@@ -22,9 +22,11 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 
 // otherWords are words that people expect commands to have, with the names of the commands.
 var otherWords = map[string]string{
-	"predict": "run", "infer": "run", "eval": "run", "exec": "run", "execute": "run", "check": "verify", "diff": "compare",
+	"predict": "run", "infer": "run", "eval": "run", "exec": "run", "execute": "run", "check": "verify",
+	"diff":      "compare",
 	"benchmark": "bench", "perf": "bench", "time": "bench", "profile": "bench", "info": "inspect", "show": "inspect",
-	"describe": "inspect", "summary": "inspect", "build": "compile", "create": "init", "new": "init", "chat": "generate",
+	"describe": "inspect", "summary": "inspect", "build": "compile", "create": "init", "new": "init",
+	"chat":     "generate",
 	"complete": "generate", "save": "export", "load": "import", "gpus": "devices", "operators": "ops",
 }
 
@@ -110,7 +112,8 @@ func checkDashes(root *cobra.Command, args []string) error {
 		}
 		right := slices.Clone(args)
 		right[len(args)-len(rest)+i] = "-" + a
-		return usagef("%s: -%s: flags of several letters have two dashes: %s %s", cmd.CommandPath(), name, root.Name(), typed(right))
+		return usagef("%s: -%s: flags of several letters have two dashes: %s %s", cmd.CommandPath(), name, root.Name(),
+			typed(right))
 	}
 	return nil
 }
@@ -163,8 +166,8 @@ func args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// withFlags returns the arguments with the flags that were probably meant for those behind the first n. It returns "" if
-// the command has none for them, or if they are given already.
+// withFlags returns the arguments with the flags that were probably meant for those behind the first n. It returns ""
+// if the command has none for them, or if they are given already.
 func withFlags(cmd *cobra.Command, given []string, n int) string {
 	if len(given) <= n {
 		return ""

@@ -110,7 +110,8 @@ without --input are random.`,
 	inputs.register(cmd)
 	cmd.Flags().StringArrayVarP(&expect, "expect", "e", nil, "compare an output: `[NAME=]FILE`; can be repeated")
 	complete(cmd, "expect", filesOf("npy", "npz", "csv"))
-	cmd.Flags().StringVar(&other, "against", "", "compare an ONNX file with another engine: `ort`, ONNX Runtime in Python")
+	cmd.Flags().StringVar(&other, "against", "", "compare an ONNX file with another engine: `ort`, ONNX Runtime in "+
+		"Python")
 	complete(cmd, "against", cobra.FixedCompletions([]string{"ort"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().Var(&tol, "tol", "largest allowed error")
 	jsonVar(cmd, &asJSON, "write the differences as one JSON object")

@@ -64,7 +64,9 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(dot(query, vectors[b]), dot(query, vectors[a])) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(dot(query, vectors[b]), dot(query, vectors[a]))
+	})
 	for _, i := range order[:min(max(*top, 0), len(order))] {
 		fmt.Fprintf(stdout, "%.4f  %s\n", dot(query, vectors[i]), texts[i])
 	}
@@ -93,8 +95,8 @@ func load(dir string) (*embedder, error) {
 	return &embedder{tok, model}, nil
 }
 
-// embed returns the embedding of each text, cut off where the model takes no more tokens. It computes 32 texts at a time,
-// which bounds the memory.
+// embed returns the embedding of each text, cut off where the model takes no more tokens. It computes 32 texts at a
+// time, which bounds the memory.
 func (e *embedder) embed(ctx context.Context, texts []string) (vectors [][]float32, err error) {
 	var names []string
 	for _, in := range e.model.Inputs() {
@@ -127,7 +129,8 @@ func (e *embedder) embed(ctx context.Context, texts []string) (vectors [][]float
 		hidden, ok := out[name].(*tensor.Tensor)
 		if !ok || hidden.DType() != tensor.Float32 || len(hidden.Shape()) != 3 ||
 			hidden.Shape()[0] != len(part) || hidden.Shape()[0]*hidden.Shape()[1] != len(mask) {
-			return nil, fmt.Errorf("output %q: expected float32[texts,tokens,features], found %s", name, tensor.Describe(out[name]))
+			return nil, fmt.Errorf("output %q: expected float32[texts,tokens,features], found %s", name,
+				tensor.Describe(out[name]))
 		}
 		vectors = append(vectors, pool(hidden, mask)...)
 	}

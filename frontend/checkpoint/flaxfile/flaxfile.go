@@ -1,12 +1,12 @@
 // Package flaxfile reads the files that flax.serialization and flax.training.checkpoints write: a tree in msgpack, with
 // arrays in extensions of its own.
 //
-// It imports internal/ends, internal/files, internal/lfs and ir/tensor. The result is a finite tree, no deeper than MaxDepth, of no
-// more than MaxValues values. Memory is bounded by a small multiple of the file's size: arrays refer to the file's
-// bytes.
+// It imports internal/ends, internal/files, internal/lfs and ir/tensor. The result is a finite tree, no deeper than
+// MaxDepth, of no more than MaxValues values. Memory is bounded by a small multiple of the file's size: arrays refer to
+// the file's bytes.
 //
-// Values are nil, bool, int64 (uint64 beyond its range), float64, string, []byte, complex128, []any (list), map[string]any
-// and Array.
+// Values are nil, bool, int64 (uint64 beyond its range), float64, string, []byte, complex128, []any (list),
+// map[string]any and Array.
 package flaxfile
 
 import (
@@ -40,7 +40,8 @@ type Array struct {
 
 // dtypes are the names of element types that tensors have, too.
 var dtypes = map[string]tensor.DType{"float32": tensor.Float32, "float64": tensor.Float64, "float16": tensor.Float16,
-	"bfloat16": tensor.BFloat16, "int8": tensor.Int8, "int16": tensor.Int16, "int32": tensor.Int32, "int64": tensor.Int64,
+	"bfloat16": tensor.BFloat16, "int8": tensor.Int8, "int16": tensor.Int16, "int32": tensor.Int32,
+	"int64": tensor.Int64,
 	"uint8": tensor.Uint8, "uint16": tensor.Uint16, "uint32": tensor.Uint32, "uint64": tensor.Uint64}
 
 // Tensor returns a copy as a tensor. It calls pause between parts of it.
@@ -90,7 +91,8 @@ func readFile(w *ends.Watch, path string) (any, error) {
 		return nil, err
 	}
 	if size > min(MaxFile, math.MaxInt) {
-		return nil, fmt.Errorf("%s: file has %d bytes, at most %d are read", path, size, int64(min(MaxFile, math.MaxInt)))
+		return nil, fmt.Errorf("%s: file has %d bytes, at most %d are read", path, size,
+			int64(min(MaxFile, math.MaxInt)))
 	}
 	data := tensor.AlignedParts(int(size), w.Check)
 	if _, err := io.ReadFull(w.Reader(f), data); err != nil {
@@ -334,7 +336,8 @@ func (r *reader) extension(n uint64, depth int) (any, error) {
 			return complex(re, im), nil
 		}
 	}
-	return nil, fmt.Errorf("extension of type %d: expected an array (1), a complex number (2) or a scalar (3) of flax", kind)
+	return nil, fmt.Errorf("extension of type %d: expected an array (1), a complex number (2) or a scalar (3) of flax",
+		kind)
 }
 
 func cmpErr(err error) error {
@@ -375,7 +378,8 @@ func array(parts []any) (any, error) {
 		return nil, fmt.Errorf("array: %w", err)
 	}
 	if d, ok := dtypes[dtype]; ok && (len(data)%(d.Bits()/8) != 0 || len(data)/(d.Bits()/8) != n) {
-		return nil, fmt.Errorf("array %s%s: expected %d numbers, found %d bytes", dtype, tensor.ShapeString(a.Shape), n, len(data))
+		return nil, fmt.Errorf("array %s%s: expected %d numbers, found %d bytes", dtype, tensor.ShapeString(a.Shape), n,
+			len(data))
 	}
 	return a, nil
 }

@@ -104,7 +104,9 @@ func read(w *ends.Watch, r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("header of %d bytes announced, at most %d are allowed", n, MaxHeader)
 	}
 	if int64(n) > size-8 {
-		return nil, fmt.Errorf("expected a header of %d bytes, found %d; the file is probably truncated; fetch it again", n, size-8)
+		return nil,
+			fmt.Errorf("expected a header of %d bytes, found %d; the file is probably truncated; fetch it again", n,
+				size-8)
 	}
 	header := make([]byte, n)
 	if err := readFull(r, header, 8); err != nil {
@@ -128,7 +130,8 @@ func read(w *ends.Watch, r io.ReaderAt, size int64) (*File, error) {
 		if e.dtype == tensor.Bool {
 			err := w.Parts(len(data), func(from, to int) error {
 				if i := slices.IndexFunc(data[from:to], func(b byte) bool { return b > 1 }); i >= 0 {
-					return fmt.Errorf("tensor %q: element %d is byte %d, a BOOL is 0 or 1", e.name, from+i, data[from+i])
+					return fmt.Errorf("tensor %q: element %d is byte %d, a BOOL is 0 or 1", e.name, from+i,
+						data[from+i])
 				}
 				return nil
 			})
@@ -178,7 +181,8 @@ func checkTiling(entries []entry, size int64) error {
 	return nil
 }
 
-// parseHeader reads the JSON header token by token, to find duplicate keys, unknown keys and numbers that are not integers.
+// parseHeader reads the JSON header token by token, to find duplicate keys, unknown keys and numbers that are not
+// integers.
 func parseHeader(w *ends.Watch, b []byte) ([]entry, map[string]string, error) {
 	b = bytes.TrimRight(b, " ")
 	if len(b) == 0 || b[0] != '{' {

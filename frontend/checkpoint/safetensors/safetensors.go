@@ -1,5 +1,5 @@
-// Package safetensors reads and writes the safetensors format: an 8-byte little-endian header length, a JSON header with
-// the dtype, shape and position of each tensor, and the data.
+// Package safetensors reads and writes the safetensors format: an 8-byte little-endian header length, a JSON header
+// with the dtype, shape and position of each tensor, and the data.
 //
 // It imports ir/tensor and packages of internal only. The tensors of a file that it reads fill the data area without
 // overlaps, gaps and trailing bytes, and each length agrees with dtype and shape. Time and
@@ -22,8 +22,8 @@ const (
 // metadataKey is the header entry with strings instead of a tensor.
 const metadataKey = "__metadata__"
 
-// types lists the format's dtypes in the reference implementation's order, which is that of alignment. Tensors are laid out
-// in the opposite order.
+// types lists the format's dtypes in the reference implementation's order, which is that of alignment. Tensors are laid
+// out in the opposite order.
 var types = []struct {
 	name  string
 	dtype tensor.DType

@@ -63,8 +63,8 @@ func readDir(dir string, left *files.Budget) (map[string]*tensor.Tensor, error) 
 	return readSharded(dir, left)
 }
 
-// ReadSharded reads the shards that dir's model.safetensors.index.json names. Shards are files in the same directory, and
-// hold exactly the tensors that the index lists for them.
+// ReadSharded reads the shards that dir's model.safetensors.index.json names. Shards are files in the same directory,
+// and hold exactly the tensors that the index lists for them.
 func ReadSharded(dir string) (map[string]*tensor.Tensor, error) { return readSharded(dir, nil) }
 
 func readSharded(dir string, left *files.Budget) (_ map[string]*tensor.Tensor, err error) {

@@ -59,8 +59,8 @@ func Write(w io.Writer, tensors map[string]*tensor.Tensor, meta map[string]strin
 	return nil
 }
 
-// header returns the length and the padded JSON text. It is not made by package json, since the order of its keys is that
-// of the data.
+// header returns the length and the padded JSON text. It is not made by package json, since the order of its keys is
+// that of the data.
 func header(names []string, tensors map[string]*tensor.Tensor, meta map[string]string) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 8))
 	e := json.NewEncoder(b)

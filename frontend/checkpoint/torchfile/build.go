@@ -14,14 +14,16 @@ var dtypes = map[string]tensor.DType{
 	"uint16": tensor.Uint16, "uint32": tensor.Uint32, "uint64": tensor.Uint64, "bool": tensor.Bool,
 	"complex64": tensor.Complex64, "complex128": tensor.Complex128, "float8_e4m3fn": tensor.Float8E4M3FN,
 	"float8_e5m2":     tensor.Float8E5M2,
-	"float8_e4m3fnuz": tensor.Float8E4M3FNUZ, "float8_e5m2fnuz": tensor.Float8E5M2FNUZ, "float8_e8m0fnu": tensor.Float8E8M0,
+	"float8_e4m3fnuz": tensor.Float8E4M3FNUZ, "float8_e5m2fnuz": tensor.Float8E5M2FNUZ,
+	"float8_e8m0fnu": tensor.Float8E8M0,
 }
 
 // storageTypes are the element types of torch's typed storages.
 var storageTypes = map[string]tensor.DType{
 	"DoubleStorage": tensor.Float64, "FloatStorage": tensor.Float32, "HalfStorage": tensor.Float16,
 	"BFloat16Storage": tensor.BFloat16,
-	"LongStorage":     tensor.Int64, "IntStorage": tensor.Int32, "ShortStorage": tensor.Int16, "CharStorage": tensor.Int8,
+	"LongStorage":     tensor.Int64, "IntStorage": tensor.Int32, "ShortStorage": tensor.Int16,
+	"CharStorage": tensor.Int8,
 	"ByteStorage": tensor.Uint8, "BoolStorage": tensor.Bool, "ComplexFloatStorage": tensor.Complex64,
 	"ComplexDoubleStorage": tensor.Complex128,
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// The opcodes of pickle protocols 2 to 5, with the names of CPython's pickletools. Opcodes of protocols 0 and 1 that later
-// picklers do not write are left out, and so are the extension registry and out-of-band buffers.
+// The opcodes of pickle protocols 2 to 5, with the names of CPython's pickletools. Opcodes of protocols 0 and 1 that
+// later picklers do not write are left out, and so are the extension registry and out-of-band buffers.
 const (
 	opMark           = '('
 	opStop           = '.'

@@ -5,9 +5,10 @@
 // all other objects become inert Placeholders. The result is a finite tree without cycles, no deeper than MaxDepth.
 // Tensors are within their storages. Memory is bounded by a small multiple of the file's size.
 //
-// Python's values become nil, bool, int64 (*big.Int beyond its range), float64, string, []byte, []any (list), Tuple, Set,
-// *Dict, *tensor.Tensor, tensor.DType and *Placeholder. Configuration objects of OmegaConf and Lightning become their plain
-// content.
+// Python's values become nil, bool, int64 (*big.Int beyond its range), float64, string, []byte, []any (list), Tuple,
+// Set,
+// *Dict, *tensor.Tensor, tensor.DType and *Placeholder. Configuration objects of OmegaConf and Lightning become their
+// plain content.
 package torchfile
 
 import (
@@ -99,8 +100,9 @@ type archive struct {
 }
 
 var (
-	zipMagic    = []byte("PK\x03\x04")
-	legacyMagic = []byte("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19") // pickled magic number of torch < 1.6
+	zipMagic = []byte("PK\x03\x04")
+	// pickled magic number of torch < 1.6
+	legacyMagic = []byte("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")
 )
 
 func openArchive(w *ends.Watch, r io.ReaderAt, size int64) (*archive, error) {
@@ -112,17 +114,20 @@ func openArchive(w *ends.Watch, r io.ReaderAt, size int64) (*archive, error) {
 		return nil, err
 	}
 	if bytes.HasPrefix(head, legacyMagic) {
-		return nil, errors.New("is in torch's format from before 1.6; re-save it in Python: torch.save(torch.load(FILE, map_location=\"cpu\"), FILE)")
+		return nil, errors.New("is in torch's format from before 1.6; re-save it in Python: " +
+			"torch.save(torch.load(FILE, map_location=\"cpu\"), FILE)")
 	}
 	if err := lfs.CheckFile(r, size); err != nil {
 		return nil, err
 	}
 	if !bytes.HasPrefix(head, zipMagic) {
-		return nil, errors.New("is not a file of torch.save: expected a zip archive, such as a .ckpt of Lightning or a .pt")
+		return nil, errors.New("is not a file of torch.save: expected a zip archive, such as a .ckpt of Lightning or " +
+			"a .pt")
 	}
 	z, err := zip.NewReader(r, size)
 	if errors.Is(err, zip.ErrFormat) {
-		return nil, errors.New("the zip archive has no directory at its end; the file is probably truncated; fetch it again")
+		return nil, errors.New("the zip archive has no directory at its end; the file is probably truncated; fetch " +
+			"it again")
 	}
 	if err != nil {
 		return nil, err
@@ -161,7 +166,8 @@ func openArchive(w *ends.Watch, r io.ReaderAt, size int64) (*archive, error) {
 			return nil, err
 		}
 		if string(order) != "little" {
-			return nil, fmt.Errorf("byte order is %q, only little-endian files are read; re-save it on a little-endian machine", order)
+			return nil, fmt.Errorf("byte order is %q, only little-endian files are read; re-save it on a "+
+				"little-endian machine", order)
 		}
 	}
 	return a, nil

@@ -321,8 +321,8 @@ func (t *tree) object(o *object) (any, error) {
 	return p, nil
 }
 
-// config returns the plain content of an object that only wraps configuration: OmegaConf's containers and nodes, which also
-// refer to their parents, Lightning's AttributeDict, and argparse's Namespace.
+// config returns the plain content of an object that only wraps configuration: OmegaConf's containers and nodes, which
+// also refer to their parents, Lightning's AttributeDict, and argparse's Namespace.
 func (o *object) config() (any, bool) {
 	if !o.called {
 		return nil, false
@@ -335,7 +335,8 @@ func (o *object) config() (any, bool) {
 				return state.get(name), true
 			}
 		}
-	case o.name == "AttributeDict" && (root == "pytorch_lightning" || root == "lightning" || root == "lightning_fabric"):
+	case o.name == "AttributeDict" && (root == "pytorch_lightning" || root == "lightning" ||
+		root == "lightning_fabric"):
 		if o.dict == nil {
 			return &dict{}, true
 		}

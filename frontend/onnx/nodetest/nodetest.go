@@ -288,8 +288,8 @@ func (t *test) datum(set, what string, i int, typ ir.Type) (tensor.Datum, error)
 	return onnx.ParseDatum(b, name, typ)
 }
 
-// ramp returns the input of a light test, as the standard's runner makes it: n numbers k/n, for k from 0 on. Open dimensions
-// are 1.
+// ramp returns the input of a light test, as the standard's runner makes it: n numbers k/n, for k from 0 on. Open
+// dimensions are 1.
 func ramp(typ ir.Type) (tensor.Datum, error) {
 	t, ok := typ.(*ir.TensorType)
 	if !ok || t.Elem != tensor.Float32 || t.NoRank {

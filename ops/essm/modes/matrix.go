@@ -30,8 +30,8 @@ const maxMatrix = 2048
 const uncertain = 1e-2
 
 // diagonalize returns the system in its eigenvectors, with one state of each conjugate pair. exact says that the
-// rounding of weights to float32 leaves the eigenvalues what they are: its effect on one is that on the matrix over |w* v|, with
-// the left and right eigenvectors of norm 1. Where these are orthogonal, gains are not known.
+// rounding of weights to float32 leaves the eigenvalues what they are: its effect on one is that on the matrix over |w*
+// v|, with the left and right eigenvectors of norm 1. Where these are orthogonal, gains are not known.
 func (s *system) diagonalize() (d *diagonal, exact bool, err error) {
 	if s.n < 1 || s.n > maxMatrix {
 		return nil, false, fmt.Errorf("expected a matrix of size 1 to %d, found %d", maxMatrix, s.n)
@@ -94,8 +94,8 @@ func (s *system) diagonalize() (d *diagonal, exact bool, err error) {
 	return d, exact, nil
 }
 
-// response returns the Frobenius norm of C(I - Ā e^{-iω})⁻¹B̄ at each frequency, by solving the equations: it does not depend on
-// eigenvectors.
+// response returns the Frobenius norm of C(I - Ā e^{-iω})⁻¹B̄ at each frequency, by solving the equations: it does not
+// depend on eigenvectors.
 func response(abar, in, out []float64, n, h, m int, frequencies []float64) []float64 {
 	norms := make([]float64, len(frequencies))
 	a, x := make([]complex128, n*n), make([]complex128, n*h)
@@ -237,12 +237,13 @@ func (r *reader) denseHeads(s *System, n *ir.Node) error {
 			return err
 		}
 		if !exact {
-			s.Note = "A is so far from normal that float32 weights do not decide its eigenvalues; gains of single states are left out"
+			s.Note = "A is so far from normal that float32 weights do not decide its eigenvalues; gains of single " +
+				"states are left out"
 			d.out = nil
 		}
 		head := d.head(c, h, nil)
-		head.Response = response(part(v[0], i, size*size), product(part(v[1], i, size*size), part(v[2], i, size*s.Inputs), size,
-			s.Inputs), m.out, size, s.Inputs, s.Outputs, s.Frequencies)
+		head.Response = response(part(v[0], i, size*size), product(part(v[1], i, size*size),
+			part(v[2], i, size*s.Inputs), size, s.Inputs), m.out, size, s.Inputs, s.Outputs, s.Frequencies)
 		s.Heads = append(s.Heads, head)
 		return nil
 	})
@@ -331,8 +332,8 @@ func (r *reader) lowRankHeads(s *System, n *ir.Node) error {
 		return err
 	}
 	if !exact {
-		s.Note = "A is so far from normal that float32 weights do not decide its eigenvalues: λ is that of the diagonal part Λ of " +
-			"A = Λ - PP*, and gains of single states are left out"
+		s.Note = "A is so far from normal that float32 weights do not decide its eigenvalues: λ is that of the " +
+			"diagonal part Λ of A = Λ - PP*, and gains of single states are left out"
 	}
 	for h := range features {
 		d := &diagonal{a: logs(part(pairs(v[0], v[1]), h, states)), step: make([]float64, states)}
@@ -360,8 +361,8 @@ func logs(z []complex128) []complex128 {
 	return out
 }
 
-// lowRankResponse returns the gain of one feature at each frequency. z and its conjugate follow from s = Re(h z), which has
-// the size of the rank.
+// lowRankResponse returns the gain of one feature at each frequency. z and its conjugate follow from s = Re(h z), which
+// has the size of the rank.
 func lowRankResponse(v [][]float64, h, n, rank int, frequencies []float64) []float64 {
 	f, b, c := part(pairs(v[0], v[1]), h, n), part(pairs(v[6], v[7]), h, n), part(pairs(v[8], v[9]), h, n)
 	p, q := part(pairs(v[2], v[3]), h, n*rank), part(pairs(v[4], v[5]), h, n*rank)

@@ -1,8 +1,9 @@
-// Package modes reads the linear systems of a graph: eigenvalues, step sizes, memory lengths and gains by layer and head.
+// Package modes reads the linear systems of a graph: eigenvalues, step sizes, memory lengths and gains by layer and
+// head.
 //
-// It imports ir, ops, ops/eval, ops/essm, ops/essm/spectral and gonum. It reads operators, not families, so any graph with
-// state-space operators will do: as a model directory states it, or after the passes. Systems with full or low-rank matrices
-// are diagonalized for this, whatever their condition.
+// It imports ir, ops, ops/eval, ops/essm, ops/essm/spectral and gonum. It reads operators, not families, so any graph
+// with state-space operators will do: as a model directory states it, or after the passes. Systems with full or
+// low-rank matrices are diagonalized for this, whatever their condition.
 package modes
 
 import (
@@ -24,13 +25,13 @@ type Mode struct {
 	Lambda complex128
 	// Eigen is the discrete eigenvalue λ̄.
 	Eigen complex128
-	// Memory is the number of steps after which an impulse has decayed to 1/e: -1/log|λ̄|. It is infinite if it does not
-	// decay.
+	// Memory is the number of steps after which an impulse has decayed to 1/e: -1/log|λ̄|. It is infinite if it does
+	// not decay.
 	Memory float64
 	// Frequency is that of the impulse response, in cycles per step, from 0 to 0.5.
 	Frequency float64
-	// Gain is the largest amplification of the mode alone over all frequencies, ‖C‖ |b| ‖B‖ / (1 - |λ̄|); NaN if it is not
-	// known.
+	// Gain is the largest amplification of the mode alone over all frequencies, ‖C‖ |b| ‖B‖ / (1 - |λ̄|); NaN if it is
+	// not known.
 	Gain float64
 }
 

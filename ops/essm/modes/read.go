@@ -19,7 +19,8 @@ var gated = map[string]string{
 	"RNN":            "its state passes through a nonlinearity",
 }
 
-// node reads a node, or the body of one whose system is stated in larger operators. named is the node that messages name.
+// node reads a node, or the body of one whose system is stated in larger operators. named is the node that messages
+// name.
 func (r *reader) node(n, named *ir.Node) error {
 	switch name := n.Op.FullName(); name {
 	case "essm.StateSpace", "essm.DPLR":
@@ -201,8 +202,8 @@ func (r *reader) heads(channels, heads int, f func(c, h int) error) error {
 	return nil
 }
 
-// factored returns λ and Δ where the graph states λΔ as a product, with n numbers of λ for each part, as DSS does. It returns nil
-// for others.
+// factored returns λ and Δ where the graph states λΔ as a product, with n numbers of λ for each part, as DSS does. It
+// returns nil for others.
 func (r *reader) factored(node *ir.Node, a []complex128, n int) (lambda []complex128, step []float64) {
 	re, im := r.factor(node.In(1), n), r.factor(node.In(2), n)
 	if re == nil || im == nil {
@@ -232,7 +233,8 @@ func (r *reader) factor(v *ir.Value, n int) []float64 {
 			for i := range 2 {
 				x, _, err := r.floats(d.In(i))
 				y, _, err2 := r.floats(d.In(1 - i))
-				if err == nil && err2 == nil && len(x) == n && !slices.ContainsFunc(y, func(f float64) bool { return !(f > 0) }) {
+				if err == nil && err2 == nil && len(x) == n &&
+					!slices.ContainsFunc(y, func(f float64) bool { return !(f > 0) }) {
 					return x
 				}
 			}
@@ -287,7 +289,8 @@ func (r *reader) softmax(n, named *ir.Node) error {
 		}
 	}
 	for h := range shape[0] {
-		d := &diagonal{lambda: part(lambda, h, size), step: part(step, h, size), a: part(a, h, size), b: part(a, h, size)}
+		d := &diagonal{lambda: part(lambda, h, size), step: part(step, h, size), a: part(a, h, size),
+			b: part(a, h, size)}
 		s.Heads = append(s.Heads, d.head(0, h, nil))
 	}
 	return r.add(s, named, nil)

@@ -5,8 +5,8 @@ import (
 	"math/cmplx"
 )
 
-// diagonal is a discrete diagonal system with all that its gains follow from: n states, factors b of the inputs, B (n, h) and
-// C (m, n). y = Re(C z).
+// diagonal is a discrete diagonal system with all that its gains follow from: n states, factors b of the inputs, B (n,
+// h) and C (m, n). y = Re(C z).
 type diagonal struct {
 	lambda []complex128 // continuous, or λΔ
 	step   []float64    // 0: unknown
@@ -69,8 +69,8 @@ func (d *diagonal) input(i, j int) complex128 {
 	return d.in[i*d.h+j]
 }
 
-// response returns the Frobenius norm of the transfer matrix at each frequency. The real part of the output is half the sum
-// of the system and of its conjugate: 2n states with the weights w = b/(1 - λ̄ e^{-iω}).
+// response returns the Frobenius norm of the transfer matrix at each frequency. The real part of the output is half the
+// sum of the system and of its conjugate: 2n states with the weights w = b/(1 - λ̄ e^{-iω}).
 func (d *diagonal) response(frequencies []float64) []float64 {
 	n := len(d.a)
 	e, w := make([]complex128, 2*n), make([]complex128, 2*n)
@@ -114,8 +114,8 @@ func (d *diagonal) direct(w []complex128) float64 {
 	return math.Sqrt(sum)
 }
 
-// gram returns the products (c_i* c_j)(b_i* b_j) of all pairs of states, with conjugate ones. The norm of Σ w_i c_i b_iᵀ
-// follows from them, in n² operations whatever the numbers of inputs and outputs.
+// gram returns the products (c_i* c_j)(b_i* b_j) of all pairs of states, with conjugate ones. The norm of Σ w_i c_i
+// b_iᵀ follows from them, in n² operations whatever the numbers of inputs and outputs.
 func (d *diagonal) gram() []complex128 {
 	n := len(d.a)
 	at := func(z complex128, conjugate bool) complex128 {

@@ -44,7 +44,8 @@ of T, in the 2-norm, is above max_condition.`,
 			shape[i] = int(ops.DimAt(n.In(0), i, bind))
 		}
 		h, m := ops.DimAt(n.In(1), 3, bind), ops.DimAt(n.In(2), 2, bind)
-		return ir.Work{Flops: Work(shape) + 16*int64(shape[0]*shape[1]*shape[3]*shape[3])*(h+m), Bytes: ops.BytesOf(n, bind)}
+		return ir.Work{Flops: Work(shape) + 16*int64(shape[0]*shape[1]*shape[3]*shape[3])*(h+m),
+			Bytes: ops.BytesOf(n, bind)}
 	},
 	Tol: ir.Long,
 })
@@ -169,9 +170,10 @@ func Work(shape []int) int64 {
 	return work
 }
 
-// decomposeAll decomposes every head of a tensor (C, S, n, n), equal matrices once. Each decomposition spends its Work from
-// the budget. Then each, if not nil, is called, and ends the work if it returns false.
-func decomposeAll(c *ir.EvalCtx, a *tensor.Tensor, budget *ir.Budget, each func(head int, e *Eigen) bool) ([]*Eigen, error) {
+// decomposeAll decomposes every head of a tensor (C, S, n, n), equal matrices once. Each decomposition spends its Work
+// from the budget. Then each, if not nil, is called, and ends the work if it returns false.
+func decomposeAll(c *ir.EvalCtx, a *tensor.Tensor, budget *ir.Budget, each func(head int, e *Eigen) bool) ([]*Eigen,
+	error) {
 	if a == nil || a.Rank() != 4 || a.Dim(2) != a.Dim(3) {
 		return nil, fmt.Errorf("A: expected (channels, heads, n, n), found %s", a)
 	}
@@ -206,9 +208,9 @@ func decomposeAll(c *ir.EvalCtx, a *tensor.Tensor, budget *ir.Budget, each func(
 	return out, nil
 }
 
-// Condition returns the largest condition number of the eigenvectors over the heads of A (C, S, n, n), and the head that
-// has it, counted over channels and heads. The first head above MaxCondition ends the search, as it is decisive. Each
-// decomposition spends its Work from the budget. Condition ends between two heads when ctx is done.
+// Condition returns the largest condition number of the eigenvectors over the heads of A (C, S, n, n), and the head
+// that has it, counted over channels and heads. The first head above MaxCondition ends the search, as it is decisive.
+// Each decomposition spends its Work from the budget. Condition ends between two heads when ctx is done.
 func Condition(ctx context.Context, a *tensor.Tensor, budget *ir.Budget) (largest float64, head int, err error) {
 	defer func() {
 		if v := recover(); v != nil {

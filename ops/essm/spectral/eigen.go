@@ -9,7 +9,8 @@ import (
 )
 
 // Eigen is a decomposition A = T Λ T⁻¹ of a real square matrix of size N. Conjugate pairs are neighbors, with the value
-// of positive imaginary part first. The second of a pair is exactly the conjugate of the first, and so is its column of T.
+// of positive imaginary part first. The second of a pair is exactly the conjugate of the first, and so is its column of
+// T.
 type Eigen struct {
 	N      int
 	Values []complex128
@@ -17,8 +18,8 @@ type Eigen struct {
 	T []complex128
 	// Inverse is T⁻¹; nil if T is singular to working precision.
 	Inverse []complex128
-	// Condition is the condition number of T in the 2-norm, infinite if T is singular. Rounding errors of the states grow
-	// by at most this factor in the diagonal form.
+	// Condition is the condition number of T in the 2-norm, infinite if T is singular. Rounding errors of the states
+	// grow by at most this factor in the diagonal form.
 	Condition float64
 	// Residual is the largest element of A T - T Λ, relative to the largest of A.
 	Residual float64

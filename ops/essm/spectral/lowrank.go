@@ -14,7 +14,8 @@ import (
 // each. They have the eigenvalues and the condition of the systems with the conjugate states. Row j is multiplied by
 // scale[j mod n] of its feature; nil: by 1. The elements are spent and taken from the budget; the caller releases the
 // bytes. LowRank ends between two features when ctx is done.
-func LowRank(ctx context.Context, budget *ir.Budget, re, im, pRe, pIm *tensor.Tensor, scale []float64) (*tensor.Tensor, error) {
+func LowRank(ctx context.Context, budget *ir.Budget, re, im, pRe, pIm *tensor.Tensor, scale []float64) (*tensor.Tensor,
+	error) {
 	shape := pRe.Shape()
 	if len(shape) != 3 {
 		return nil, fmt.Errorf("p: expected (features, rank, states), found %s", pRe)

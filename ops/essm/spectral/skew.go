@@ -8,11 +8,12 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Skew returns the eigenvalues iω of a real skew-symmetric matrix of size n, in the order of ω, and its eigenvectors: of
-// norm 1, with a first element that is real and not negative. Vectors of eigenvalues that occur twice are of no use.
+// Skew returns the eigenvalues iω of a real skew-symmetric matrix of size n, in the order of ω, and its eigenvectors:
+// of norm 1, with a first element that is real and not negative. Vectors of eigenvalues that occur twice are of no use.
 func Skew(a []float64, n int) (lambda []complex128, v [][]complex128, err error) {
 	if n < 1 || n > maxHiPPO || len(a) != n*n {
-		return nil, nil, fmt.Errorf("matrix: expected %d × %d elements of a size from 1 to %d, found %d", n, n, maxHiPPO, len(a))
+		return nil, nil, fmt.Errorf("matrix: expected %d × %d elements of a size from 1 to %d, found %d", n, n,
+			maxHiPPO, len(a))
 	}
 	// With A v = iωv and v = x + iy, (x, y) is an eigenvector of the symmetric matrix [[0, A], [-A, 0]]. The same
 	// is true for each complex multiple of v, so each ω occurs twice.

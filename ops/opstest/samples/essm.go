@@ -11,8 +11,8 @@ func essmSamples(o *ir.Op) []opstest.Sample {
 	switch o.Name {
 	case "Block":
 	case "SelectiveScan":
-		return list{of(normal(2, 5, 4), inside(0, 1, 2, 5, 4), inside(-2, 0, 4, 3), normal(2, 5, 3), normal(2, 5, 3), normal(4),
-			normal(2, 12)).Gives(2).Fixed(2, 5),
+		return list{of(normal(2, 5, 4), inside(0, 1, 2, 5, 4), inside(-2, 0, 4, 3), normal(2, 5, 3), normal(2, 5, 3),
+			normal(4), normal(2, 12)).Gives(2).Fixed(2, 5),
 			of(normal(2, 5, 8), inside(0, 1, 2, 5, 4), inside(-2, 0, 4, 1), normal(2, 5, 6), normal(2, 5, 6)).With(
 				ir.A("groups", 2)).Gives(2).Fixed(2),
 			of(normal(1, 7, 17), inside(0, 1, 1, 7, 17), inside(-2, 0, 17, 1), normal(1, 7, 1), normal(1, 7, 1))}
@@ -20,7 +20,8 @@ func essmSamples(o *ir.Op) []opstest.Sample {
 		return list{of(inside(0, 1, 2, 5, 4), normal(2, 5, 4), normal(2, 4)).Gives(2),
 			of(inside(0, 1, 1, 7, 17), normal(1, 7, 17))}
 	case "MatrixConv":
-		return list{of(normal(2, 9, 3), normal(4, 3, 5)), of(normal(1, 4, 2), normal(3, 2, 9)), of(normal(2, 6, 1), normal(1, 1, 1))}
+		return list{of(normal(2, 9, 3), normal(4, 3, 5)), of(normal(1, 4, 2), normal(3, 2, 9)),
+			of(normal(2, 6, 1), normal(1, 1, 1))}
 	case "ContinuousConv":
 		return continuousSamples()
 	default:
@@ -51,7 +52,8 @@ func continuousSamples() (all list) {
 		if i%2 == 1 {
 			in = append(in, wide(2, 4), wide(2, 5))
 		}
-		all = append(all, of(in...).With(ir.A("activation", []string{"sine", "relu", "leaky_relu", "swish"}[i%4]), ir.A("train_length", train)))
+		all = append(all, of(in...).With(ir.A("activation", []string{"sine", "relu", "leaky_relu", "swish"}[i%4]),
+			ir.A("train_length", train)))
 	}
 	return all
 }

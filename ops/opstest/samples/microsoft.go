@@ -36,12 +36,15 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 	case "GatedAdd":
 		return list{of(normal(2, 5, 3), normal(2, 5, 3), normal(2, 5, 1)), of(normal(3), normal(3), normal(1))}
 	case "GatedRMSNorm":
-		return list{of(normal(2, 5, 6), normal(3), normal(2, 5, 6)).Sized(0, 1), of(normal(4, 3), normal(3), normal(4, 3)).With(
-			ir.A("activation", "sigmoid"), ir.A("epsilon", 0.5)).Sized(0, 1)}
+		return list{of(normal(2, 5, 6), normal(3), normal(2, 5, 6)).Sized(0, 1),
+			of(normal(4, 3), normal(3), normal(4, 3)).With(
+				ir.A("activation", "sigmoid"), ir.A("epsilon", 0.5)).Sized(0, 1)}
 	case "LinearAttentionGate":
-		return list{of(normal(2, 5, 3), normal(3), normal(3), normal(2, 5, 3)).Gives(2), of(normal(2, 5, 3), normal(3), normal(3))}
+		return list{of(normal(2, 5, 3), normal(3), normal(3), normal(2, 5, 3)).Gives(2),
+			of(normal(2, 5, 3), normal(3), normal(3))}
 	case "GatedRelativePositionBias":
-		return list{of(normal(2, 5, 6), normal(6), normal(1, 2, 5, 5), normal(3, 8), normal(8), normal(1, 2, 1, 1)).With(
+		return list{of(normal(2, 5, 6), normal(6), normal(1, 2, 5, 5), normal(3, 8), normal(8),
+			normal(1, 2, 1, 1)).With(
 			heads).Sized(3)}
 	case "BiasSplitGelu":
 		return list{of(normal(2, 5, 4), normal(4))}
@@ -104,17 +107,19 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 			of(normal(5, 6), normal(5, 4), normal(4, 6, 6), nil, normal(4, 6, 3)).With(ir.A("k", 3),
 				ir.A("activation_type", "swiglu"), ir.A("swiglu_fusion", 1), ir.A("normalize_routing_weights", 1),
 				ir.A("activation_alpha", 1.702), ir.A("activation_beta", 1.0), ir.A("swiglu_limit", 0.5)),
-			of(normal(5, 6), normal(5, 4), normal(4, 6, 6), nil, normal(4, 6, 3)).With(ir.A("activation_type", "swiglu"),
-				ir.A("swiglu_fusion", 2)),
+			of(normal(5, 6), normal(5, 4), normal(4, 6, 6), nil,
+				normal(4, 6, 3)).With(ir.A("activation_type", "swiglu"), ir.A("swiglu_fusion", 2)),
 			of(normal(5, 6), normal(5, 4), normal(4, 3, 6), nil, normal(4, 6, 3), nil, normal(4, 3, 6),
 				normal(4, 3)).With(ir.A("activation_type", "silu"), ir.A("k", 2))}
 	case "QMoE":
 		return list{of(normal(2, 5, 6), normal(10, 4), bytes(4, 4, 3), positive(4, 4), normal(4, 4), bytes(4, 6, 2),
 			positive(4, 6), normal(4, 6)).With(ir.A("k", 2), ir.A("activation_type", "silu")),
-			of(normal(5, 32), normal(5, 3), bytes(3, 16, 32), positive(3, 16, 2), nil, bytes(3, 32, 4), positive(3, 32, 1),
+			of(normal(5, 32), normal(5, 3), bytes(3, 16, 32), positive(3, 16, 2), nil, bytes(3, 32, 4),
+				positive(3, 32, 1),
 				nil, bytes(3, 16, 16), positive(3, 16, 2), normal(3, 16), bytes(3, 16, 2), bytes(3, 32, 1),
 				bytes(3, 16, 1), opstest.Inside(0.1, 1, 5, 3)).With(ir.A("k", 2), ir.A("block_size", 16),
-				ir.A("fc1_expert_weight_bits", 8), ir.A("fc2_expert_weight_bits", 2), ir.A("activation_type", "swiglu"))}
+				ir.A("fc1_expert_weight_bits", 8), ir.A("fc2_expert_weight_bits", 2),
+				ir.A("activation_type", "swiglu"))}
 	case "MatMulBnb4":
 		k := []ir.Attr{ir.A("K", 20), ir.A("N", 3), ir.A("block_size", 16)}
 		return list{of(normal(2, 5, 20), bytes(30), positive(4)).With(append(k, ir.A("quant_type", 1))...),
@@ -197,26 +202,33 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 		q, k, v := normal(2, 5, 16), normal(2, 5, 8), normal(2, 5, 8)
 		return list{of(q, k, v, nil, nil, lens, total).With(shared()...).Gives(3).Sized(0),
 			of(normal(2, 1, 32), nil, nil, normal(2, 2, 4, 4), normal(2, 2, 4, 4), i32(2, 4), total, normal(9, 2),
-				normal(9, 2)).With(shared(ir.A("do_rotary", 1), ir.A("local_window_size", 2))...).Gives(3).Sized(0, 7, 8),
+				normal(9, 2)).With(shared(ir.A("do_rotary", 1), ir.A("local_window_size", 2))...).Gives(3).Sized(0, 7,
+				8),
 			of(q, k, v, nil, nil, lens, total, nil, nil, nil, normal(2, 4, 5, 5), normal(4)).With(shared(ir.A("softcap",
 				2.0))...).Sized(0)}
 	case "SparseAttention":
-		rows, columns := tensor.FromSlice([]int32{0, 1, 3, 0, 1, 2}, 2, 3), tensor.FromSlice([]int32{0, 0, 1, 0, 1, -1}, 2, 3)
+		rows, columns := tensor.FromSlice([]int32{0, 1, 3, 0, 1, 2}, 2, 3),
+			tensor.FromSlice([]int32{0, 0, 1, 0, 1, -1}, 2, 3)
 		attrs := []ir.Attr{ir.A("num_heads", 4), ir.A("kv_num_heads", 2), ir.A("sparse_block_size", 4)}
-		return list{of(normal(2, 5, 16), normal(2, 5, 8), normal(2, 5, 8), normal(2, 2, 8, 4), normal(2, 2, 8, 4), rows, columns,
-			tensor.Scalar(int32(5)), i32(5, 5)).With(attrs...).Gives(3).Sized(0, 5, 6),
-			of(normal(2, 1, 32), nil, nil, normal(2, 2, 8, 4), normal(2, 2, 8, 4), rows, columns, tensor.Scalar(int32(7)),
-				i32(7, 3), normal(9, 2), normal(9, 2)).With(append(attrs, ir.A("do_rotary", 1))...).Gives(3).Sized(0, 5, 6, 9, 10)}
+		return list{of(normal(2, 5, 16), normal(2, 5, 8), normal(2, 5, 8), normal(2, 2, 8, 4), normal(2, 2, 8, 4), rows,
+			columns, tensor.Scalar(int32(5)), i32(5, 5)).With(attrs...).Gives(3).Sized(0, 5, 6),
+			of(normal(2, 1, 32), nil, nil, normal(2, 2, 8, 4), normal(2, 2, 8, 4), rows, columns,
+				tensor.Scalar(int32(7)),
+				i32(7, 3), normal(9, 2), normal(9, 2)).With(append(attrs, ir.A("do_rotary", 1))...).Gives(3).Sized(0, 5,
+				6, 9, 10)}
 	case "LinearAttention":
 		heads := []ir.Attr{ir.A("q_num_heads", 2), ir.A("kv_num_heads", 2)}
 		q, k, v := normal(2, 5, 6), inside(-0.5, 0.5, 2, 5, 6), normal(2, 5, 4)
-		return list{of(q, k, v, normal(2, 2, 3, 2), inside(-1, 0, 2, 5, 2), inside(0, 1, 2, 5, 1)).With(heads...).Gives(2),
+		return list{of(q, k, v, normal(2, 2, 3, 2), inside(-1, 0, 2, 5, 2),
+			inside(0, 1, 2, 5, 1)).With(heads...).Gives(2),
 			of(q, k, v, nil, inside(-1, 0, 2, 5, 6)).With(append(heads, ir.A("update_rule", "gated"))...).Gives(2)}
 	case "CausalConvWithState":
-		return list{of(normal(2, 3, 5), normal(3, 1, 4), normal(3), normal(2, 3, 3)).With(ir.A("activation", "silu")).Gives(2).Sized(1),
+		return list{of(normal(2, 3, 5), normal(3, 1, 4), normal(3),
+			normal(2, 3, 3)).With(ir.A("activation", "silu")).Gives(2).Sized(1),
 			of(normal(2, 5, 3), normal(3, 1, 2)).With(ir.A("channels_last", 1)).Gives(2).Sized(1)}
 	case "RelativePositionBias":
-		return list{of(normal(8, 2), tensor.Scalar(int64(5)), tensor.Scalar(int64(7))).With(ir.A("max_distance", 6)).Sized(0),
+		return list{of(normal(8, 2), tensor.Scalar(int64(5)),
+			tensor.Scalar(int64(7))).With(ir.A("max_distance", 6)).Sized(0),
 			of(normal(8, 3), tensor.Scalar(int64(9)), tensor.Scalar(int64(9))).With(ir.A("max_distance", 5),
 				ir.A("is_bidirectional", 1)).Sized(0)}
 	case "NhwcMaxPool":
@@ -230,16 +242,18 @@ func microsoftSamples(o *ir.Op) []opstest.Sample {
 	case "GatherBlockQuantized":
 		return list{of(bytes(6, 32), whole(tensor.Int64, 0, 6, 2, 3), normal(6, 2), bytes(6, 2)).With(ir.A("bits", 8),
 			ir.A("block_size", 16)), of(bytes(6, 12), whole(tensor.Int32, 0, 6, 3), normal(6, 2),
-			bytes(6, 1)).With(ir.A("block_size", 16)), of(whole(tensor.Int4, -8, 8, 6, 16), whole(tensor.Int64, 0, 6, 3),
+			bytes(6, 1)).With(ir.A("block_size", 16)), of(whole(tensor.Int4, -8, 8, 6, 16),
+			whole(tensor.Int64, 0, 6, 3),
 			normal(6, 1)).With(ir.A("block_size", 16))}
 	case "CDist":
 		return list{of(normal(5, 3), normal(4, 3)), of(normal(5, 3), normal(4, 3)).With(ir.A("metric", "euclidean"))}
 	case "DynamicQuantizeLSTM":
 		return list{of(normal(5, 2, 3), bytes(1, 3, 16), bytes(1, 4, 16), normal(1, 32), nil, normal(1, 2, 4),
 			normal(1, 2, 4), nil, positive(1), bytes(1), positive(1), bytes(1)).With(ir.A("hidden_size", 4)).Gives(3),
-			of(normal(5, 2, 3), whole(tensor.Int8, -9, 9, 2, 3, 16), whole(tensor.Int8, -9, 9, 2, 4, 16), nil, nil, nil, nil,
-				nil, positive(2, 16), whole(tensor.Int8, -3, 3, 2, 16), positive(2, 16),
-				whole(tensor.Int8, -3, 3, 2, 16)).With(ir.A("hidden_size", 4), ir.A("direction", "bidirectional")).Gives(3)}
+			of(normal(5, 2, 3), whole(tensor.Int8, -9, 9, 2, 3, 16), whole(tensor.Int8, -9, 9, 2, 4, 16), nil, nil, nil,
+				nil, nil, positive(2, 16), whole(tensor.Int8, -3, 3, 2, 16), positive(2, 16),
+				whole(tensor.Int8, -3, 3, 2, 16)).With(ir.A("hidden_size", 4),
+				ir.A("direction", "bidirectional")).Gives(3)}
 	case "Tokenizer":
 		token := func(more ...ir.Attr) []ir.Attr {
 			return append(more, ir.A("mark", 1), ir.A("mincharnum", 1), ir.A("pad_value", "#"))

@@ -28,7 +28,8 @@ func stdSamples(o *ir.Op) []opstest.Sample {
 	case "LeakyRelu", "Elu", "Celu", "Selu", "ThresholdedRelu", "Swish":
 		return []opstest.Sample{of(normal(2, 5, 3)), of(normal(4, 5)).With(ir.A("alpha", 0.3))}
 	case "SwiGLU":
-		return []opstest.Sample{of(normal(2, 5, 3), normal(2, 5, 3)), of(normal(4, 5), normal(4, 5)).With(ir.A("alpha", 0.3))}
+		return []opstest.Sample{of(normal(2, 5, 3), normal(2, 5, 3)),
+			of(normal(4, 5), normal(4, 5)).With(ir.A("alpha", 0.3))}
 	case "HardSigmoid":
 		return []opstest.Sample{of(normal(2, 5, 3)), of(normal(4)).With(ir.A("alpha", 0.5), ir.A("beta", 0.1))}
 	case "Gelu":

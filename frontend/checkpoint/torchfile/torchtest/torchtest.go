@@ -14,8 +14,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// File returns a file with the tensors, of float32 or int64, as its state dict. If keys are given, the state dict is the
-// entry of the last one, in a dict that is the entry of the one before it.
+// File returns a file with the tensors, of float32 or int64, as its state dict. If keys are given, the state dict is
+// the entry of the last one, in a dict that is the entry of the one before it.
 func File(tensors map[string]*tensor.Tensor, keys ...string) ([]byte, error) {
 	var file bytes.Buffer
 	z := zip.NewWriter(&file)

@@ -1,5 +1,5 @@
-// Package added finds the added tokens of a tokenizer in texts: the leftmost ones, the longest of those that begin at one
-// place, in time in proportion to the text whatever the tokens are.
+// Package added finds the added tokens of a tokenizer in texts: the leftmost ones, the longest of those that begin at
+// one place, in time in proportion to the text whatever the tokens are.
 //
 // It imports the standard library only.
 package added
@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Finder finds texts in texts. It is the automaton of Aho and Corasick over the texts read backward: at each byte, going from
-// the end to the beginning, its state tells the longest text that begins there. It is immutable.
+// Finder finds texts in texts. It is the automaton of Aho and Corasick over the texts read backward: at each byte,
+// going from the end to the beginning, its state tells the longest text that begins there. It is immutable.
 type Finder struct {
 	nodes []node
 	last  []byte      // the byte that leads to each node
@@ -21,7 +21,8 @@ type Finder struct {
 	size  []int32     // of the texts
 }
 
-// node is a state: what the last bytes have in common with a text. The nodes that a byte leads to lie behind each other.
+// node is a state: what the last bytes have in common with a text. The nodes that a byte leads to lie behind each
+// other.
 type node struct {
 	child uint32
 	kids  uint32
@@ -29,8 +30,8 @@ type node struct {
 	text  int32  // the longest text that ends here, or a fail has; -1
 }
 
-// New makes a finder of texts, which are not empty. Of equal texts the first one is found. The number of nodes, of 17 bytes
-// each, is at most `limit`, or the error says that the texts are too long.
+// New makes a finder of texts, which are not empty. Of equal texts the first one is found. The number of nodes, of 17
+// bytes each, is at most `limit`, or the error says that the texts are too long.
 func New(texts []string, limit int) (*Finder, error) {
 	f := &Finder{size: make([]int32, len(texts))}
 	order := make([]int32, len(texts))
@@ -74,8 +75,8 @@ func backward(a, b string) int {
 	return len(a) - len(b)
 }
 
-// build makes the nodes, level by level, of texts in order. As long as a node has not been looked at, its child and its kids
-// are the range of the texts below it, and its fail is their common length.
+// build makes the nodes, level by level, of texts in order. As long as a node has not been looked at, its child and its
+// kids are the range of the texts below it, and its fail is their common length.
 func (f *Finder) build(texts []string, order []int32) {
 	f.nodes[0] = node{kids: uint32(len(order)), text: -1}
 	for x := 0; x < len(f.nodes); x++ {

@@ -1,8 +1,9 @@
-// Package aligned has text that normalizers change, with the bytes of the original text that each of its bytes comes from.
+// Package aligned has text that normalizers change, with the bytes of the original text that each of its bytes comes
+// from.
 //
-// Places are those that NormalizedString of Hugging Face's tokenizers computes: all bytes of a character come from the same
-// range of the original, which is whole characters of it. Text that has not changed has no table of places. Bytes that are
-// not UTF-8 are characters of one byte each.
+// Places are those that NormalizedString of Hugging Face's tokenizers computes: all bytes of a character come from the
+// same range of the original, which is whole characters of it. Text that has not changed has no table of places. Bytes
+// that are not UTF-8 are characters of one byte each.
 package aligned
 
 import (
@@ -19,8 +20,8 @@ const maxLen = 1<<31 - 1
 // Span is a range of bytes of the original text.
 type Span struct{ Start, End int32 }
 
-// Text is a text and the places that it comes from. The zero value is empty. A Text keeps its memory for the next text that it
-// is given, so that a Text which is used again does not allocate. It is not safe for concurrent use.
+// Text is a text and the places that it comes from. The zero value is empty. A Text keeps its memory for the next text
+// that it is given, so that a Text which is used again does not allocate. It is not safe for concurrent use.
 type Text struct {
 	s      string
 	places []Span // of each byte; nil where the text has the places of the original (and maybe other characters)
@@ -41,8 +42,8 @@ func (t *Text) Reset(s string, start int) {
 	t.limit = min(Growth*len(s)+Least, maxLen)
 }
 
-// View makes the text the bytes from `from` to `to` of another one. It refers to that one, and is valid as long as that is
-// not changed.
+// View makes the text the bytes from `from` to `to` of another one. It refers to that one, and is valid as long as that
+// is not changed.
 func (t *Text) View(of *Text, from, to int) {
 	t.limit = min(of.limit/max(1, len(of.s))*(to-from)+Least, maxLen)
 	t.s, t.places, t.start = of.s[from:to], nil, of.start+int32(from)

@@ -3,8 +3,8 @@ package aligned
 import "unicode/utf8"
 
 // Transform writes a change of a text character by character, where each new character tells how many characters of the
-// text it replaces. The changes are those of NormalizedString: 1 for a character that is added and has the place of what is
-// before it, 0 for one that replaces a character, and -n for one that replaces a character and the n behind it.
+// text it replaces. The changes are those of NormalizedString: 1 for a character that is added and has the place of
+// what is before it, 0 for one that replaces a character, and -n for one that replaces a character and the n behind it.
 type Transform struct {
 	e  *Edit
 	at int // the byte of the text up to which characters have been replaced

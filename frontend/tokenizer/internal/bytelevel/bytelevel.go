@@ -1,5 +1,5 @@
-// Package bytelevel has the characters that stand for bytes in byte-level vocabularies, as GPT-2 has them: the byte's own
-// where that can be printed, and others from U+0100 on, in order.
+// Package bytelevel has the characters that stand for bytes in byte-level vocabularies, as GPT-2 has them: the byte's
+// own where that can be printed, and others from U+0100 on, in order.
 package bytelevel
 
 var shown = func() (all [256]rune) {

@@ -1,7 +1,7 @@
-// Package chars has the classes of characters that Hugging Face's tokenizers works with. They follow several versions of
-// Unicode, since the parts of that library do: normal forms, combining marks and punctuation are those of Unicode 9, scripts of
-// Unicode 10, and white space, numbers, words and lower case of 16 or 17. So they are not taken from Go's tables: chars.txt has
-// what the library answers for each code point, and chars.py writes it.
+// Package chars has the classes of characters that Hugging Face's tokenizers works with. They follow several versions
+// of Unicode, since the parts of that library do: normal forms, combining marks and punctuation are those of Unicode 9,
+// scripts of Unicode 10, and white space, numbers, words and lower case of 16 or 17. So they are not taken from Go's
+// tables: chars.txt has what the library answers for each code point, and chars.py writes it.
 //
 // utf8.RuneError, the character that decoding gives for an invalid byte, has the classes of U+FFFD.
 package chars
@@ -46,7 +46,8 @@ const (
 )
 
 var names = []string{"space", "punctuation", "numeric", "word", "other", "nonspacing", "mark", "lower", "decomposes",
-	"decomposes-k", "class", "excluded", "excluded-k", "second", "attach", "control", "prepend", "pictograph", "extend", "linker", "conjunct-extend",
+	"decomposes-k", "class", "excluded", "excluded-k", "second", "attach", "control", "prepend", "pictograph", "extend",
+	"linker", "conjunct-extend",
 	"consonant"}
 
 // Script returns the number of the script of UnicodeScripts; 0 for characters that are of any script.

@@ -64,8 +64,8 @@ func complete(b []byte) int {
 	return len(b)
 }
 
-// lossy is bytes as text. Each longest beginning of a character that is not complete is one U+FFFD, and so is each other byte,
-// as in the Unicode standard's recommendation.
+// lossy is bytes as text. Each longest beginning of a character that is not complete is one U+FFFD, and so is each
+// other byte, as in the Unicode standard's recommendation.
 func lossy(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

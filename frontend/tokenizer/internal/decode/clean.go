@@ -2,8 +2,8 @@ package decode
 
 import "strings"
 
-// Clean has the decoder take spaces off before punctuation and English endings in the whole text, as transformers does. It is
-// called before the decoder is used.
+// Clean has the decoder take spaces off before punctuation and English endings in the whole text, as transformers does.
+// It is called before the decoder is used.
 func (d *Decoder) Clean() { d.clean = true }
 
 // spaced are what cleaner replaces, in this order.
@@ -30,8 +30,8 @@ func clean(text string) string {
 // cleanable are the characters of what clean replaces, and of what it puts in their place.
 const cleanable = " .?!,'ntmsver"
 
-// cleaner cleans a text that comes in parts. What clean replaces begins with a space and has cleanable characters only, so
-// from the first space after the last other character on, a text waits for what follows.
+// cleaner cleans a text that comes in parts. What clean replaces begins with a space and has cleanable characters only,
+// so from the first space after the last other character on, a text waits for what follows.
 type cleaner struct {
 	next    sink
 	waiting []byte

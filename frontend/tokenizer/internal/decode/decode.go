@@ -1,5 +1,5 @@
-// Package decode has the decoders of a tokenizer.json: they turn the texts of tokens into text, token by token. The text is
-// the same when all tokens are known at once, except that bytes of a character are written when it is complete.
+// Package decode has the decoders of a tokenizer.json: they turn the texts of tokens into text, token by token. The
+// text is the same when all tokens are known at once, except that bytes of a character are written when it is complete.
 //
 // It imports the standard library, and frontend/tokenizer/internal/bytelevel, part and pattern.
 package decode
@@ -11,14 +11,15 @@ import (
 	"github.com/essmc/essmc/frontend/tokenizer/internal/part"
 )
 
-// sink takes the texts of tokens, in order. A text may come in parts: end is set with the last of them. Close says that there
-// is nothing more.
+// sink takes the texts of tokens, in order. A text may come in parts: end is set with the last of them. Close says that
+// there is nothing more.
 type sink interface {
 	put(text string, end bool)
 	close()
 }
 
-// maker makes a decoder whose texts go to the next one. A live one writes bytes of a character as soon as it is complete.
+// maker makes a decoder whose texts go to the next one. A live one writes bytes of a character as soon as it is
+// complete.
 type maker func(next sink, live bool) sink
 
 // Decoder is the decoders of a file. It is immutable.

@@ -87,7 +87,8 @@ func cleanup(text string) string {
 		return text
 	}
 	for _, c := range [][2]string{
-		{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" do not", " don't"},
+		{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
+		{" do not", " don't"},
 		{" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
 	} {
 		text = strings.ReplaceAll(text, c[0], c[1])

@@ -1,5 +1,5 @@
-// Package jsontext reads JSON of untrusted files in place: a document is checked once, and its parts are views of it. Reading
-// allocates nothing that the caller does not keep.
+// Package jsontext reads JSON of untrusted files in place: a document is checked once, and its parts are views of it.
+// Reading allocates nothing that the caller does not keep.
 //
 // It imports the standard library only.
 package jsontext
@@ -30,8 +30,8 @@ const (
 	Null   = 'n'
 )
 
-// Parse checks that b is one value and returns it. It refuses text that is not UTF-8, halves of surrogate pairs, and more
-// than MaxDepth levels. It takes time in proportion to the length.
+// Parse checks that b is one value and returns it. It refuses text that is not UTF-8, halves of surrogate pairs, and
+// more than MaxDepth levels. It takes time in proportion to the length.
 func Parse(b []byte) (Value, error) {
 	c := checker{b: b}
 	from := c.space(0)

@@ -8,8 +8,8 @@ import (
 	"github.com/essmc/essmc/frontend/tokenizer/internal/jsontext"
 )
 
-// bpe is byte pair encoding. A piece is its characters; the two neighbours whose merge has the lowest rank become one, again
-// and again.
+// bpe is byte pair encoding. A piece is its characters; the two neighbours whose merge has the lowest rank become one,
+// again and again.
 type bpe struct {
 	*Vocab
 	merges       mergeTable
@@ -40,7 +40,8 @@ func parseBPE(o object) (Model, error) {
 	m := &bpe{unknownID: none}
 	if v, ok := o.take("dropout"); ok {
 		if x, err := v.Float(); err != nil || x != 0 {
-			return nil, fmt.Errorf("dropout: expected null or 0, found %.20s: equal texts would have other tokens each time", string(v))
+			return nil, fmt.Errorf("dropout: expected null or 0, found %.20s: equal texts would have other tokens "+
+				"each time", string(v))
 		}
 	}
 	_, m.hasUnknown = o["unk_token"]
@@ -59,7 +60,8 @@ func parseBPE(o object) (Model, error) {
 		}
 	}
 	if len(m.prefix) > maxAffix || len(m.suffix) > maxAffix {
-		return nil, fmt.Errorf("continuing_subword_prefix, end_of_word_suffix: expected at most %d bytes, found more", maxAffix)
+		return nil, fmt.Errorf("continuing_subword_prefix, end_of_word_suffix: expected at most %d bytes, found more",
+			maxAffix)
 	}
 	m.index(true)
 	if id, ok := m.lookup(m.unknown); ok && m.hasUnknown {
@@ -224,8 +226,8 @@ func (s *Scratch) add(id uint32, n int) {
 	s.ids, s.ends = append(s.ids, id), append(s.ends, end)
 }
 
-// splitChars fills s with the tokens of a piece's characters. As in the Rust library, characters without a token are left out
-// where there is none for unknown ones, and unknown ones that wait to be fused do not come before bytes.
+// splitChars fills s with the tokens of a piece's characters. As in the Rust library, characters without a token are
+// left out where there is none for unknown ones, and unknown ones that wait to be fused do not come before bytes.
 func (m *bpe) splitChars(piece string, s *Scratch) error {
 	with, waiting := 0, 0
 	for i, steps := 0, 1; i < len(piece); steps++ {

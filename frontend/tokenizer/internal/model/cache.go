@@ -12,8 +12,8 @@ const (
 	cacheBits = 14
 )
 
-// cache remembers the tokens of short words. It has one place for a word, which the last one takes, so it is bounded; the
-// tokens do not depend on it. It is safe for concurrent use.
+// cache remembers the tokens of short words. It has one place for a word, which the last one takes, so it is bounded;
+// the tokens do not depend on it. It is safe for concurrent use.
 type cache struct {
 	once  sync.Once
 	seed  maphash.Seed

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/frontend/tokenizer/internal/jsontext"
 )
 
-// mergeTable finds merges by their two tokens: open addressing. Its places depend on random numbers, so that no file can make
-// them collide.
+// mergeTable finds merges by their two tokens: open addressing. Its places depend on random numbers, so that no file
+// can make them collide.
 type mergeTable struct {
 	slots []merge
 	used  int
@@ -100,7 +100,8 @@ func (m *bpe) readMerges(v jsontext.Value) error {
 		both = append(append(both[:0], a...), b[min(len(m.prefix), len(b)):]...)
 		id, ok := m.lookup(view(both))
 		if !okA || !okB || !ok || len(b) < len(m.prefix) {
-			return fmt.Errorf("merges: %d: %.60q and %.60q: expected two tokens whose union is in the vocabulary", i, a, b)
+			return fmt.Errorf("merges: %d: %.60q and %.60q: expected two tokens whose union is in the vocabulary", i, a,
+				b)
 		}
 		m.merges.put(merge{pairOf(left, right), rank, id})
 		rank++

@@ -3,8 +3,8 @@ package model
 // shortPiece is the number of tokens up to which the merge of the lowest rank is found by looking at all.
 const shortPiece = 48
 
-// mergeShort merges the tokens in s, until there are no neighbours with a merge: the lowest rank first, the leftmost of equal
-// ones. It needs a time with the square of their number.
+// mergeShort merges the tokens in s, until there are no neighbours with a merge: the lowest rank first, the leftmost of
+// equal ones. It needs a time with the square of their number.
 func (m *bpe) mergeShort(s *Scratch) {
 	ids, ends := s.ids, s.ends
 	n := len(ids)
@@ -67,8 +67,8 @@ func (c candidate) before(d candidate) bool {
 	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
 }
 
-// mergeLong does what mergeShort does, in a time of n log n. Where two texts of the vocabulary have one token it does what the
-// Rust library does, which takes a merge for that found earlier if they give one token.
+// mergeLong does what mergeShort does, in a time of n log n. Where two texts of the vocabulary have one token it does
+// what the Rust library does, which takes a merge for that found earlier if they give one token.
 func (m *bpe) mergeLong(s *Scratch) error {
 	n := len(s.ids)
 	s.symbols, s.heap = s.symbols[:0], s.heap[:0]

@@ -1,9 +1,9 @@
 // Package model has the models of tokenizers: BPE, WordPiece, WordLevel and Unigram. A model turns a piece of text into
 // tokens, as Hugging Face's tokenizers library does.
 //
-// It imports frontend/tokenizer/internal/jsontext and the standard library. Models are immutable, and safe for concurrent
-// use; what changes is in a Scratch. Work is n log n in the length of a piece, times the length of the longest entry where a
-// model looks for entries in the text (WordPiece, Unigram).
+// It imports frontend/tokenizer/internal/jsontext and the standard library. Models are immutable, and safe for
+// concurrent use; what changes is in a Scratch. Work is n log n in the length of a piece, times the length of the
+// longest entry where a model looks for entries in the text (WordPiece, Unigram).
 package model
 
 import (
@@ -21,10 +21,10 @@ type Token struct {
 
 // Model turns pieces of text into tokens.
 type Model interface {
-	// Tokenize appends the tokens of a piece, which is not empty. The piece is UTF-8; with bytes set it is any bytes, each of
-	// which stands for a character as ByteLevel shows it, and starts and ends count these bytes. Only models for which Bytes is
-	// true are given such pieces. An error is that the text has a part that the vocabulary has no token for, or that the
-	// scratch's Check fails.
+	// Tokenize appends the tokens of a piece, which is not empty. The piece is UTF-8; with bytes set it is any bytes,
+	// each of which stands for a character as ByteLevel shows it, and starts and ends count these bytes. Only models
+	// for which Bytes is true are given such pieces. An error is that the text has a part that the vocabulary has no
+	// token for, or that the scratch's Check fails.
 	Tokenize(out []Token, piece string, bytes bool, s *Scratch) ([]Token, error)
 	// Bytes reports whether Tokenize takes pieces as bytes.
 	Bytes() bool

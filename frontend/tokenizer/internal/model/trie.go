@@ -8,8 +8,8 @@ import (
 )
 
 // trie finds the entries of a vocabulary that a text begins with. A step to a child takes all bytes up to where entries
-// differ or end, so there are at most two nodes for an entry. The children of a node lie behind each other, in the order of
-// their first bytes.
+// differ or end, so there are at most two nodes for an entry. The children of a node lie behind each other, in the
+// order of their first bytes.
 type trie struct {
 	nodes []trieNode
 	first []byte      // the first byte of each node's label
@@ -85,8 +85,8 @@ func (b *trieBuilder) count() int {
 	return n
 }
 
-// build makes nodes level by level. As long as a node has not been looked at, its child and its kids are the range of the
-// entries below it.
+// build makes nodes level by level. As long as a node has not been looked at, its child and its kids are the range of
+// the entries below it.
 func (b *trieBuilder) build() {
 	t := b.t
 	n := b.count()
@@ -146,7 +146,8 @@ func searchByte(n int, at func(int) byte, c byte) int {
 	return lo
 }
 
-// step goes from node x to the child that the text at byte `at` leads to, and returns the byte behind; 0 if there is none.
+// step goes from node x to the child that the text at byte `at` leads to, and returns the byte behind; 0 if there is
+// none.
 func (t *trie) step(x uint32, s string, at int) (uint32, int) {
 	var y uint32
 	if x == 0 {

@@ -16,8 +16,8 @@ const MaxTokens = 1 << 24
 // none marks the absence of a token.
 const none = ^uint32(0)
 
-// Vocab is a vocabulary: texts and their tokens. Texts lie behind each other in one slice, so that a vocabulary takes little
-// more memory than its file.
+// Vocab is a vocabulary: texts and their tokens. Texts lie behind each other in one slice, so that a vocabulary takes
+// little more memory than its file.
 type Vocab struct {
 	text   []byte   // of all entries
 	ends   []uint32 // the end of each entry's text

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/frontend/tokenizer/internal/part"
 )
 
-// bertRules are the options of BertNormalizer, which does in one pass what the library does in four: clean the text, put spaces
-// around Chinese characters, remove accents from its NFD, and make it lower case.
+// bertRules are the options of BertNormalizer, which does in one pass what the library does in four: clean the text,
+// put spaces around Chinese characters, remove accents from its NFD, and make it lower case.
 type bertRules struct {
 	clean, chinese, accents, lower bool
 
@@ -150,8 +150,8 @@ func (w *bertWorker) flush() {
 	}
 }
 
-// sorted writes the marks that wait in their order, without those that take no space. Each that replaces a character has the
-// place of the next of these, whichever it came from, as in the library.
+// sorted writes the marks that wait in their order, without those that take no space. Each that replaces a character
+// has the place of the next of these, whichever it came from, as in the library.
 func (w *bertWorker) sorted() {
 	sortMarks(w.marks)
 	used := 0

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// charsmap is the precompiled_charsmap of sentencepiece: a trie in the form of a double array (Darts), whose values are places
-// in a text of replacements, each of which ends with a zero byte. It comes from an untrusted file: each step of a search
-// checks that it stays in the array.
+// charsmap is the precompiled_charsmap of sentencepiece: a trie in the form of a double array (Darts), whose values are
+// places in a text of replacements, each of which ends with a zero byte. It comes from an untrusted file: each step of
+// a search checks that it stays in the array.
 type charsmap struct {
 	units []uint32
 	texts string

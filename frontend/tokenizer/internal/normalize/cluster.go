@@ -8,8 +8,8 @@ import (
 
 const joiner = 0x200d // ZERO WIDTH JOINER
 
-// cluster returns the length of the first extended grapheme cluster of a text (Unicode Standard Annex 29). Pairs of regional
-// indicators are two clusters here: nobody asks for clusters that are that long.
+// cluster returns the length of the first extended grapheme cluster of a text (Unicode Standard Annex 29). Pairs of
+// regional indicators are two clusters here: nobody asks for clusters that are that long.
 func cluster(k *chars.Table, s string) int {
 	r, at := utf8.DecodeRuneInString(s)
 	var state joins

@@ -17,8 +17,8 @@ const (
 
 func isHangul(r rune) bool { return r >= hangulS && r < hangulS+countS }
 
-// decompose calls f for each character that a character becomes in a form, with its combining class and whether it is not the
-// first one. Package chars says which characters decompose and combine; how they do has never changed.
+// decompose calls f for each character that a character becomes in a form, with its combining class and whether it is
+// not the first one. Package chars says which characters decompose and combine; how they do has never changed.
 func decompose(form *form, k *chars.Table, char string, r rune, f func(r rune, class uint8, added bool)) {
 	if isHangul(r) {
 		i := r - hangulS

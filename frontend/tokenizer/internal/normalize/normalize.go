@@ -1,10 +1,10 @@
 // Package normalize has the normalizers of a tokenizer.json. They change an aligned.Text as those of Hugging Face's
 // tokenizers change a NormalizedString: characters, and the bytes of the original that they come from.
 //
-// A normalizer treats a byte that is not UTF-8 as U+FFFD, and leaves it as it is where it would leave that character. Classes
-// of characters and normal forms are those of the library (package chars), whose versions of Unicode differ from Go's. No
-// code point is known to give another answer than the library's: a test goes through all of them. Some sequences of normalizers
-// make the library panic, when one adds characters before the first one; they work here.
+// A normalizer treats a byte that is not UTF-8 as U+FFFD, and leaves it as it is where it would leave that character.
+// Classes of characters and normal forms are those of the library (package chars), whose versions of Unicode differ
+// from Go's. No code point is known to give another answer than the library's: a test goes through all of them. Some
+// sequences of normalizers make the library panic, when one adds characters before the first one; they work here.
 package normalize
 
 import (

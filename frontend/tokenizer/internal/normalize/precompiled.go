@@ -9,9 +9,9 @@ import (
 	"github.com/essmc/essmc/frontend/tokenizer/internal/part"
 )
 
-// precompiled is Precompiled, the normalizer of sentencepiece: it looks grapheme clusters of less than maxCluster bytes up in
-// a charsmap, and then the characters of those that it does not have. What it has is the shortest beginning of them, which
-// replaces the whole cluster.
+// precompiled is Precompiled, the normalizer of sentencepiece: it looks grapheme clusters of less than maxCluster bytes
+// up in a charsmap, and then the characters of those that it does not have. What it has is the shortest beginning of
+// them, which replaces the whole cluster.
 func precompiled(o *part.Object) maker {
 	o.Need("precompiled_charsmap")
 	text := o.String("precompiled_charsmap", "")
@@ -133,9 +133,9 @@ func (w *precompiledWorker) keep(s string, from, to int) {
 	}
 }
 
-// replace writes a replacement: its characters replace those of the old text one by one, what it has more is added, and what
-// it has less is removed with the character before. If there is none before, nothing is removed, and all places behind it
-// are those of characters before them, as in the library.
+// replace writes a replacement: its characters replace those of the old text one by one, what it has more is added, and
+// what it has less is removed with the character before. If there is none before, nothing is removed, and all places
+// behind it are those of characters before them, as in the library.
 func (w *precompiledWorker) replace(old, text string) {
 	added := utf8.RuneCountInString(text) - utf8.RuneCountInString(old)
 	left := utf8.RuneCountInString(text)

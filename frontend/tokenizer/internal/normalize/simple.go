@@ -95,7 +95,8 @@ func byteLevel(*part.Object) maker {
 	})
 }
 
-// nmt is Nmt, of sentencepiece's rules for machine translation: it removes some control characters and makes others spaces.
+// nmt is Nmt, of sentencepiece's rules for machine translation: it removes some control characters and makes others
+// spaces.
 func nmt(*part.Object) maker {
 	return simple(func(t *aligned.Text) error {
 		s := t.String()

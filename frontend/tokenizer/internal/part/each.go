@@ -13,9 +13,9 @@ const (
 	maxParts = 256 // in all
 )
 
-// Each reads the parts of one kind in a file and calls add with each: the part itself, or, if its type is Sequence, those in the
-// list of the given name; sequences in sequences are one sequence. null has none. Regular expressions share their limits. add
-// notes errors in the object, and returns false if it does not know the type.
+// Each reads the parts of one kind in a file and calls add with each: the part itself, or, if its type is Sequence,
+// those in the list of the given name; sequences in sequences are one sequence. null has none. Regular expressions
+// share their limits. add notes errors in the object, and returns false if it does not know the type.
 func Each(raw json.RawMessage, where, list string, add func(o *Object) bool) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil

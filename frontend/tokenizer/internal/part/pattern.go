@@ -51,8 +51,8 @@ type Search struct {
 // NewSearch returns a search for a pattern.
 func NewSearch(p *pattern.Pattern) *Search { return &Search{p, p.Matcher()} }
 
-// In returns a matcher that has been given a text. It is valid until the next call. The memory for a long text is not kept,
-// since a file may have many patterns.
+// In returns a matcher that has been given a text. It is valid until the next call. The memory for a long text is not
+// kept, since a file may have many patterns.
 func (s *Search) In(ctx context.Context, text string) *pattern.Matcher {
 	m := s.m
 	if len(text) > maxKept {

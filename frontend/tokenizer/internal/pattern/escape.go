@@ -83,7 +83,8 @@ func (p *parser) escapedSet() *set {
 	}
 	s := p.named(body)
 	if s == nil {
-		p.fail("the property %q is not known: expected a general category, a script or a binary property of Unicode", body)
+		p.fail("the property %q is not known: expected a general category, a script or a binary property of Unicode",
+			body)
 	}
 	p.at += end + 1
 	if not {
@@ -161,7 +162,8 @@ func (p *parser) control() rune {
 // number reads a character's number of least to most digits.
 func (p *parser) number(base, least, most int) rune {
 	end := p.at
-	for end < len(p.s) && end < p.at+most && strings.IndexByte("0123456789abcdef"[:base], p.s[end]|lower(p.s[end])) >= 0 {
+	for end < len(p.s) && end < p.at+most && strings.IndexByte("0123456789abcdef"[:base],
+		p.s[end]|lower(p.s[end])) >= 0 {
 		end++
 	}
 	if end-p.at < least {

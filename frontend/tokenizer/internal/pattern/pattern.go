@@ -1,7 +1,7 @@
 // Package pattern matches the regular expressions of tokenizer.json files.
 //
-// The language is Oniguruma's, as the tokenizers library compiles it: `.` does not match \n, `^` and `$` match at lines,
-// (?m) lets `.` match \n, `a(?i)b|c` means a(?i:b|c), and `{n,m}+` is a loop of a counted loop. Supported are
+// The language is Oniguruma's, as the tokenizers library compiles it: `.` does not match \n, `^` and `$` match at
+// lines, (?m) lets `.` match \n, `a(?i)b|c` means a(?i:b|c), and `{n,m}+` is a loop of a counted loop. Supported are
 // alternatives, groups, all quantifiers (greedy, lazy, possessive), atomic groups, look-ahead, look-behind of fixed
 // length, the options i, m and x, classes with ranges, negation, nesting and && , POSIX brackets, \p{…} with general
 // categories, scripts and binary properties, \d \w \s \h \R \N \O, and the anchors ^ $ \A \z \Z \b \B. Refused by name
@@ -11,8 +11,8 @@
 // Classes are those of Unicode 16, as in Oniguruma 6.9.10, which is newer than package unicode's tables. A byte that is
 // not UTF-8 is matched as U+FFFD of one byte.
 //
-// Matches are the leftmost ones, with the preferences of a backtracking matcher. The work for a whole text is bounded by
-// the pattern's size times the text's length, for any pattern and any text: see match.go.
+// Matches are the leftmost ones, with the preferences of a backtracking matcher. The work for a whole text is bounded
+// by the pattern's size times the text's length, for any pattern and any text: see match.go.
 package pattern
 
 import (
@@ -66,7 +66,8 @@ func (l *Limits) Compile(expr string) (*Pattern, error) {
 // general compiles without the code written by hand: tests compare both.
 func (l *Limits) general(expr string) (*Pattern, error) {
 	if len(expr) > maxExpr {
-		return nil, fmt.Errorf("regular expression of %d bytes: %w: expected at most %d", len(expr), ErrTooLarge, maxExpr)
+		return nil, fmt.Errorf("regular expression of %d bytes: %w: expected at most %d", len(expr), ErrTooLarge,
+			maxExpr)
 	}
 	n, err := parse(expr, l)
 	if err != nil {

@@ -38,8 +38,8 @@ func (c *compiler) counted(n repeat, empty, full int32) int32 {
 	return next
 }
 
-// operations returns how many operations Oniguruma makes of a node; maxWritten+1 stands for more. Groups that capture and loops
-// before something that they cannot take have a few more there.
+// operations returns how many operations Oniguruma makes of a node; maxWritten+1 stands for more. Groups that capture
+// and loops before something that they cannot take have a few more there.
 func operations(n node) int {
 	sum := 0
 	switch n := n.(type) {

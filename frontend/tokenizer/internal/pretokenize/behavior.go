@@ -18,7 +18,8 @@ var behaviors = map[string]behavior{"Removed": removed, "Isolated": isolated, "C
 
 // behaviorOf reads the behavior of a part.
 func behaviorOf(o *part.Object, or string) behavior {
-	return behaviors[o.Choice("behavior", or, "Removed", "Isolated", "Contiguous", "MergedWithPrevious", "MergedWithNext")]
+	return behaviors[o.Choice("behavior", or, "Removed", "Isolated", "Contiguous", "MergedWithPrevious",
+		"MergedWithNext")]
 }
 
 // divider makes pieces of the delimiters of a text, and of what is between them.

@@ -49,7 +49,8 @@ func prefixed(s *Splitter) error {
 	return s.changed(e, out)
 }
 
-// shown writes each byte as the character that stands for it. It has the place of the character that the byte is part of.
+// shown writes each byte as the character that stands for it. It has the place of the character that the byte is part
+// of.
 func shown(s *Splitter) error {
 	e := s.Text.Edit()
 	out := s.next[:0]

@@ -56,8 +56,8 @@ func fixedLength(o *part.Object) []maker {
 	})}
 }
 
-// unicodeScripts is UnicodeScripts, which divides where the script changes. Spaces, and characters that the library knows no
-// script of, belong to any; they are removed at the beginning.
+// unicodeScripts is UnicodeScripts, which divides where the script changes. Spaces, and characters that the library
+// knows no script of, belong to any; they are removed at the beginning.
 func unicodeScripts(*part.Object) []maker {
 	k := chars.Load()
 	return []maker{simple(func(s *Splitter) error {

@@ -1,5 +1,5 @@
-// Package pretokenize has the pre-tokenizers of a tokenizer.json. They divide a text into pieces, for each of which the model
-// finds tokens, as those of Hugging Face's tokenizers do; some change the text too.
+// Package pretokenize has the pre-tokenizers of a tokenizer.json. They divide a text into pieces, for each of which the
+// model finds tokens, as those of Hugging Face's tokenizers do; some change the text too.
 //
 // A pre-tokenizer treats a byte that is not UTF-8 as U+FFFD, and keeps it as it is.
 package pretokenize
@@ -83,8 +83,8 @@ type Splitter struct {
 	next []Piece
 }
 
-// Splitter returns a new splitter. Where ByteLevel comes last, `bytes` leaves the bytes of pieces as they are, in place of the
-// characters that stand for them.
+// Splitter returns a new splitter. Where ByteLevel comes last, `bytes` leaves the bytes of pieces as they are, in place
+// of the characters that stand for them.
 func (p *PreTokenizer) Splitter(bytes bool) *Splitter {
 	s := &Splitter{steps: make([]step, 0, len(p.steps)+1)}
 	for _, m := range p.steps {
@@ -96,8 +96,8 @@ func (p *PreTokenizer) Splitter(bytes bool) *Splitter {
 	return s
 }
 
-// Split divides a text: it sets Text and Pieces, which refer to it. The errors are those of the context and of patterns, and
-// that a text has become too long.
+// Split divides a text: it sets Text and Pieces, which refer to it. The errors are those of the context and of
+// patterns, and that a text has become too long.
 func (s *Splitter) Split(ctx context.Context, t *aligned.Text) error {
 	s.Text.View(t, 0, t.Len())
 	s.s = s.Text.String()

@@ -1,5 +1,5 @@
-// Package process has the post-processors of a tokenizer.json: they put special tokens around the tokens of one or two texts,
-// give type ids, and trim offsets. It also has truncation, which comes before, and what both work on.
+// Package process has the post-processors of a tokenizer.json: they put special tokens around the tokens of one or two
+// texts, give type ids, and trim offsets. It also has truncation, which comes before, and what both work on.
 //
 // It imports frontend/tokenizer/internal/bytelevel, frontend/tokenizer/internal/part and the standard library.
 package process
@@ -18,9 +18,10 @@ type Token struct {
 	Start, End int32  // bytes of the text; 0 and 0 for tokens that were added
 	Word       int32  // the piece of the text; -1 for tokens that were added
 	Type       uint32 // the type id
-	Text       int32  // >0: the place of its text in a list of the caller, plus 1; <0: AddedText has its text; 0: the vocabulary's
-	Seq        int8   // 0 or 1: the text; -1 for tokens that were added
-	Special    bool
+	// >0: the place of its text in a list of the caller, plus 1; <0: AddedText has its text; 0: the vocabulary's
+	Text    int32
+	Seq     int8 // 0 or 1: the text; -1 for tokens that were added
+	Special bool
 }
 
 // Encoding is the tokens of a text, and the windows that truncation has cut off.
@@ -44,8 +45,8 @@ const (
 // fits checks the limits for windows of so many tokens each.
 func fits(windows, tokens int) error {
 	if windows > MaxWindows || windows*tokens > MaxWindowTokens {
-		return fmt.Errorf("overflow: expected at most %d windows and %d tokens in them, found %d and %d", MaxWindows, MaxWindowTokens,
-			windows, windows*tokens)
+		return fmt.Errorf("overflow: expected at most %d windows and %d tokens in them, found %d and %d", MaxWindows,
+			MaxWindowTokens, windows, windows*tokens)
 	}
 	return nil
 }
@@ -107,8 +108,8 @@ func (p *Processor) Added(pair bool) int {
 	return n
 }
 
-// Process puts the encodings of one or two texts together, with special tokens if wanted. It may change the encodings that it
-// is given.
+// Process puts the encodings of one or two texts together, with special tokens if wanted. It may change the encodings
+// that it is given.
 func (p *Processor) Process(list []Encoding, special bool, x *Texts) (Encoding, error) {
 	var err error
 	for _, s := range p.steps {

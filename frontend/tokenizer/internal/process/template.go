@@ -94,7 +94,8 @@ func (t *template) added(pair bool) int {
 
 func (t *template) process(list []Encoding, special bool, _ *Texts) ([]Encoding, error) {
 	if len(list) > 2 {
-		return nil, fmt.Errorf("post_processor: TemplateProcessing: expected one or two texts, found the %d parts of a template before it", len(list))
+		return nil, fmt.Errorf("post_processor: TemplateProcessing: expected one or two texts, found the %d parts of "+
+			"a template before it", len(list))
 	}
 	var out []Encoding
 	for _, p := range t.of(len(list) == 2) {

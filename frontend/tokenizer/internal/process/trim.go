@@ -33,8 +33,8 @@ func (t *trim) process(list []Encoding, _ bool, x *Texts) ([]Encoding, error) {
 	return list, nil
 }
 
-// tokens trims the offsets of tokens by as many characters as their texts have of white space. One space before the first is
-// kept if it may be the one that was put before the text.
+// tokens trims the offsets of tokens by as many characters as their texts have of white space. One space before the
+// first is kept if it may be the one that was put before the text.
 func (t *trim) tokens(tokens []Token, x *Texts) {
 	for i := range tokens {
 		k := &tokens[i]

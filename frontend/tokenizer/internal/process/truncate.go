@@ -48,7 +48,8 @@ func (t Truncation) Apply(list []Encoding) error {
 	}
 	keep := len(target.Tokens) - (total - t.Max)
 	if keep <= 0 {
-		return fmt.Errorf("truncation: expected at most %d tokens, found %d: the text to be cut has only %d", t.Max, total, len(target.Tokens))
+		return fmt.Errorf("truncation: expected at most %d tokens, found %d: the text to be cut has only %d", t.Max,
+			total, len(target.Tokens))
 	}
 	return t.cut(target, keep)
 }
@@ -98,7 +99,8 @@ func (t Truncation) cut(e *Encoding, n int) error {
 		return nil
 	}
 	if t.Stride >= n {
-		return fmt.Errorf("truncation: stride: expected less than the %d tokens that a window has, found %d", n, t.Stride)
+		return fmt.Errorf("truncation: stride: expected less than the %d tokens that a window has, found %d", n,
+			t.Stride)
 	}
 	step := n - t.Stride
 	if err := fits(len(all)/step, n); err != nil {

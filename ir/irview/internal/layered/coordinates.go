@@ -2,8 +2,8 @@ package layered
 
 import "math"
 
-// coordinates gives each item the middle of its neighbors as far as the other items of its row allow: rows are fitted one
-// after another by least squares, under the distances that they need.
+// coordinates gives each item the middle of its neighbors as far as the other items of its row allow: rows are fitted
+// one after another by least squares, under the distances that they need.
 func (p *placer) coordinates() {
 	for _, row := range p.rows {
 		x := 0.0
@@ -43,12 +43,12 @@ func (p *placer) distance(a, b int) float64 {
 	return (p.items[a].w+p.items[b].w)/2 + gap
 }
 
-// Nodes where branches meet are pulled to the middle of the drawing. Otherwise a network whose blocks are not symmetric would
-// move aside with each block.
+// Nodes where branches meet are pulled to the middle of the drawing. Otherwise a network whose blocks are not symmetric
+// would move aside with each block.
 const pull, maxPull = 0.15, 60
 
-// wish returns the place that an item wants, by its neighbors, and how much: nodes follow nodes before lanes, so that the
-// trunk of a network is straight, and lanes follow themselves.
+// wish returns the place that an item wants, by its neighbors, and how much: nodes follow nodes before lanes, so that
+// the trunk of a network is straight, and lanes follow themselves.
 func (p *placer) wish(i int, up, down bool) (x, weight float64) {
 	it := &p.items[i]
 	var sum [2]float64
@@ -85,8 +85,8 @@ func (p *placer) wish(i int, up, down bool) (x, weight float64) {
 	return it.x, 0.1
 }
 
-// fit places a row: Σ weight·(x - wish)² is least where neighbors keep their distances. Less the distances from the first
-// item, this is a regression by a sequence that does not fall (pool adjacent violators).
+// fit places a row: Σ weight·(x - wish)² is least where neighbors keep their distances. Less the distances from the
+// first item, this is a regression by a sequence that does not fall (pool adjacent violators).
 func (p *placer) fit(r int, up, down bool) {
 	row := p.rows[r]
 	type block struct {
@@ -115,8 +115,8 @@ func (p *placer) fit(r int, up, down bool) {
 	}
 }
 
-// straighten removes small bends that nobody needs: lanes take the place of the one above where there is room, and so do
-// nodes, with a single node above, if they are near it.
+// straighten removes small bends that nobody needs: lanes take the place of the one above where there is room, and so
+// do nodes, with a single node above, if they are near it.
 func (p *placer) straighten() {
 	for _, row := range p.rows {
 		for k, i := range row {

@@ -1,8 +1,8 @@
-// Package layered places the nodes of a directed graph in rows, so that edges lead downwards, few of them cross, and long
-// ones are straight. It follows Sugiyama, Tagawa and Toda (1981): ranks, order within ranks, coordinates.
+// Package layered places the nodes of a directed graph in rows, so that edges lead downwards, few of them cross, and
+// long ones are straight. It follows Sugiyama, Tagawa and Toda (1981): ranks, order within ranks, coordinates.
 //
-// It imports the standard library only, and knows nothing of what is drawn. Equal graphs give equal places. A graph with
-// cycles is placed too; one edge of each cycle leads upwards then.
+// It imports the standard library only, and knows nothing of what is drawn. Equal graphs give equal places. A graph
+// with cycles is placed too; one edge of each cycle leads upwards then.
 package layered
 
 import (
@@ -19,8 +19,8 @@ type Edge struct{ From, To, Port int }
 // Lane is a vertical part of an edge between its ends, at X from Top to Bottom.
 type Lane struct{ X, Top, Bottom float64 }
 
-// Route is the way of an edge. It starts at X = From on the lower side of its first node, takes the lanes in turn, and ends
-// at X = To on the upper side of its last node.
+// Route is the way of an edge. It starts at X = From on the lower side of its first node, takes the lanes in turn, and
+// ends at X = To on the upper side of its last node.
 type Route struct {
 	From, To float64
 	Lanes    []Lane

@@ -1,6 +1,6 @@
 // Package convolution recognizes convolutions along time, by running a region of a graph on impulses: Convs with long
-// kernels, products of transforms, Toeplitz matrices, and weighted running sums. They become state-space systems if their
-// kernels are sums of exponentials, else essm.LongConv.
+// kernels, products of transforms, Toeplitz matrices, and weighted running sums. They become state-space systems if
+// their kernels are sums of exponentials, else essm.LongConv.
 //
 // It imports ir, the operator packages, passes, gonum, and package regions. A region is replaced only if random numbers
 // give the same answer as its convolution.
@@ -58,7 +58,8 @@ func isLongConv(ix *regions.Index, n *ir.Node) (anchor bool, why string) {
 	case long != 1:
 		return false, ""
 	case ix.Settled[n.In(1)]:
-		return false, fmt.Sprintf("its kernel, %s, follows from parameters; forms are recognized by numbers of constants", n.In(1).Name)
+		return false, fmt.Sprintf("its kernel, %s, follows from parameters; forms are recognized by numbers of "+
+			"constants", n.In(1).Name)
 	case !ix.IsFixed(n.In(1)):
 		return false, fmt.Sprintf("its kernel, %s, depends on an input; expected constants", n.In(1).Name)
 	}
@@ -114,7 +115,8 @@ func raiseAll(c *passes.Context, g *ir.Graph, form string, names []string,
 			if h != nil && h.exps == nil {
 				c.Note("%s: %s is not an essm.SSM: %s", form, name, h.why)
 			} else if h != nil && h.fitted {
-				c.Note("%s: the states are fitted to %d taps to within %g; a step takes %d multiplications instead of %d",
+				c.Note("%s: the states are fitted to %d taps to within %g; a step takes %d multiplications instead "+
+					"of %d",
 					name, len(h.taps[0]), fitTol, 4*h.states(), len(h.taps[0]))
 			}
 		}

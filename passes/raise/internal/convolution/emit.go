@@ -311,8 +311,8 @@ func fitAll(run *passes.Context, taps [][]float64, poles *poles, endless bool) (
 	_, f.left = run.Search().Left()
 	f.failed.Store(int64(n))
 	if c := f.lost(); c >= 0 {
-		return nil, false, fmt.Sprintf("the kernel of channel %d is not a sum of decaying exponentials: it has more than "+
-			"%d independent states", c, mostStates)
+		return nil, false, fmt.Sprintf("the kernel of channel %d is not a sum of decaying exponentials: it has more "+
+			"than %d independent states", c, mostStates)
 	}
 	var next atomic.Int64
 	// A step of a fit, such as a decomposition of a matrix, takes up to a second.
@@ -432,7 +432,8 @@ func (f *fitting) result() ([]exponentials, string) {
 		clear(f.poles.known[c+1:])
 	}
 	if err := f.run.Search().Spend(min(total, f.left)); err != nil || total > f.left {
-		return nil, fmt.Sprintf("its kernels are not fitted: that takes more than the %d operations that are left", f.left)
+		return nil, fmt.Sprintf("its kernels are not fitted: that takes more than the %d operations that are left",
+			f.left)
 	}
 	if c == len(f.taps) {
 		return f.out, ""

@@ -250,7 +250,8 @@ func (s *span) finish(count int, spacing float64) (best exponentials, ok bool) {
 	}
 	for len(f.poles) > 0 {
 		best = f.sum()
-		if best, ok = level(s.k, best, s.norm, s.peak, s.work); ok || len(f.poles) == min(maxPoles, len(s.k)/tapsPerPole) {
+		if best, ok = level(s.k, best, s.norm, s.peak, s.work); ok ||
+			len(f.poles) == min(maxPoles, len(s.k)/tapsPerPole) {
 			break
 		}
 		more := strongest(s.k, best, 1, s.work)

@@ -179,7 +179,8 @@ func tablesOf(ix *regions.Index, r *regions.Region, res *response) []*ir.Value {
 					steps++
 				}
 			}
-			if steps == 1 && size > res.n*res.length && size <= regions.MaxElements && size/res.length <= res.n*4*maxPoles {
+			if steps == 1 && size > res.n*res.length && size <= regions.MaxElements &&
+				size/res.length <= res.n*4*maxPoles {
 				out = append(out, v)
 			}
 		}
@@ -227,7 +228,8 @@ func readPoles(x []float64, shape []int, time, axis, at int, tol float64, work *
 	return poles, ok && len(poles) > 0
 }
 
-// onePole returns the pole of a row that is one exponential, or one and its conjugate, up to tol. It returns 0 for a row of zeros.
+// onePole returns the pole of a row that is one exponential, or one and its conjugate, up to tol. It returns 0 for a
+// row of zeros.
 func onePole(k []float64, tol float64, work *tally) (complex128, bool) {
 	norm, _ := norms(k)
 	if norm == 0 {

@@ -59,8 +59,8 @@ func probe(ix *regions.Index, r *regions.Region) (*response, *miss) {
 	return probeByRuns(ix, r)
 }
 
-// probeByRuns finds a region's response by running it three times. An impulse in the middle and at its neighbors shows the
-// axes. Impulses at either end of all channels give every tap. Random numbers verify the result: the region is
+// probeByRuns finds a region's response by running it three times. An impulse in the middle and at its neighbors shows
+// the axes. Impulses at either end of all channels give every tap. Random numbers verify the result: the region is
 // linear, as all its operators are, so it equals the convolution if both give the same answer to them.
 func probeByRuns(ix *regions.Index, r *regions.Region) (*response, *miss) {
 	xs, ys := r.Source.Shape(), r.Sink.Shape()

@@ -11,8 +11,8 @@ import (
 // RunningSum raises exponential moving averages that are written as running sums of weighted inputs.
 var RunningSum = &passes.Pass{
 	Name: "raise-cumsum",
-	Doc: "A CumSum along time of inputs times growing weights, times decaying weights → essm.SSM, if all of it is one sum of " +
-		"exponentials.",
+	Doc: "A CumSum along time of inputs times growing weights, times decaying weights → essm.SSM, if all of it is " +
+		"one sum of exponentials.",
 	After: []passes.Reason{
 		regions.AfterUpgrade,
 		regions.AfterShapes,
@@ -22,9 +22,11 @@ var RunningSum = &passes.Pass{
 		regions.BeforeCancelling,
 	},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
-		return raiseAll(c, g, "weighted running sum", []string{"CumSum"}, func(ix *regions.Index, n *ir.Node) (bool, string) {
-			return n.Op.FullName() == "CumSum" && regions.IsReal(n.Outputs[0].Elem()) && !ix.IsFixed(n.Outputs[0]) && isWeighted(ix, n), ""
-		})
+		return raiseAll(c, g, "weighted running sum", []string{"CumSum"},
+			func(ix *regions.Index, n *ir.Node) (bool, string) {
+				return n.Op.FullName() == "CumSum" && regions.IsReal(n.Outputs[0].Elem()) &&
+					!ix.IsFixed(n.Outputs[0]) && isWeighted(ix, n), ""
+			})
 	},
 }
 

@@ -9,8 +9,8 @@ import (
 // Toeplitz raises convolutions that are written as a product with a matrix of lags.
 var Toeplitz = &passes.Pass{
 	Name: "raise-toeplitz",
-	Doc: "A MatMul or Einsum along time with a Toeplitz matrix, or a sum over windows times a kernel → essm.SSM if the kernel " +
-		"is a sum of exponentials, else essm.LongConv.",
+	Doc: "A MatMul or Einsum along time with a Toeplitz matrix, or a sum over windows times a kernel → essm.SSM if " +
+		"the kernel is a sum of exponentials, else essm.LongConv.",
 	After: []passes.Reason{
 		regions.AfterUpgrade,
 	},

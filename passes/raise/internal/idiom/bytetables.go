@@ -76,7 +76,8 @@ func expandOne(from []*ir.Value) ([]*ir.Value, bool) {
 	for i, v := range from {
 		rest := slices.Delete(slices.Clone(from), i, i+1)
 		more, ok := sources(v)
-		if !ok || len(more) > 1 && slices.ContainsFunc(more, func(v *ir.Value) bool { return !slices.Contains(rest, v) }) {
+		if !ok || len(more) > 1 && slices.ContainsFunc(more,
+			func(v *ir.Value) bool { return !slices.Contains(rest, v) }) {
 			continue
 		}
 		for _, v := range more {

@@ -21,10 +21,10 @@ import (
 // round to a quantum: values whose real number is near the middle between two quanta may differ by one quantum.
 var Integers = &passes.Pass{
 	Name: "integers",
-	Doc: "DequantizeLinear, then Conv, MatMul, Gemm, Add, Mul or a move of elements, then QuantizeLinear, all of 8 bits → one " +
-		"operator on integers, and a function of one such tensor, element by element, → a table. MatMulInteger, then Cast and Mul " +
-		"by both scales → MatMulIntegerToFloat. Relu and Clip whose bounds are those of the result's type are part of it. " +
-		"Results agree to one quantum.",
+	Doc: "DequantizeLinear, then Conv, MatMul, Gemm, Add, Mul or a move of elements, then QuantizeLinear, all of 8 " +
+		"bits → one operator on integers, and a function of one such tensor, element by element, → a table. " +
+		"MatMulInteger, then Cast and Mul by both scales → MatMulIntegerToFloat. Relu and Clip whose bounds are " +
+		"those of the result's type are part of it. Results agree to one quantum.",
 	Before: []passes.Reason{{Pass: "fold", Why: "weights of 8 bits would become floating-point numbers"}},
 	Run: func(c *passes.Context, g *ir.Graph) (int, error) {
 		given := maps.Clone(g.Opsets)
@@ -70,7 +70,8 @@ const microsoft = "com.microsoft"
 
 // dequantized matches DequantizeLinear of a value called name.
 func dequantized(name string) Pattern {
-	return Op("DequantizeLinear", Var(name), Const(name+" scale"), Var(name+" zero")).As(name).If(plainQuantization).Shared()
+	return Op("DequantizeLinear", Var(name), Const(name+" scale"),
+		Var(name+" zero")).As(name).If(plainQuantization).Shared()
 }
 
 // plainQuantization reports whether a node has no blocks, and its types follow from its inputs.
@@ -207,7 +208,8 @@ func (q *integerMatch) biasOf(v *ir.Value, n int) bool {
 		if w.Const == nil || w.Elem() != tensor.Int32 || scale.Const == nil || scale.Elem() != tensor.Float32 {
 			return false
 		}
-		if zero != nil && (zero.Const == nil || slices.ContainsFunc(zero.Const.Bytes(), func(b byte) bool { return b != 0 })) {
+		if zero != nil && (zero.Const == nil || slices.ContainsFunc(zero.Const.Bytes(),
+			func(b byte) bool { return b != 0 })) {
 			return false
 		}
 		x, _ = w.Const.Float64s()
@@ -261,11 +263,12 @@ func scaledProduct(m *Match) string {
 	w, x, y := m.Val("b"), m.Val("a scale"), m.Val("b scale")
 	one := func(v *ir.Value, most int) bool {
 		shape, known := v.Shape().Known()
-		return integerRank(v) >= 0 && integerRank(v) <= 1 && known && (len(shape) == 0 || shape[0] == 1 || shape[0] == most) &&
-			v.Elem() == tensor.Float32
+		return integerRank(v) >= 0 && integerRank(v) <= 1 && known &&
+			(len(shape) == 0 || shape[0] == 1 || shape[0] == most) && v.Elem() == tensor.Float32
 	}
 	if w.Const == nil || w.Const.Rank() != 2 || integerRank(m.Val("a")) < 2 || !one(x, 1) || !one(y, w.Const.Dim(1)) ||
-		m.Val("a zero") != nil && integerRank(m.Val("a zero")) != 0 || m.Val("b zero") != nil && integerRank(m.Val("b zero")) > 1 {
+		m.Val("a zero") != nil && integerRank(m.Val("a zero")) != 0 ||
+		m.Val("b zero") != nil && integerRank(m.Val("b zero")) > 1 {
 		return passes.Leave
 	}
 	return ""
@@ -441,16 +444,18 @@ var integerRules = sync.OnceValue(func() *Set {
 	add("gemm-integers", "a linear layer of quantized values", Op("Gemm", a, b, Var("bias")).As("op"), gemmIntegers,
 		makeGemmIntegers)
 	for _, op := range []string{"Add", "Mul"} {
-		add("pair-integers", "a sum or product of quantized values", Op(op, a, b).As("op"), pairIntegers, makePairIntegers)
+		add("pair-integers", "a sum or product of quantized values", Op(op, a, b).As("op"), pairIntegers,
+			makePairIntegers)
 	}
-	for _, p := range []*OpPattern{Op("MaxPool", a), Op("Reshape", a, Var("shape")), Op("Transpose", a), Op("Flatten", a),
-		Op("Squeeze", a, Var("axes")), Op("Unsqueeze", a, Var("axes")),
+	for _, p := range []*OpPattern{Op("MaxPool", a), Op("Reshape", a, Var("shape")), Op("Transpose", a),
+		Op("Flatten", a), Op("Squeeze", a, Var("axes")), Op("Unsqueeze", a, Var("axes")),
 		Op("Slice", a, Var("from"), Var("to"), Var("axes"), Var("steps")), Op("Gather", a, Var("indices"))} {
 		add("moved-integers", "an operator that moves quantized values", p.As("op"), movedIntegers, makeMoved)
 	}
 	float := func(n *ir.Node) bool { return ops.Newest(n.Op) && n.Attrs.Int("to", 0) == int64(tensor.Float32) }
 	sums := Op("Cast", Op("MatMulInteger", Var("a"), Var("b"), Var("a zero"), Var("b zero"))).If(float)
 	rules = append(rules, &Rule{Name: "scaled-product", Doc: "a product of bytes times their scales",
-		Pattern: Op("Mul", sums, Op("Mul", Var("a scale"), Var("b scale")).Shared()), Check: scaledProduct, Make: makeScaledProduct})
+		Pattern: Op("Mul", sums, Op("Mul", Var("a scale"), Var("b scale")).Shared()), Check: scaledProduct,
+		Make: makeScaledProduct})
 	return NewSet(rules...)
 })

@@ -125,7 +125,8 @@ var linearRules = NewSet(
 			ones := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 1 }) }
 			zeros := func(l []int64) bool { return !slices.ContainsFunc(l, func(x int64) bool { return x != 0 }) }
 			if len(w) != 3 || !w[2].Equal(ir.Const(1)) || a.Int("group", 1) != 1 || !ones(a.Ints("strides", nil)) ||
-				!zeros(a.Ints("pads", nil)) || c != nil && !m.IsFixed(c) || m.Val("w").Const == nil && !ops.Settles(m.Val("w")) {
+				!zeros(a.Ints("pads", nil)) || c != nil && !m.IsFixed(c) ||
+				m.Val("w").Const == nil && !ops.Settles(m.Val("w")) {
 				return passes.Leave
 			}
 			return ""
@@ -240,7 +241,8 @@ func splitLinear(c *passes.Context, g *ir.Graph) (int, error) {
 		if regions.IsOp(x, "Transpose") {
 			turn, x = x.Def, x.Def.In(0)
 		}
-		if !regions.IsOp(x, "essm.Linear") || !settled.Fixed(x.Def.In(1)) || x.Def.In(2) != nil && !settled.Fixed(x.Def.In(2)) {
+		if !regions.IsOp(x, "essm.Linear") || !settled.Fixed(x.Def.In(1)) ||
+			x.Def.In(2) != nil && !settled.Fixed(x.Def.In(2)) {
 			continue
 		}
 		parts, ok := asParts(n)

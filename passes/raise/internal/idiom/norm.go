@@ -211,7 +211,8 @@ func affineRules(op string) []*Rule {
 				Name: name, Doc: "a factor or shift per feature after a norm belongs to it",
 				Pattern: Op(outer, behind, Fixed("k")),
 				Check: func(m *Match) string {
-					if axis, n := featureAxis(m); n < 0 || !variesAlong(m, m.Val("k"), len(m.Root.Outputs[0].Shape()), axis, n) {
+					if axis, n := featureAxis(m); n < 0 || !variesAlong(m, m.Val("k"), len(m.Root.Outputs[0].Shape()),
+						axis, n) {
 						return passes.Leave
 					}
 					return ""

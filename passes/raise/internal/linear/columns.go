@@ -78,7 +78,8 @@ func (l *Linearizer) columns(n *ir.Node, forms []*Form, in []tensor.Datum) error
 				return err
 			}
 			for k, e := range forms[i].Elems {
-				if at, ok := slices.BinarySearchFunc(e.Terms, b, func(t Term, b int32) int { return int(t.At - b) }); ok {
+				if at, ok := slices.BinarySearchFunc(e.Terms, b,
+					func(t Term, b int32) int { return int(t.At - b) }); ok {
 					c[k] = e.Terms[at].Coef
 				}
 			}

@@ -1,9 +1,9 @@
 // Package linear computes linear functions that graphs compute: the coefficients of each element of a result, over the
-// elements of values that are chosen as a basis. Recurrences are read from such functions, in whatever operators they are
-// written.
+// elements of values that are chosen as a basis. Recurrences are read from such functions, in whatever operators they
+// are written.
 //
-// It imports ir, the operator packages, passes, and package regions. Coefficients are float64, and nothing is rounded in
-// between. Work and memory are charged to the budgets of the run.
+// It imports ir, the operator packages, passes, and package regions. Coefficients are float64, and nothing is rounded
+// in between. Work and memory are charged to the budgets of the run.
 package linear
 
 import (
@@ -219,7 +219,8 @@ func (l *Linearizer) apply(n *ir.Node, forms []*Form, in []tensor.Datum) error {
 	if n.Op.Domain != "" {
 		return l.columns(n, forms, in)
 	}
-	switch n.Op.Name { // whose forms follow from those of their inputs, without an evaluation for each element of the basis
+	// whose forms follow from those of their inputs, without an evaluation for each element of the basis
+	switch n.Op.Name {
 	case "Identity", "Dropout":
 		l.Forms[n.Outputs[0]] = forms[0]
 		return nil

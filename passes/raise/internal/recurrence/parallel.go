@@ -18,9 +18,9 @@ import (
 // Parallel recognizes recurrences with varying coefficients that are computed for all steps at once.
 var Parallel = &passes.Pass{
 	Name: "raise-parallel",
-	Doc: "Scans by rounds or by halves (associative scans), and running sums of weighted numbers or of logarithms, which compute " +
-		"h[t] = f[t]·h[t-1] + v[t] for all steps at once → essm.GatedScan, or essm.SelectiveScan for Mamba's coefficients. They " +
-		"are recognized by their numbers, whatever their operators.",
+	Doc: "Scans by rounds or by halves (associative scans), and running sums of weighted numbers or of logarithms, " +
+		"which compute h[t] = f[t]·h[t-1] + v[t] for all steps at once → essm.GatedScan, or essm.SelectiveScan for " +
+		"Mamba's coefficients. They are recognized by their numbers, whatever their operators.",
 	After: []passes.Reason{
 		{Pass: "canonicalize", Why: "it reads coefficients without operators that change nothing"},
 		{Pass: "cse", Why: "sequences are told to be equal by their values"},
@@ -193,8 +193,8 @@ func (p *parallel) raiseGated(g *ir.Graph, ix *regions.Index) (string, error) {
 		if nearest == nil || miss.steps == 0 {
 			return "", p.unlike()
 		}
-		return "", fmt.Errorf("%s is %s up to step %d, where it is %.6g, expected %.6g", nearest.h.Name, nearest.describe(p),
-			miss.steps, miss.got, miss.want)
+		return "", fmt.Errorf("%s is %s up to step %d, where it is %.6g, expected %.6g", nearest.h.Name,
+			nearest.describe(p), miss.steps, miss.got, miss.want)
 	}
 	var state *firstState
 	for i := range 2 { // with other numbers each time: what stays the same is constant
@@ -203,8 +203,8 @@ func (p *parallel) raiseGated(g *ir.Graph, ix *regions.Index) (string, error) {
 			return "", err
 		}
 		if i > 0 && !st.equal(state) {
-			return "", errors.New("its first state depends on the number of steps, or on an input that is not one state for " +
-				"each sample")
+			return "", errors.New("its first state depends on the number of steps, or on an input that is not one " +
+				"state for each sample")
 		}
 		state = st
 	}
@@ -214,13 +214,15 @@ func (p *parallel) raiseGated(g *ir.Graph, ix *regions.Index) (string, error) {
 // unlike reports that no value of a part is a recurrence.
 func (p *parallel) unlike() error {
 	if len(p.leaves) < 2 {
-		return fmt.Errorf("it depends only on %s, and is not a sum of exponentials of it; expected factors and inputs", p.leaves[0].Name)
+		return fmt.Errorf("it depends only on %s, and is not a sum of exponentials of it; expected factors and inputs",
+			p.leaves[0].Name)
 	}
 	names := make([]string, 0, 3)
 	for _, v := range p.leaves[:min(3, len(p.leaves))] {
 		names = append(names, v.Name)
 	}
-	return fmt.Errorf("no value after it is h[t] = f[t]·h[t-1] + v[t] over steps of two of its %d inputs (%s …) or of their exponentials",
+	return fmt.Errorf("no value after it is h[t] = f[t]·h[t-1] + v[t] over steps of two of its %d inputs (%s …) or "+
+		"of their exponentials",
 		len(p.leaves), strings.Join(names, ", "))
 }
 
@@ -246,9 +248,10 @@ type firstState struct {
 }
 
 func (s *firstState) equal(o *firstState) bool {
-	return s.leaf == o.leaf && s.exp == o.exp && len(s.x) == len(o.x) && slices.EqualFunc(s.x, o.x, func(a, b float64) bool {
-		return math.Abs(a-b) <= exactTol*max(math.Abs(a), math.Abs(b))
-	})
+	return s.leaf == o.leaf && s.exp == o.exp && len(s.x) == len(o.x) &&
+		slices.EqualFunc(s.x, o.x, func(a, b float64) bool {
+			return math.Abs(a-b) <= exactTol*max(math.Abs(a), math.Abs(b))
+		})
 }
 
 // confirm checks a guess at numbers of other sizes: factors near 1, so that the first step affects the last one, and
@@ -300,15 +303,16 @@ func (p *parallel) confirm(gs *guess, bind map[string]int64, trial uint64) (*fir
 			return false
 		}
 		hs := rowsAlong(x, shape, gs.axis)
-		f, w := rowsLike(in.x[gs.f], in.shape[gs.f], shape, gs.axis), rowsLike(in.x[gs.v], in.shape[gs.v], shape, gs.axis)
+		f, w := rowsLike(in.x[gs.f], in.shape[gs.f], shape, gs.axis),
+			rowsLike(in.x[gs.v], in.shape[gs.v], shape, gs.axis)
 		if f == nil || w == nil {
 			bad = fmt.Errorf("%s has the shape %v, which its inputs do not have", v.Name, shape)
 			return false
 		}
 		first := make([]float64, len(hs.base))
 		if fault := gs.holds(hs, f, w, first); fault != nil {
-			bad = fmt.Errorf("%s is %s up to step %d, where it is %.6g, expected %.6g", v.Name, gs.describe(p), fault.steps, fault.got,
-				fault.want)
+			bad = fmt.Errorf("%s is %s up to step %d, where it is %.6g, expected %.6g", v.Name, gs.describe(p),
+				fault.steps, fault.got, fault.want)
 			return false
 		}
 		state, bad = p.stateOf(gs, first, shape, in)
@@ -370,8 +374,8 @@ func (p *parallel) emitGated(g *ir.Graph, gs *guess, st *firstState) (string, er
 	parts := [2]*ir.Value{p.leaves[gs.f], p.leaves[gs.v]}
 	full := slices.IndexFunc(parts[:], func(v *ir.Value) bool { return v.Shape().Equal(gs.h.Shape()) })
 	if full < 0 {
-		return "", fmt.Errorf("neither %s %v nor %s %v has the shape %v of %s", parts[0].Name, parts[0].Type, parts[1].Name,
-			parts[1].Type, gs.h.Shape(), gs.h.Name)
+		return "", fmt.Errorf("neither %s %v nor %s %v has the shape %v of %s", parts[0].Name, parts[0].Type,
+			parts[1].Name, parts[1].Type, gs.h.Shape(), gs.h.Name)
 	}
 	for i, exp := range [2]bool{gs.expF, gs.expV} {
 		v := parts[i]
@@ -422,7 +426,8 @@ func (p *parallel) emitGated(g *ir.Graph, gs *guess, st *firstState) (string, er
 	if !passes.Replace(g, w.result.v, y) {
 		return "", fmt.Errorf("%s cannot be replaced", w.result.v.Name)
 	}
-	return fmt.Sprintf("%s and what leads to it from %s and %s → %s", name, p.leaves[gs.f].Name, p.leaves[gs.v].Name, op), nil
+	return fmt.Sprintf("%s and what leads to it from %s and %s → %s", name, p.leaves[gs.f].Name, p.leaves[gs.v].Name,
+		op), nil
 }
 
 // readBy finds the product of all states with one vector per step, if the states have no other use.
@@ -451,7 +456,8 @@ func (p *parallel) readBy(g *ir.Graph, w *varying) {
 	switch n.Op.FullName() {
 	case "MatMul":
 		column := n.In(1)
-		if n.In(0) != h || !regions.IsOp(column, "Unsqueeze") || len(column.Shape()) != 4 || !lastAxis(column.Def, 1, 4) {
+		if n.In(0) != h || !regions.IsOp(column, "Unsqueeze") || len(column.Shape()) != 4 ||
+			!lastAxis(column.Def, 1, 4) {
 			return
 		}
 		sq := only(n.Outputs[0], "Squeeze")

@@ -36,17 +36,17 @@ const (
 	minParallel = 4 // steps
 )
 
-// blend lists, by full name, the operators of a part that are not linear in what varies: products of varying numbers, and
-// what sums in log space need.
-var blend = map[string]bool{"Mul": true, "Div": true, "Exp": true, "Log": true, "ReduceMax": true, "ReduceLogSumExp": true,
-	"Reciprocal": true}
+// blend lists, by full name, the operators of a part that are not linear in what varies: products of varying numbers,
+// and what sums in log space need.
+var blend = map[string]bool{"Mul": true, "Div": true, "Exp": true, "Log": true, "ReduceMax": true,
+	"ReduceLogSumExp": true, "Reciprocal": true}
 
 // mixes lists the operators whose results are new numbers. Their count is evidence of a recurrence.
 var mixes = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, "Neg": true, "Sum": true, "Exp": true,
 	"Log": true, "CumSum": true, "ReduceSum": true, "ReduceMax": true, "ReduceLogSumExp": true, "Reciprocal": true}
 
-// asParallel returns the inputs of an operator of a part that vary. It returns false for other operators, and if a choice
-// or an index varies. Linear operators belong to a part unless they have weights, which mix features.
+// asParallel returns the inputs of an operator of a part that vary. It returns false for other operators, and if a
+// choice or an index varies. Linear operators belong to a part unless they have weights, which mix features.
 func asParallel(ix *regions.Index, n *ir.Node) (in []*ir.Value, ok bool) {
 	name := n.Op.FullName()
 	if blend[name] {
@@ -59,7 +59,8 @@ func asParallel(ix *regions.Index, n *ir.Node) (in []*ir.Value, ok bool) {
 			}
 			in = append(in, v)
 		}
-	} else if in, ok = ix.Affine(n); !ok || regions.Boundaries[name] || name == "DFT" || n.Op.Domain != "" || len(ops.Linear(n)) != 1 {
+	} else if in, ok = ix.Affine(n); !ok || regions.Boundaries[name] || name == "DFT" || n.Op.Domain != "" ||
+		len(ops.Linear(n)) != 1 {
 		return nil, false
 	}
 	if slices.ContainsFunc(in, func(v *ir.Value) bool { return !regions.IsReal(v.Elem()) }) ||
@@ -100,7 +101,8 @@ func meets(n *ir.Node, axis int, steps ir.Dim) bool {
 		return has(n.In(0))
 	case "Reshape": // into pairs of steps
 		out := n.Outputs[0].Shape()
-		return axis+1 < len(out) && has(n.In(0)) && out[axis+1].Equal(ir.Const(2)) && out[axis].Mul(ir.Const(2)).Equal(steps)
+		return axis+1 < len(out) && has(n.In(0)) && out[axis+1].Equal(ir.Const(2)) &&
+			out[axis].Mul(ir.Const(2)).Equal(steps)
 	}
 	return false
 }
@@ -284,7 +286,8 @@ func (p *parallel) enter(ix *regions.Index, late map[*ir.Value]*ir.Value) {
 				needed.Add(v)
 				continue
 			}
-			for !leaf[v] && v.Def != nil && slices.Contains([]string{"Unsqueeze", "Identity", "Expand"}, v.Def.Op.FullName()) &&
+			for !leaf[v] && v.Def != nil && slices.Contains([]string{"Unsqueeze", "Identity", "Expand"},
+				v.Def.Op.FullName()) &&
 				!ix.IsFixed(v.Def.In(0)) { // the sequence itself, not the same one with another axis
 				inside[v.Def] = true
 				needed.Add(v.Def.In(1))

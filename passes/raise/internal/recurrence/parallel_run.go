@@ -207,8 +207,8 @@ func (p *parallel) binds(ix *regions.Index) []map[string]int64 {
 	return []map[string]int64{first}
 }
 
-// guess is a hypothesis: a value h of the part is the recurrence h[t] = f[t] h[t-1] + v[t] over two of its leaves, or over their
-// exponentials.
+// guess is a hypothesis: a value h of the part is the recurrence h[t] = f[t] h[t-1] + v[t] over two of its leaves, or
+// over their exponentials.
 type guess struct {
 	h          *ir.Value
 	f, v       int // leaves
@@ -226,8 +226,8 @@ type fault struct {
 // exactTol is the maximum error of one step, relative to the largest state of its row.
 const exactTol = 1e-9
 
-// holds compares h with the recurrence, and returns the first fault, or nil. first receives (h[0] - v[0])/f[0] for each row: the
-// states before the first step.
+// holds compares h with the recurrence, and returns the first fault, or nil. first receives (h[0] - v[0])/f[0] for each
+// row: the states before the first step.
 func (g *guess) holds(h, f, v *rows, first []float64) *fault {
 	var worst *fault
 	num := func(exp bool, x float64) float64 {

@@ -17,8 +17,9 @@ import (
 // ParallelSystem recognizes diagonal systems whose states are computed for all steps at once.
 var ParallelSystem = &passes.Pass{
 	Name: "raise-parallel-system",
-	Doc: "Scans by rounds or by halves (associative scans) that compute z[t] = a·z[t-1] + v[t] with constants a, real or as real " +
-		"and imaginary parts → essm.Scan with projections. They are recognized by their numbers, whatever their operators.",
+	Doc: "Scans by rounds or by halves (associative scans) that compute z[t] = a·z[t-1] + v[t] with constants a, " +
+		"real or as real and imaginary parts → essm.Scan with projections. They are recognized by their numbers, " +
+		"whatever their operators.",
 	After: []passes.Reason{
 		regions.AfterUpgrade,
 		regions.AfterShapes,
@@ -134,8 +135,8 @@ func (p *parallel) findSystem(bind map[string]int64) (*states, error) {
 		st, bad := p.system(re, im, pairs, in)
 		if bad > steps {
 			steps = bad
-			near = fmt.Errorf("%s is z[t] = a·z[t-1] + %s[t] with a constant a up to step %d only", re.v.Name, p.leaves[re.leaf].Name,
-				bad-1)
+			near = fmt.Errorf("%s is z[t] = a·z[t-1] + %s[t] with a constant a up to step %d only", re.v.Name,
+				p.leaves[re.leaf].Name, bad-1)
 		}
 		return st
 	}
@@ -174,8 +175,8 @@ func complexAt(re, im *rows, row, step int) complex128 {
 // system returns the system whose states are re and im. Its factors come from the first steps. If they do not fit
 // all steps, it returns the first step where one fails.
 func (p *parallel) system(re tried, im *tried, pairs bool, in *sequences) (_ *states, bad int) {
-	st := &states{h: [2]*ir.Value{re.v}, leaf: [2]*ir.Value{p.leaves[re.leaf]}, at: [2]int{re.leaf, -1}, backward: re.backward,
-		axis: p.axis, shape: re.shape}
+	st := &states{h: [2]*ir.Value{re.v}, leaf: [2]*ir.Value{p.leaves[re.leaf]}, at: [2]int{re.leaf, -1},
+		backward: re.backward, axis: p.axis, shape: re.shape}
 	vr, hr := rowsAlong(in.x[re.leaf], re.shape, p.axis), re.rows
 	var vi, hi *rows
 	if pairs {
@@ -197,7 +198,8 @@ func (p *parallel) system(re tried, im *tried, pairs bool, in *sequences) (_ *st
 		v := func(t int) complex128 { return complexAt(vr, vi, r, step(t)) }
 		a := (z(1) - v(1)) / z(0)
 		for t := 2; t < hr.steps; t++ {
-			if want := a*z(t-1) + v(t); !(cmplx.Abs(z(t)-want) <= regions.ResponseTol*(cmplx.Abs(z(t))+cmplx.Abs(v(t)))) {
+			if want := a*z(t-1) +
+				v(t); !(cmplx.Abs(z(t)-want) <= regions.ResponseTol*(cmplx.Abs(z(t))+cmplx.Abs(v(t)))) {
 				return nil, t
 			}
 		}
@@ -308,8 +310,8 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 			}
 			z = a*z + complexAt(vr, vi, r, t)
 			if got := complexAt(h[0], h[1], r, t); !(cmplx.Abs(got-z) <= regions.ResponseTol*peak) {
-				return fmt.Errorf("%s is z[t] = a·z[t-1] + %s[t] up to step %d, where it is %.6g, expected %.6g", st.h[0].Name,
-					st.leaf[0].Name, t, got, z)
+				return fmt.Errorf("%s is z[t] = a·z[t-1] + %s[t] up to step %d, where it is %.6g, expected %.6g",
+					st.h[0].Name, st.leaf[0].Name, t, got, z)
 			}
 		}
 	}
@@ -318,7 +320,8 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 
 // emitSystem replaces states by a scan.
 func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
-	if r := st.h[0].Def; r.Op.FullName() == "CumSum" && !slices.ContainsFunc(st.factors, func(a complex128) bool { return a != 1 }) {
+	if r := st.h[0].Def; r.Op.FullName() == "CumSum" && !slices.ContainsFunc(st.factors,
+		func(a complex128) bool { return a != 1 }) {
 		return "", nil // a running sum
 	}
 	shape := st.leaf[0].Shape()
@@ -421,8 +424,8 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 			sys.a = append(sys.a, slices.DeleteFunc(row, func(t linear.Term) bool { return t.Coef == 0 }))
 			sys.b = append(sys.b, []linear.Term{{At: int32(k*n + i), Coef: 1}})
 		}
-		o := outputMap{at: cellOf(st.h[k].Name), next: make([][]linear.Term, n), prev: make([][]linear.Term, n), in: make([][]linear.Term, n),
-			bias: make([]float64, n)}
+		o := outputMap{at: cellOf(st.h[k].Name), next: make([][]linear.Term, n), prev: make([][]linear.Term, n),
+			in: make([][]linear.Term, n), bias: make([]float64, n)}
 		for i := range n {
 			o.next[i] = []linear.Term{{At: int32(k*n + i), Coef: 1}}
 		}

@@ -64,7 +64,8 @@ func (d *draft) project(g *ir.Graph, c *cell, s *system) {
 		}
 	}
 	p := &projector{d: d, g: g, c: c, bind: cloned(c.bind), uses: g.Uses(), length: length}
-	if p.batch = ir.Const(int64(c.samples)); len(c.bind) == 0 && first.v.Shape()[first.full(c.inputs[0].batch)].Equal(length) {
+	if p.batch = ir.Const(int64(c.samples)); len(c.bind) == 0 &&
+		first.v.Shape()[first.full(c.inputs[0].batch)].Equal(length) {
 		return
 	}
 	for symbol := range c.bind {
@@ -140,7 +141,8 @@ func fixed(run *passes.Context, v *ir.Value) bool {
 	return err == nil
 }
 
-// admits reports whether a node may become part of a projection, because it is linear, and returns its inputs that vary.
+// admits reports whether a node may become part of a projection, because it is linear, and returns its inputs that
+// vary.
 func admits(run *passes.Context, n *ir.Node) (varying []*ir.Value, ok bool) {
 	if n == nil || n.Op.Linear == nil || n.Op.Along == nil || n.Op.Random || len(n.Inputs) == 0 || ops.IsSystem(n.Op) {
 		return nil, false

@@ -13,8 +13,9 @@ import (
 // Selective recognizes recurrences whose coefficients vary with time.
 var Selective = &passes.Pass{
 	Name: "raise-selective",
-	Doc: "A Loop or Scan, or equal steps joined by Concat, with s[t] = f[t]·s[t-1] + v[t] element by element → essm.GatedScan; with " +
-		"f = exp(ΔA), v = Δ b x, and the product with c as output, as Mamba is written → essm.SelectiveScan.",
+	Doc: "A Loop or Scan, or equal steps joined by Concat, with s[t] = f[t]·s[t-1] + v[t] element by element → " +
+		"essm.GatedScan; with f = exp(ΔA), v = Δ b x, and the product with c as output, as Mamba is written → " +
+		"essm.SelectiveScan.",
 	After: []passes.Reason{
 		{Pass: "canonicalize", Why: "it reads steps without operators that change nothing"},
 		{Pass: "cse", Why: "sequences are told to be equal by their values"},
@@ -25,7 +26,8 @@ var Selective = &passes.Pass{
 		changes := 0
 		for _, n := range slices.Clone(g.Nodes) {
 			c.Check()
-			if name := n.Op.FullName(); name != "Loop" && name != "Scan" && name != "Concat" || !slices.Contains(g.Nodes, n) {
+			if name := n.Op.FullName(); name != "Loop" && name != "Scan" && name != "Concat" ||
+				!slices.Contains(g.Nodes, n) {
 				continue
 			}
 			if c.Search().Spend(regions.WorkOfWalk(g)) != nil {
@@ -86,7 +88,8 @@ func (w *varying) op() string {
 func (w *varying) emit(b *ir.Builder) *ir.Value {
 	var y *ir.Value // with time as axis 1
 	if s := w.selective(); s != nil {
-		in := []*ir.Value{s.x.steps(b), s.delta.steps(b), regions.Typed(b, "A", w.decay.v.Elem(), s.rate, s.heads, s.states), s.b.steps(b),
+		in := []*ir.Value{s.x.steps(b), s.delta.steps(b), regions.Typed(b, "A", w.decay.v.Elem(), s.rate, s.heads,
+			s.states), s.b.steps(b),
 			w.read.steps(b)}
 		y = b.Op("essm", "SelectiveScan", in)
 	} else {

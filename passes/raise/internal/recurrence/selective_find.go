@@ -178,8 +178,8 @@ func readVarying(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (
 	return nil, nil
 }
 
-// readVaryingScan reads a Scan of one state over sequences, whose result at each step is the state, or the product of the state
-// with a vector.
+// readVaryingScan reads a Scan of one state over sequences, whose result at each step is the state, or the product of
+// the state with a vector.
 func readVaryingScan(run *passes.Context, n *ir.Node, uses map[*ir.Value][]ir.Use) (*varying, error) {
 	body, scanned := n.Attrs.Graph("body"), int(n.Attrs.Int("num_scan_inputs", 0))
 	if n.Op.Since < 9 || body == nil || scanned < 1 || len(n.Inputs) != 1+scanned || len(body.Inputs) != 1+scanned ||
@@ -347,8 +347,8 @@ func (w *varying) check(steps ir.Dim) error {
 	shape, ok := w.state(w.decay, steps)
 	other, ok2 := w.state(w.enter, steps)
 	if !ok || !ok2 || len(shape) != len(other) {
-		return fmt.Errorf("%s %v and %s %v are not sequences of %v states", w.decay.v.Name, w.decay.v.Type, w.enter.v.Name,
-			w.enter.v.Type, steps)
+		return fmt.Errorf("%s %v and %s %v are not sequences of %v states", w.decay.v.Name, w.decay.v.Type,
+			w.enter.v.Name, w.enter.v.Type, steps)
 	}
 	for i := range shape {
 		if !shape[i].Equal(other[i]) {
@@ -362,7 +362,8 @@ func (w *varying) check(steps ir.Dim) error {
 	if w.read.v != nil {
 		vector, ok := w.state(w.read, steps)
 		if !ok || rank != 3 || len(vector) != 2 || !vector[1].Equal(shape[2]) || !vector[0].Equal(shape[0]) {
-			return fmt.Errorf("states of the shape %v are not multiplied by the vectors %s %v", shape, w.read.v.Name, w.read.v.Type)
+			return fmt.Errorf("states of the shape %v are not multiplied by the vectors %s %v", shape, w.read.v.Name,
+				w.read.v.Type)
 		}
 		rank--
 	}

@@ -15,8 +15,8 @@ import (
 var Step = &passes.Pass{
 	Name: "raise-step",
 	Doc: "One step z' = a·z + B·u, y = C·z' + D·u with constants, of a state that is an input of the graph and " +
-		"comes back as an output → essm.Scan over one step, with projections. The coefficients decay, and nothing else " +
-		"reads the state.",
+		"comes back as an output → essm.Scan over one step, with projections. The coefficients decay, and nothing " +
+		"else reads the state.",
 	After: []passes.Reason{
 		regions.AfterUpgrade,
 		regions.AfterShapes,
@@ -159,10 +159,11 @@ func (s *system) decays(pace *ir.Pacer) error {
 		a, ok := asEigenvalue(s.a, at)
 		switch r := cmplx.Abs(a); {
 		case !ok:
-			return fmt.Errorf("its elements %v depend on each other in the next state, expected elements or pairs of them "+
-				"that depend on themselves only", at[:min(len(at), 4)])
+			return fmt.Errorf("its elements %v depend on each other in the next state, expected elements or pairs of "+
+				"them that depend on themselves only", at[:min(len(at), 4)])
 		case r > largestRate:
-			return fmt.Errorf("element %d of it is multiplied by %.6g in a step, expected a decay: less than 1", at[0], r)
+			return fmt.Errorf("element %d of it is multiplied by %.6g in a step, expected a decay: less than 1", at[0],
+				r)
 		case r < leastRate:
 			return fmt.Errorf("element %d of it does not reach the next state", at[0])
 		case !slices.ContainsFunc(at, func(i int) bool { return len(s.b[i]) > 0 }):

@@ -60,8 +60,8 @@ var rearranging = []string{"Identity", "Concat", "Unsqueeze", "Squeeze", "Reshap
 // stepwise are linear operators that work at one position, or that move numbers. mixing are linear operators that
 // sum over positions. They guide the search for the sources of a step; whether a node is linear, its operator states.
 var (
-	stepwise = append(slices.Clone(rearranging), "Add", "Sub", "Sum", "Neg", "Mul", "Div", "Slice", "Gather", "GatherElements",
-		"GatherND", "Split", "Expand", "Tile", "Pad")
+	stepwise = append(slices.Clone(rearranging), "Add", "Sub", "Sum", "Neg", "Mul", "Div", "Slice", "Gather",
+		"GatherElements", "GatherND", "Split", "Expand", "Tile", "Pad")
 	mixing = []string{"MatMul", "Gemm", "Einsum", "ReduceSum", "ReduceMean"}
 	// plainOps are the operators of steps that are near misses: a graph with others is not meant as a linear
 	// recurrence.
@@ -81,7 +81,8 @@ func (f *stepFinder) linear(n *ir.Node) bool {
 // mayFollow reports whether output o may be the next state of input v, by its type.
 func mayFollow(v, o *ir.Value) bool {
 	_, ok := ir.AsTensor(v.Type)
-	return ok && v.Const == nil && v.Elem().IsFloat() && v.Shape() != nil && o.Def != nil && ir.EqualTypes(v.Type, o.Type)
+	return ok && v.Const == nil && v.Elem().IsFloat() && v.Shape() != nil && o.Def != nil &&
+		ir.EqualTypes(v.Type, o.Type)
 }
 
 // find returns the step whose state is v or, if there is none, the nearest one with the reason. It may be nil.
@@ -282,9 +283,10 @@ func (f *stepFinder) readResults(s *oneStep) error {
 		}
 	}
 	last := func(v *ir.Value) bool {
-		return v != nil && v != s.next && after[v] && (f.outputs[v] || slices.ContainsFunc(f.uses[v], func(u ir.Use) bool {
-			return u.Node != nil && !member[u.Node] && !isShape(u.Node)
-		}))
+		return v != nil && v != s.next && after[v] && (f.outputs[v] ||
+			slices.ContainsFunc(f.uses[v], func(u ir.Use) bool {
+				return u.Node != nil && !member[u.Node] && !isShape(u.Node)
+			}))
 	}
 	for _, n := range f.g.Nodes {
 		// A node that only follows results is left out: it needs no result of its own.

@@ -1,6 +1,6 @@
-// Package recurrence recognizes recurrences: ONNX Scan and Loop, steps that are written out, rounds of associative scans,
-// single steps whose state is an input and an output of the graph, and recurrences whose coefficients vary with time. They
-// become scans of the essm domain, with the projections around them.
+// Package recurrence recognizes recurrences: ONNX Scan and Loop, steps that are written out, rounds of associative
+// scans, single steps whose state is an input and an output of the graph, and recurrences whose coefficients vary with
+// time. They become scans of the essm domain, with the projections around them.
 //
 // It imports ir, the operator packages, passes, and the packages linear and regions. The matrices of a recurrence
 // are computed from its body, for any choice of operators, and each step must follow from the one before it.

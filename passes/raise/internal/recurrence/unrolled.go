@@ -340,7 +340,8 @@ func (u *unrolled) first(e, c *cell, sys *system, r *recurrence) error {
 		e.states = append(e.states, slot{&ir.Value{Name: s.v.Name}, s.shape, s.batch}) // unused
 	}
 	e.eval = nil // the values that replace the state vary here
-	if s, err := e.read(); err == nil && !slices.ContainsFunc(s.a, func(row []linear.Term) bool { return len(row) > 0 }) {
+	if s, err := e.read(); err == nil && !slices.ContainsFunc(s.a,
+		func(row []linear.Term) bool { return len(row) > 0 }) {
 		s.a = sys.a
 		for i := range s.outputs {
 			s.outputs[i].prev = sys.outputs[i].prev

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/passes"
 )
 
-// MaxElements is the maximum number of elements of a tensor that is computed from constants. A layer's kernel before the
-// sum over states has states × length elements.
+// MaxElements is the maximum number of elements of a tensor that is computed from constants. A layer's kernel before
+// the sum over states has states × length elements.
 const MaxElements = 1 << 24
 
 // MaxMemory is the maximum memory for the search for one form.

@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// LinearIn reports whether a node is linear in its given inputs together, while the others are fixed. So it may be affine:
-// fixed inputs of the same set, such as a bias, only add something.
+// LinearIn reports whether a node is linear in its given inputs together, while the others are fixed. So it may be
+// affine: fixed inputs of the same set, such as a bias, only add something.
 func LinearIn(n *ir.Node, inputs []int) bool {
 	return slices.ContainsFunc(ops.Linear(n), func(set []int) bool {
 		return !slices.ContainsFunc(inputs, func(i int) bool { return !slices.Contains(set, i) })

@@ -2,9 +2,9 @@
 // affine in one value, with the search for them; constants and shapes that are computed within budgets; the reasons for
 // the order of passes.
 //
-// Recognizers have one manner of names: isX reports whether a node or a value is an X, asX also returns what it consists
-// of, readX returns that or the reason why it is none, whyNotX returns only the reason, and findX looks for them in a
-// graph.
+// Recognizers have one manner of names: isX reports whether a node or a value is an X, asX also returns what it
+// consists of, readX returns that or the reason why it is none, whyNotX returns only the reason, and findX looks for
+// them in a graph.
 //
 // It imports ir, the operator packages, passes and gonum. What it computes is charged to the budgets of the run, and
 // ends with the run's context.
@@ -310,8 +310,8 @@ func (r *Region) Run(e *eval.Constants, x *tensor.Tensor) (*tensor.Tensor, error
 	return t, nil
 }
 
-// LargestNumber returns the largest number that the region could compare a length with: a dimension of a constant, or an
-// integer constant that does not mean infinity.
+// LargestNumber returns the largest number that the region could compare a length with: a dimension of a constant, or
+// an integer constant that does not mean infinity.
 func (ix *Index) LargestNumber(r *Region) int64 {
 	most := int64(0)
 	compare := func(list []int64) {

@@ -47,8 +47,12 @@ func (ix *Index) matrixOfSteps(n *ir.Node, i int) (shape ir.Shape, row, column i
 		if err != nil {
 			return nil, 0, 0
 		}
-		row = slices.IndexFunc(in[i], func(r rune) bool { return slices.Contains(out, r) && !slices.Contains(in[1-i], r) })
-		column = slices.IndexFunc(in[i], func(r rune) bool { return slices.Contains(in[1-i], r) && !slices.Contains(out, r) })
+		row = slices.IndexFunc(in[i], func(r rune) bool {
+			return slices.Contains(out, r) && !slices.Contains(in[1-i], r)
+		})
+		column = slices.IndexFunc(in[i], func(r rune) bool {
+			return slices.Contains(in[1-i], r) && !slices.Contains(out, r)
+		})
 		if row < 0 || column < 0 {
 			return nil, 0, 0
 		}
@@ -59,8 +63,9 @@ func (ix *Index) matrixOfSteps(n *ir.Node, i int) (shape ir.Shape, row, column i
 	return shape, row, column
 }
 
-// nearlyToeplitz reports whether an input of a product is a square matrix, or a stack of them, with constant diagonals except
-// for a few elements (of the first matrix). A convolution along time has that form when it is written as a product.
+// nearlyToeplitz reports whether an input of a product is a square matrix, or a stack of them, with constant diagonals
+// except for a few elements (of the first matrix). A convolution along time has that form when it is written as a
+// product.
 func (ix *Index) nearlyToeplitz(n *ir.Node, input int) bool {
 	shape, row, column := ix.matrixOfSteps(n, input)
 	if shape == nil {
@@ -98,8 +103,8 @@ func variedBytes(v *ir.Value) bool {
 	}
 	n := v.Def
 	q, scale := n.In(0), n.In(1)
-	if q.Const == nil || q.Const.Rank() != 2 || q.Const.Dim(0) != q.Const.Dim(1) || scale == nil || scale.Const == nil ||
-		scale.Const.Rank() > 1 || q.Elem() != tensor.Int8 && q.Elem() != tensor.Uint8 {
+	if q.Const == nil || q.Const.Rank() != 2 || q.Const.Dim(0) != q.Const.Dim(1) || scale == nil ||
+		scale.Const == nil || scale.Const.Rank() > 1 || q.Elem() != tensor.Int8 && q.Elem() != tensor.Uint8 {
 		return false
 	}
 	const rows = 8

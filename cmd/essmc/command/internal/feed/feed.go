@@ -1,6 +1,6 @@
 // Package feed reads a model's inputs from files and arguments, NAME=FILE or NAME=NUMBER, and writes its outputs. It
-// reshapes inputs to the model's shapes if there is only one way to do it. A .json file holds a value as an argument would
-// have it, or an object with values by the names of inputs.
+// reshapes inputs to the model's shapes if there is only one way to do it. A .json file holds a value as an argument
+// would have it, or an object with values by the names of inputs.
 //
 // It imports frontend/arrays, models and runtime. Errors name the file, and the input or output.
 package feed
@@ -60,7 +60,8 @@ func Read(ctx context.Context, specs []string, ports []runtime.Port, o Options) 
 	for _, p := range ports {
 		if _, ok := in.Data[p.Name]; !ok && !p.Optional {
 			if form := mapForm(p); form != "" {
-				return nil, fmt.Errorf("input %q is missing: --input '%s=%s', or FILE.json with this", p.Name, p.Name, form)
+				return nil, fmt.Errorf("input %q is missing: --input '%s=%s', or FILE.json with this", p.Name, p.Name,
+					form)
 			}
 			return nil, fmt.Errorf("input %q is missing: --input %s=FILE, %v", p.Name, p.Name, p.Type)
 		}
@@ -156,7 +157,8 @@ func (o Options) fits(file string, in *Inputs) error {
 }
 
 // tensorOf reads the file of a port, and adapts what is in it. The notes say what has changed.
-func tensorOf(ctx context.Context, file string, port runtime.Port, o Options) (t *tensor.Tensor, notes []string, err error) {
+func tensorOf(ctx context.Context, file string, port runtime.Port, o Options) (t *tensor.Tensor, notes []string,
+	err error) {
 	where := func(err error) error { return fmt.Errorf("%s: input %q: %w", file, port.Name, err) }
 	if isImage(file) {
 		image := o.Image
@@ -173,7 +175,8 @@ func tensorOf(ctx context.Context, file string, port runtime.Port, o Options) (t
 	} else {
 		a, err := read(file, port)
 		if err != nil && !isArray(file) && filepath.Ext(file) != "" {
-			return nil, nil, fmt.Errorf("%s: unknown kind of file: expected .npy, .npz, .csv, .wav, .json, or an image (.png, .jpg)",
+			return nil, nil, fmt.Errorf("%s: unknown kind of file: expected .npy, .npz, .csv, .wav, .json, or an "+
+				"image (.png, .jpg)",
 				file)
 		}
 		if err != nil {
@@ -200,7 +203,8 @@ func tensorOf(ctx context.Context, file string, port runtime.Port, o Options) (t
 // isArray reports whether arrays.Read knows the file's extension, that of FILE.npz:KEY included.
 func isArray(file string) bool {
 	name, _, _ := strings.Cut(strings.ToLower(file), ".npz:")
-	return slices.Contains([]string{".npy", ".npz", ".csv", ".wav"}, filepath.Ext(name)) || name != strings.ToLower(file)
+	return slices.Contains([]string{".npy", ".npz", ".csv", ".wav"}, filepath.Ext(name)) ||
+		name != strings.ToLower(file)
 }
 
 // perhapsValue adds to the error of a file without an extension that a value may have been meant.
@@ -215,8 +219,8 @@ func perhapsValue(err error, file string, port runtime.Port) error {
 	if port.Keys != "" {
 		values = `or a map as in {"key": 1}`
 	}
-	return fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav, .png, .jpg, .json), %s (%v)", clip(file), port.Name,
-		values, port.Type)
+	return fmt.Errorf("%s: input %q: expected a file (.npy, .npz, .csv, .wav, .png, .jpg, .json), %s (%v)", clip(file),
+		port.Name, values, port.Type)
 }
 
 // nameOr returns the name, or that of the port that needs none.
@@ -267,8 +271,8 @@ func read(file string, p runtime.Port) (*arrays.Array, error) {
 	return arrays.Read(file)
 }
 
-// Files returns the files of inputs by the inputs' names, without the keys of .npz files. Values from the command line have
-// none.
+// Files returns the files of inputs by the inputs' names, without the keys of .npz files. Values from the command line
+// have none.
 func (in *Inputs) Files() map[string]string {
 	out := map[string]string{}
 	for name, file := range in.files {

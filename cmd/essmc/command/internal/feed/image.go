@@ -39,9 +39,10 @@ type picture struct {
 	pix                     []byte
 }
 
-// readImage returns the tensor of an image for a port: resized, scaled, and in the port's layout. The notes say what was
-// done without being asked for.
-func readImage(ctx context.Context, file string, p runtime.Port, o *Image) (t *tensor.Tensor, notes []string, err error) {
+// readImage returns the tensor of an image for a port: resized, scaled, and in the port's layout. The notes say what
+// was done without being asked for.
+func readImage(ctx context.Context, file string, p runtime.Port, o *Image) (t *tensor.Tensor, notes []string,
+	err error) {
 	data, err := readAll(file, maxImage)
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +67,8 @@ func readImage(ctx context.Context, file string, p runtime.Port, o *Image) (t *t
 		return nil, nil, err
 	}
 	if now := fmt.Sprintf("%dx%d", pic.height, pic.width); now != was && !o.Resize.given() {
-		notes = append(notes, fmt.Sprintf("stretched from %s to %s (height x width); --resize crop keeps the proportions",
+		notes = append(notes, fmt.Sprintf("stretched from %s to %s (height x width); --resize crop keeps the "+
+			"proportions",
 			was, now))
 	}
 	values, note, err := o.Normalize.apply(pic, want.Elem)
@@ -103,8 +105,8 @@ func readAll(file string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// decodeImage decodes a file as the operator ImageDecoder does: JPEG files give the samples of libjpeg, and transparency
-// is ignored. The decoders may use half of the machine's memory.
+// decodeImage decodes a file as the operator ImageDecoder does: JPEG files give the samples of libjpeg, and
+// transparency is ignored. The decoders may use half of the machine's memory.
 func decodeImage(ctx context.Context, data []byte) (picture, error) {
 	node := &ir.Node{Op: std.ImageDecoder, Inputs: []*ir.Value{{}}, Outputs: []*ir.Value{{}}}
 	budget := ir.NewBudget(max(ram.Total()/2, 1<<30), -1)
@@ -118,7 +120,8 @@ func decodeImage(ctx context.Context, data []byte) (picture, error) {
 		if err != nil {
 			return picture{}, fmt.Errorf("expected a PNG, JPEG, GIF, BMP, TIFF or WebP image, found other content")
 		}
-		return picture{}, fmt.Errorf("damaged %s image: it is probably truncated; fetch it again", strings.ToUpper(format))
+		return picture{}, fmt.Errorf("damaged %s image: it is probably truncated; fetch it again",
+			strings.ToUpper(format))
 	}
 	return picture{t.Dim(0), t.Dim(1), t.Dim(2), tensor.Data[uint8](t)}, nil
 }
@@ -145,7 +148,8 @@ type layout struct {
 // nothing decides.
 func layoutOf(p runtime.Port) (layout, error) {
 	fail := func(why string) (layout, error) {
-		return layout{}, fmt.Errorf("an image needs an input such as float[1,3,H,W], float[1,H,W,3] or float[28,28], found %v%s", p.Type, why)
+		return layout{}, fmt.Errorf("an image needs an input such as float[1,3,H,W], float[1,H,W,3] or float[28,28], "+
+			"found %v%s", p.Type, why)
 	}
 	t, ok := ir.AsTensor(p.Type)
 	if !ok || t.NoRank || t.Elem == tensor.String || t.Elem.IsComplex() || t.Elem == tensor.Bool {
@@ -196,7 +200,8 @@ func layoutOf(p runtime.Port) (layout, error) {
 	return at, nil
 }
 
-// channelScore rates a dimension as that of channels: 0 for a wrong number, 1 for an unknown one, 2 for 1, 3, or a name.
+// channelScore rates a dimension as that of channels: 0 for a wrong number, 1 for an unknown one, 2 for 1, 3, or a
+// name.
 func channelScore(d ir.Dim) int {
 	if n, known := d.Known(); known {
 		if n == 1 || n == 3 {

@@ -12,18 +12,19 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// isLiteral reports whether s is a value and not the name of a file: a number, true, false, a text in quotes, a list, or a
-// map. A file named 16000 can be given as ./16000.
+// isLiteral reports whether s is a value and not the name of a file: a number, true, false, a text in quotes, a list,
+// or a map. A file named 16000 can be given as ./16000.
 func isLiteral(s string) bool {
-	if strings.HasPrefix(s, "[") || strings.HasPrefix(s, "{") || strings.HasPrefix(s, `"`) || s == "true" || s == "false" {
+	if strings.HasPrefix(s, "[") || strings.HasPrefix(s, "{") || strings.HasPrefix(s, `"`) || s == "true" ||
+		s == "false" {
 		return true
 	}
 	_, err := strconv.ParseFloat(s, 64)
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// literal parses a value of the port's element type, or maps if the port has keys. A single element fits every shape with one element, and a list of texts
-// fits a column of them, since each is a sample.
+// literal parses a value of the port's element type, or maps if the port has keys. A single element fits every shape
+// with one element, and a list of texts fits a column of them, since each is a sample.
 func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 	if p.Keys != "" && strings.HasPrefix(strings.TrimLeft(s, "[ \t\r\n"), "{") {
 		return mapRows(s, p, wide)
@@ -65,7 +66,8 @@ func literal(s string, p runtime.Port, wide bool) (*tensor.Tensor, error) {
 	return t, err
 }
 
-// parseList parses a number or nested lists of numbers, or of texts. It returns them as text, row by row, and the shape.
+// parseList parses a number or nested lists of numbers, or of texts. It returns them as text, row by row, and the
+// shape.
 func parseList(s string, text bool) (words []string, shape []int, err error) {
 	if strings.HasPrefix(s, "{") {
 		return nil, nil, fmt.Errorf("found %s", clip(s))

@@ -44,8 +44,8 @@ func (n *Normalize) Set(text string) error {
 		n.std, err = numbers(std)
 	}
 	if err != nil || !ok || len(n.mean) != len(n.std) {
-		return fmt.Errorf("expected imagenet, 0..1, -1..1, none (0 to 255), or means and standard deviations of the channels, " +
-			"as in 0.5,0.5,0.5/0.25,0.25,0.25")
+		return fmt.Errorf("expected imagenet, 0..1, -1..1, none (0 to 255), or means and standard deviations of the " +
+			"channels, as in 0.5,0.5,0.5/0.25,0.25,0.25")
 	}
 	for _, s := range n.std {
 		if s <= 0 {
@@ -67,8 +67,8 @@ func numbers(text string) ([]float32, error) {
 	return out, nil
 }
 
-// apply returns the numbers of a picture: bytes for inputs of integers, which take 0 to 255, and float32 for others. The
-// note says what was chosen.
+// apply returns the numbers of a picture: bytes for inputs of integers, which take 0 to 255, and float32 for others.
+// The note says what was chosen.
 func (n *Normalize) apply(p picture, elem tensor.DType) (out *tensor.Tensor, note string, err error) {
 	whole := elem.IsInt()
 	if whole && n.text != "" && !n.raw {
@@ -112,6 +112,6 @@ func (n *Normalize) channels(count int) (mean, std []float32, err error) {
 		}
 		return mean, std, nil
 	}
-	return nil, nil, fmt.Errorf("--normalize %s: expected means and standard deviations of %d channels, found %d", n.text, count,
-		len(n.mean))
+	return nil, nil, fmt.Errorf("--normalize %s: expected means and standard deviations of %d channels, found %d",
+		n.text, count, len(n.mean))
 }

@@ -56,7 +56,8 @@ func (r *Resize) Set(text string) error {
 		r.short, r.crop = side(size), true
 	}
 	if r.short == 0 && (r.height == 0 || r.width == 0) {
-		return fmt.Errorf("expected HEIGHTxWIDTH, the length of the shorter side, or crop, as in 224x224, 256 or crop,bicubic")
+		return fmt.Errorf("expected HEIGHTxWIDTH, the length of the shorter side, or crop, as in 224x224, 256 or " +
+			"crop,bicubic")
 	}
 	return nil
 }
@@ -93,14 +94,14 @@ func (r *Resize) apply(p picture, height, width int) (picture, error) {
 	p = p.resized(h, w, f)
 	if r.crop && height > 0 && width > 0 {
 		if p.height < height || p.width < width {
-			return p, fmt.Errorf("--resize %s: the image would be %d x %d, smaller than the input, %d x %d", r.text, p.height,
-				p.width, height, width)
+			return p, fmt.Errorf("--resize %s: the image would be %d x %d, smaller than the input, %d x %d", r.text,
+				p.height, p.width, height, width)
 		}
 		p = p.cropped(height, width)
 	}
 	if height > 0 && height != p.height || width > 0 && width != p.width {
-		return p, fmt.Errorf("--resize %s: expected the size of the input, %s, found %d x %d", r.text, sides(height, width),
-			p.height, p.width)
+		return p, fmt.Errorf("--resize %s: expected the size of the input, %s, found %d x %d", r.text,
+			sides(height, width), p.height, p.width)
 	}
 	return p, nil
 }

@@ -147,7 +147,8 @@ func discretePlane(s *modes.System) *plot.Plot {
 	}
 	addLine(p, circle, orange, vg.Points(1))
 	scatter(p, s, func(m *modes.Mode) complex128 { return m.Eigen })
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = min(p.X.Min, -1.08), max(p.X.Max, 1.08), min(p.Y.Min, -1.08), max(p.Y.Max, 1.08)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = min(p.X.Min, -1.08), max(p.X.Max, 1.08), min(p.Y.Min, -1.08),
+		max(p.Y.Max, 1.08)
 	return p
 }
 
@@ -263,8 +264,8 @@ func drawOn(figures []figure, c draw.Canvas) {
 	for i, f := range figures {
 		rows[i] = f
 	}
-	tiles := draw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: vg.Points(9), PadY: vg.Points(10), PadTop: vg.Points(5),
-		PadBottom: vg.Points(4), PadLeft: vg.Points(3), PadRight: vg.Points(8)}
+	tiles := draw.Tiles{Rows: len(rows), Cols: len(rows[0]), PadX: vg.Points(9), PadY: vg.Points(10),
+		PadTop: vg.Points(5), PadBottom: vg.Points(4), PadLeft: vg.Points(3), PadRight: vg.Points(8)}
 	for i, canvases := range plot.Align(rows, tiles, c) {
 		for j, canvas := range canvases {
 			rows[i][j].Draw(canvas)

@@ -1,5 +1,5 @@
-// Package states writes the systems of a model for people: as tables, as CSV, as a picture, and as a page with figures like
-// those of papers.
+// Package states writes the systems of a model for people: as tables, as CSV, as a picture, and as a page with figures
+// like those of papers.
 //
 // It imports ops/essm/modes, gonum.org/v1/plot, and the table printer of the command. Equal reports give equal bytes.
 package states
@@ -19,7 +19,8 @@ import (
 )
 
 // CSVHeader is the first line of a CSV file.
-const CSVHeader = "layer,system,direction,channel,head,state,step,lambda_re,lambda_im,eigen_re,eigen_im,memory_steps,frequency,gain"
+const CSVHeader = "layer,system,direction,channel,head,state,step,lambda_re,lambda_im,eigen_re,eigen_im," +
+	"memory_steps,frequency,gain"
 
 // CSV writes a row for each state. Numbers that are not known are empty.
 func CSV(w io.Writer, r *modes.Report) error {
@@ -41,7 +42,8 @@ func CSV(w io.Writer, r *modes.Report) error {
 					step = math.NaN()
 				}
 				if err := c.Write([]string{s.Layer, s.Name, s.Direction, strconv.Itoa(h.Channel), strconv.Itoa(h.Head),
-					strconv.Itoa(i), f(step), f(real(m.Lambda)), f(imag(m.Lambda)), f(real(m.Eigen)), f(imag(m.Eigen)), f(m.Memory),
+					strconv.Itoa(i), f(step), f(real(m.Lambda)), f(imag(m.Lambda)), f(real(m.Eigen)), f(imag(m.Eigen)),
+					f(m.Memory),
 					f(m.Frequency), f(m.Gain)}); err != nil {
 					return err
 				}
@@ -222,16 +224,17 @@ h1{font-size:22px}h2{font-size:16px;margin:28px 0 4px}p{margin:4px 0}svg{width:1
 table{border-collapse:collapse;font-size:12.5px}th,td{padding:2px 10px 2px 0;text-align:right;border-bottom:1px solid #e2e5ea;white-space:nowrap}th:first-child,td:first-child,th:nth-child(2),td:nth-child(2){text-align:left}
 details{margin:6px 0}summary{cursor:pointer;color:#1f6feb}`
 
-// HTML writes a page: a table of the layers, and for each system its figures and a table of its heads. The page is one file
-// that loads nothing.
+// HTML writes a page: a table of the layers, and for each system its figures and a table of its heads. The page is one
+// file that loads nothing.
 func HTML(w io.Writer, model string, r *modes.Report) error {
 	var b strings.Builder
 	esc := html.EscapeString
 	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">` + "\n")
-	fmt.Fprintf(&b, "<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>States of %s</h1>\n", esc(model), style, esc(model))
-	b.WriteString("<p class=\"dim\">Memory is the number of steps in which an impulse decays to 1/e. Gains are amplifications " +
-		"of a head: of constant inputs, and the largest over all frequencies.</p>\n")
+	fmt.Fprintf(&b, "<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>States of %s</h1>\n", esc(model),
+		style, esc(model))
+	b.WriteString("<p class=\"dim\">Memory is the number of steps in which an impulse decays to 1/e. Gains are " +
+		"amplifications of a head: of constant inputs, and the largest over all frequencies.</p>\n")
 	for _, n := range notes(r) {
 		fmt.Fprintf(&b, "<p class=\"dim\">%s.</p>\n", esc(n))
 	}
