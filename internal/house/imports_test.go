@@ -36,6 +36,7 @@ var packages = []struct {
 	{"internal/shared", nil},
 	{"internal/spell", nil},
 	{"internal/patterns", []string{"internal/spell", "ir/tensor"}},
+	{"internal/philox", nil},
 	{"internal/race", nil},
 	{"internal/worktime", nil},
 	{"ir/irtext", []string{"internal/ends", "internal/files", "internal/patterns", "ir", "ir/tensor", "internal/atomicfile", "internal/lfs"}},
