@@ -90,6 +90,8 @@ var packages = []struct {
 		"models/config", "models/essm", "models/families", "internal/atomicfile", "internal/lfs", "internal/spell", "frontend/checkpoint/safetensors",
 		"frontend/checkpoint/torchfile", "frontend/checkpoint/flaxfile", "github.com/goccy/go-yaml"}},
 	{"frontend/tokenizer", []string{"internal/files", "internal/lfs", "ir/tensor", "golang.org/x/text"}},
+	{"train/data", []string{"internal/ends", "internal/files", "internal/lfs", "internal/philox", "ir/tensor", "frontend/arrays",
+		"frontend/tokenizer"}},
 	{"runtime/plan", []string{"internal/ends", "internal/files", "ir", "ir/tensor", "internal/atomicfile", "internal/lfs",
 		"runtime/plan/internal/fb", "github.com/google/flatbuffers", "golang.org/x/sys"}},
 	{"runtime", []string{"internal/files", "internal/spell", "ir", "ir/tensor", "ops", "passes/stepgraph", "runtime/plan"}},

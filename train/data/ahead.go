@@ -1,0 +1,115 @@
+package data
+
+import (
+	"context"
+	"sync"
+)
+
+// ahead makes the batches of an epoch ahead of their use, in any order, and returns them in their own. What is made and not taken
+// yet has at most as many bytes as the loader allows, or is one batch.
+type ahead struct {
+	loader *Loader
+	order  *order
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	next    int            // the next batch to be begun
+	wanted  int            // the next batch to be taken
+	made    map[int]result // batches that are made and not taken
+	held    int64          // bytes of batches that are made, and estimates of those that are begun
+	largest int64          // bytes of the largest batch so far, the estimate of others
+	stopped bool
+}
+
+type result struct {
+	batch *Batch
+	err   error
+	bytes int64
+}
+
+// start starts the workers, from the given batch on.
+func (l *Loader) start(number int) *ahead {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &ahead{loader: l, order: l.order, cancel: cancel, next: number, wanted: number, made: map[int]result{}}
+	a.changed = sync.NewCond(&a.mu)
+	if steps := max(l.spec.Steps, l.options.Padding.Steps); steps > 0 {
+		width := int64(8)
+		if !l.spec.Token() {
+			width = 4 * int64(l.spec.Features)
+		}
+		a.largest = int64(l.spec.Inputs) * int64(l.options.Batch) * int64(steps) * width
+	}
+	for range l.options.Workers {
+		a.ended.Go(func() { a.work(ctx) })
+	}
+	return a
+}
+
+// work makes batches until there are no more.
+func (a *ahead) work(ctx context.Context) {
+	total := a.loader.Batches()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for {
+		// The wanted batch is always begun, so that the loader goes on if it is larger than the bound.
+		for !a.stopped && a.next < total && a.next != a.wanted && a.held+a.largest > a.loader.options.Memory {
+			a.changed.Wait()
+		}
+		if a.stopped || a.next >= total {
+			return
+		}
+		number, estimate := a.next, a.largest
+		a.next = a.loader.own(number + 1)
+		a.held += estimate
+		a.mu.Unlock()
+		b, err := a.loader.make(ctx, a.order, number)
+		a.mu.Lock()
+		r := result{batch: b, err: err}
+		if err != nil {
+			a.next = total // nobody goes on after an error
+		} else {
+			r.bytes = b.Bytes()
+			a.largest = max(a.largest, r.bytes)
+		}
+		a.held += r.bytes - estimate
+		a.made[number] = r
+		a.changed.Broadcast()
+	}
+}
+
+// take waits for the next batch.
+func (a *ahead) take(ctx context.Context) (*Batch, error) {
+	unwatch := context.AfterFunc(ctx, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.changed.Broadcast()
+	})
+	defer unwatch()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if r, ok := a.made[a.wanted]; ok {
+			delete(a.made, a.wanted)
+			a.wanted = a.loader.own(a.wanted + 1)
+			a.held -= r.bytes
+			a.changed.Broadcast()
+			return r.batch, r.err
+		}
+		a.changed.Wait()
+	}
+}
+
+// stop ends the workers and waits for them.
+func (a *ahead) stop() {
+	a.mu.Lock()
+	a.stopped = true
+	a.mu.Unlock()
+	a.cancel()
+	a.changed.Broadcast()
+	a.ended.Wait()
+}
