@@ -93,6 +93,7 @@ var packages = []struct {
 	{"train/data", []string{"internal/ends", "internal/files", "internal/lfs", "internal/philox", "ir/tensor", "frontend/arrays",
 		"frontend/tokenizer"}},
 	{"train/data/audio", []string{"internal/files", "ir/tensor", "ops/fft", "frontend/arrays", "train/data"}},
+	{"train/data/synthetic", []string{"internal/philox", "ir/tensor", "train/data"}},
 	{"runtime/plan", []string{"internal/ends", "internal/files", "ir", "ir/tensor", "internal/atomicfile", "internal/lfs",
 		"runtime/plan/internal/fb", "github.com/google/flatbuffers", "golang.org/x/sys"}},
 	{"runtime", []string{"internal/files", "internal/spell", "ir", "ir/tensor", "ops", "passes/stepgraph", "runtime/plan"}},
