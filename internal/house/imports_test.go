@@ -129,6 +129,7 @@ var packages = []struct {
 	{"frontend/open", []string{"internal/ends", "internal/files", "internal/patterns", "internal/spell", "ir", "ir/irtext", "ir/tensor", "models/config", "ops", "ops/std", "ops/ml", "ops/training",
 		"ops/microsoft", "ops/essm", "passes", "passes/raise", "passes/stepgraph", "models", "frontend/checkpoint", "frontend/onnx",
 		"runtime", "runtime/plan", "runtime/cpu", "golang.org/x/image"}},
+	{"serve/queue", []string{"ir", "ir/tensor", "ops", "runtime"}},
 	{"frontend/onnxgo", []string{"ir", "ir/tensor", "ops", "frontend/open", "runtime", "github.com/owulveryck/onnx-go",
 		"gorgonia.org/tensor", "gonum.org/v1/gonum", "go4.org/unsafe/assume-no-moving-gc"}},
 	{"docs", nil},
