@@ -43,8 +43,8 @@ from "essmc compile", or a graph as IR text.`,
 		&cobra.Group{ID: groupLook, Title: "Inspect a model:"})
 	root.AddCommand(newDemoCommand(), newInitCommand(), newConvertCommand(), newImportCommand(), newCompileCommand(),
 		newExportCommand(),
-		newRunCommand(), newStreamCommand(), newGenerateCommand(), newTokenizeCommand(), newVerifyCommand(),
-		newCompareCommand(), newBenchCommand(),
+		newRunCommand(), newStreamCommand(), newServeCommand(), newGenerateCommand(), newTokenizeCommand(),
+		newVerifyCommand(), newCompareCommand(), newBenchCommand(),
 		newTuneCommand(), newTestCommand(), newDevicesCommand(),
 		newInspectCommand(), newExplainCommand(), newViewCommand(), newOpsCommand(),
 		newVersionCommand(), newCompletionCommand())
