@@ -78,7 +78,7 @@ func (r *regionBuilder) fused(d *binding) *regionBuilder {
 		c := fusions[i]
 		switch {
 		case c != nil:
-			s, op := c.step(r, d, s)
+			s, op := c.step(r, d, s, at)
 			f.steps, f.ops = append(f.steps, s), append(f.ops, op)
 			for _, k := range c.steps {
 				if k != i {
@@ -121,12 +121,11 @@ func (r *regionBuilder) dropColumns(d *binding) {
 
 // source returns the value from which a fused kernel reads v, and how: v itself, or the value of which v is a range of
 // columns.
-func (r *regionBuilder) source(d *binding, v *lowering.Value) (*lowering.Value, kernel.Operand) {
-	for i, s := range r.steps {
-		if s.Out[0] == v && record.Of(s).Columns != nil && r.plain(i) {
-			_, wide := lowering.Features(d.Shape(s.In[0]))
-			return s.In[0], kernel.Operand{From: record.Of(s).Columns.From, Stride: wide}
-		}
+func (r *regionBuilder) source(d *binding, v *lowering.Value, at map[*lowering.Step]int) (*lowering.Value, kernel.Operand) {
+	s := d.Maker(v)
+	if i, here := at[s]; here && record.Of(s).Columns != nil && r.plain(i) {
+		_, wide := lowering.Features(d.Shape(s.In[0]))
+		return s.In[0], kernel.Operand{From: record.Of(s).Columns.From, Stride: wide}
 	}
 	_, width := lowering.Features(d.Shape(v))
 	return v, kernel.Operand{Stride: width}
@@ -151,7 +150,7 @@ func (r *regionBuilder) fusion(d *binding, i int, at map[*lowering.Step]int, tak
 		return nil
 	}
 	for v := s.Out[0]; len(c.parts) < kernel.MaxFused; v = s.Out[0] {
-		j, ok := r.reader(d, v, at)
+		j, ok := at[d.Sole(v)]
 		if !ok || taken[j] || !r.plain(j) {
 			break
 		}
@@ -200,7 +199,7 @@ func (d *binding) fusedSteps(s *lowering.Step, at, rows, width int) []kernel.Fus
 		return nil
 	}
 	if k.Element != nil {
-		return elementwise.FusedSteps(d.Binding, s, k.Element.Chain(at).Links, rows, width)
+		return elementwise.FusedSteps(d.Binding, s, k.Element.Chain(at).Links)
 	}
 	if l, ok := k.Record.Fused(d.Binding, s, at, rows, width); ok {
 		return []kernel.FusedStep{l}
@@ -218,15 +217,6 @@ func (d *binding) rowsOf(s *lowering.Step, at, rows, width int) bool {
 	return n == rows && f == width && m == rows && g == width
 }
 
-// reader returns the index of the only reader of v; false if there are more, or if it is not a step of the builder.
-func (r *regionBuilder) reader(d *binding, v *lowering.Value, at map[*lowering.Step]int) (int, bool) {
-	if len(d.Readers(v)) != 1 || d.Leaves(v) || d.Given(v) {
-		return 0, false
-	}
-	i, ok := at[d.Readers(v)[0]]
-	return i, ok
-}
-
 // product returns a part for two steps: l adds the result of step k, which nothing else reads and which multiplies by
 // constants. ok is false if it does not.
 func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep, at map[*lowering.Step]int,
@@ -235,21 +225,17 @@ func (r *regionBuilder) product(d *binding, s *lowering.Step, l kernel.FusedStep
 		return p, 0, false
 	}
 	v := s.In[l.X]
-	for k, f := range r.steps {
-		if taken[k] || !r.plain(k) || f.Out[0] != v {
-			continue
-		}
-		if _, alone := r.reader(d, v, at); !alone {
-			break
-		}
-		rows, width := lowering.Features(d.Shape(v))
-		m := d.fusedSteps(f, 0, rows, width)
-		if len(m) != 1 || m[0].Op != kernel.FusedMul || m[0].X >= 0 {
-			break
-		}
-		return kernel.FusedStep{Op: kernel.FusedAddProduct, B: m[0].A, OfB: m[0].OfA}, k, true
+	f := d.Maker(v)
+	k, ok = at[f]
+	if !ok || taken[k] || !r.plain(k) || d.Sole(v) == nil {
+		return p, 0, false
 	}
-	return p, 0, false
+	rows, width := lowering.Features(d.Shape(v))
+	m := d.fusedSteps(f, 0, rows, width)
+	if len(m) != 1 || m[0].Op != kernel.FusedMul || m[0].X >= 0 {
+		return p, 0, false
+	}
+	return kernel.FusedStep{Op: kernel.FusedAddProduct, B: m[0].A, OfB: m[0].OfA}, k, true
 }
 
 // startFromSum turns a fused kernel that begins with x·a + y, with a constant a, into one that begins with y.
@@ -279,12 +265,13 @@ func (c *fusion) startFromSum() {
 }
 
 // step returns the fused kernel as a step that replaces its last one.
-func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step) (*lowering.Step, *record.RowOp) {
+func (c *fusion) step(r *regionBuilder, d *binding, last *lowering.Step,
+	at map[*lowering.Step]int) (*lowering.Step, *record.RowOp) {
 	s := &lowering.Step{Node: last.Node, Source: last.Source, Group: last.Group, Out: last.Out}
 	_, width := lowering.Features(d.Shape(last.Out[0]))
 	op, operands := &record.RowOp{}, []kernel.Operand(nil)
 	for i, v := range c.in {
-		x, o := r.source(d, v)
+		x, o := r.source(d, v, at)
 		s.In, operands = append(s.In, x), append(operands, o)
 		op.Operands = append(op.Operands, i)
 		if o == (kernel.Operand{Stride: width}) {

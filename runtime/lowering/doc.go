@@ -17,6 +17,9 @@
 // replaced by steps on rows; layout.go explains this. The new steps follow from facts along time and from the
 // descriptions of operators. The backend reports which of them it computes (RowBackend).
 //
+// Where a backend computes several steps at once, Follow finds the elementwise steps that can join a producer, and a
+// Fusion composes their expressions (fusion.go). The backend decides by its limits and costs, and generates the code.
+//
 // The common parts of executables are here, too. A Frame has the values during a run, and records who owns a result.
 // Kernels request the Slot of a value when they are bound, and read and write its elements there in each run. A
 // Control runs If, Loop and Scan by executables that the backend makes of their subgraphs. Lives and Place plan the
@@ -27,7 +30,7 @@
 // Config.MaxMemory. Their tables (Make, Frame.Hold) and the tensors of their runs (Frame.Take) are charged to it
 // before they are allocated. Constants, and values that follow from shapes, have budgets of their own (fold.go).
 //
-// The package imports internal/ram, ir, ir/tensor, ops, ops/essm and runtime (for the contract with backends). It
+// The package imports internal/ram, ir, ir/scalar, ir/tensor, ops, ops/essm and runtime (for the contract with backends). It
 // imports no pass, so a service that embeds a backend links no pass either. Its invariants: a Program does not
 // change once it is made, and several goroutines may use it. A Binding belongs to one executable, and only its
 // account changes. Both depend on the graph, the shapes and the memory available for tables, and not on the content

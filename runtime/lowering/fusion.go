@@ -87,11 +87,10 @@ func Expression(s *Step, constant func(v *Value) *tensor.Tensor) scalar.Expr {
 			continue
 		}
 		x[i] = scalar.Input(i)
-		if c := constant(s.In[i]); c != nil && c.Len() == 1 && !c.DType().IsComplex() {
-			k, err := c.Float64s()
-			if err == nil && (c.DType().Bits() < 64 || k[0] == float64(int64(k[0])) || !c.DType().IsInt()) {
-				x[i] = scalar.Const(k[0])
-			}
+		var k [1]float64
+		if c := constant(s.In[i]); c != nil && c.Len() == 1 && c.ReadFloat64s(k[:], 0) == nil &&
+			(c.DType().Bits() < 64 || k[0] == float64(int64(k[0])) || !c.DType().IsInt()) {
+			x[i] = scalar.Const(k[0])
 		}
 	}
 	return n.Op.Element(n, x)
@@ -105,6 +104,17 @@ func (d *Binding) Sole(v *Value) *Step {
 	}
 	return d.Readers(v)[0]
 }
+
+// Maker returns the step that computes v; nil for inputs, constants and settled values.
+func (d *Binding) Maker(v *Value) *Step {
+	if d.Made(v) < 0 {
+		return nil
+	}
+	return d.Program.Steps[d.Made(v)]
+}
+
+// Before reports whether v is ready when the step that computes result begins.
+func (d *Binding) Before(v, result *Value) bool { return d.Made(v) < d.Made(result) }
 
 // Fusion composes the expressions of elementwise steps whose results have one shape, each rounded as it would be in
 // memory.

@@ -43,10 +43,10 @@ func (p *program) links(at int) (links []record.Link) {
 	return links
 }
 
-// FusedSteps returns links as steps of a fused kernel on rows of width numbers; nil if the shape of an operand does not
-// fit.
-func FusedSteps(d *lowering.Binding, s *lowering.Step, links []record.Link,
-	rows, width int) (steps []kernel.FusedStep) {
+// FusedSteps returns links as steps of a fused kernel; nil if the shape of an operand does not fit.
+func FusedSteps(d *lowering.Binding, s *lowering.Step, links []record.Link) (steps []kernel.FusedStep) {
+	result := d.Shape(s.Out[0])
+	_, width := lowering.Features(result)
 	for i := range links {
 		l := &links[i]
 		f := kernel.FusedStep{Op: l.Step, X: l.Operand}
@@ -59,7 +59,7 @@ func FusedSteps(d *lowering.Binding, s *lowering.Step, links []record.Link,
 			f.X, f.B = 0, l.K
 		default:
 			k := record.Numbers(s, l.Operand)
-			switch readKind(s, l.Operand, d.Shape(s.In[l.Operand]), rows, width) {
+			switch readKind(s, l.Operand, d.Shape(s.In[l.Operand]), result) {
 			case full:
 			case repeats:
 				f.X, f.A = -1, widened(k, width)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/scalar"
+	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/cpu/internal/record"
 	"github.com/essmc/essmc/runtime/lowering"
@@ -39,7 +40,7 @@ func Make(s *lowering.Step) *record.Elementwise {
 			return refused
 		}
 	}
-	e := of(expressionOf(s))
+	e := of(lowering.Expression(s, func(v *lowering.Value) *tensor.Tensor { return v.Const }))
 	if e == nil {
 		return nil
 	}
@@ -90,27 +91,6 @@ func (p *program) elementwise() *record.Elementwise {
 		e.Chains = append(e.Chains, p.chain(at))
 	}
 	return e
-}
-
-// expressionOf returns the expression of a step, with constants of one number as constants; the zero Expr if it has
-// none.
-func expressionOf(s *lowering.Step) scalar.Expr {
-	if len(s.Node.Inputs) > ops.MostFolded {
-		return scalar.Expr{}
-	}
-	x := make([]scalar.Expr, max(len(s.Node.Inputs), len(s.Node.Op.In)))
-	for i := range s.Node.Inputs {
-		if s.Absent(i) {
-			continue
-		}
-		x[i] = scalar.Input(i)
-		if v := s.In[i]; v.Const != nil && v.Const.Len() == 1 {
-			if k := s.Constant(i); len(k) == 1 {
-				x[i] = scalar.Const(float64(k[0]))
-			}
-		}
-	}
-	return s.Node.Op.Element(s.Node, x)
 }
 
 // refused is for steps that no kernel fits, so that their evaluation returns an error. Their bodies might broadcast

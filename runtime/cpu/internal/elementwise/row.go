@@ -18,28 +18,20 @@ const (
 	repeats // constant or settled, the same for every row
 )
 
-// operandKind returns the kind of an operand of the given shape, for rows of width numbers.
-func operandKind(shape []int, fixed bool, rows, width int) int {
-	r, f := lowering.Features(shape)
+// readKind returns the kind of input i, of the given shape, for a result. Fixed operands of other types than float32, such
+// as truth values, may repeat but are not read as rows.
+func readKind(s *lowering.Step, i int, shape, result []int) int {
+	spread, single := lowering.SpreadOf(shape, result), s.Float32Input(i)
+	rows, _ := lowering.Features(result)
 	switch {
-	case r*f == rows*width && f == width:
+	case spread == lowering.Same && single:
 		return full
-	case fixed && r == 1 && (f == width || f == 1):
+	case s.Fixed(i) != nil && (spread == lowering.Single || spread == lowering.PerFeature):
 		return repeats
-	case r == rows && f == 1:
+	case single && (spread == lowering.PerRow || spread == lowering.Single && rows == 1):
 		return perRow
 	}
 	return unfit
-}
-
-// readKind is operandKind for input i. Fixed operands of other types than float32, such as truth values, may repeat but are
-// not read as rows.
-func readKind(s *lowering.Step, i int, shape []int, rows, width int) int {
-	kind := operandKind(shape, s.Fixed(i) != nil, rows, width)
-	if kind != repeats && !s.Float32Input(i) {
-		return unfit
-	}
-	return kind
 }
 
 // widened returns v, or a single number repeated width times.
@@ -94,8 +86,8 @@ func (p *program) row(s *lowering.Step) record.RowMaker {
 // rowUnary applies a function to input i.
 func rowUnary(s *lowering.Step, i int, f func(y, x []float32)) record.RowMaker {
 	return func(in [][]int, out []int) *record.RowOp {
-		rows, width := lowering.Features(out)
-		if readKind(s, i, in[i], rows, width) != full {
+		_, width := lowering.Features(out)
+		if readKind(s, i, in[i], out) != full {
 			return nil
 		}
 		operands := []int{i}
@@ -111,9 +103,9 @@ func rowUnary(s *lowering.Step, i int, f func(y, x []float32)) record.RowMaker {
 func rowBinary(s *lowering.Step, f record.Arithmetic, ia, ib int) record.RowMaker {
 	a, b := record.Numbers(s, ia), record.Numbers(s, ib)
 	return func(in [][]int, out []int) *record.RowOp {
-		rows, width := lowering.Features(out)
+		_, width := lowering.Features(out)
 		op := &record.RowOp{}
-		ka, kb := readKind(s, ia, in[ia], rows, width), readKind(s, ib, in[ib], rows, width)
+		ka, kb := readKind(s, ia, in[ia], out), readKind(s, ib, in[ib], out)
 		if ka == unfit || kb == unfit || ka != full && kb != full || width == 0 {
 			return nil
 		}
@@ -210,12 +202,12 @@ type rowOperand struct {
 
 // bind returns a program for shapes; nil if operands do not broadcast as rows.
 func (p *program) bind(s *lowering.Step, in [][]int, out []int) (*rowProgram, *record.RowOp) {
-	rows, width := lowering.Features(out)
+	_, width := lowering.Features(out)
 	r, op := &rowProgram{program: p, width: width, chunk: blockSize}, &record.RowOp{}
 	spread := p.registers
 	for _, i := range p.reads {
 		k := record.Numbers(s, i)
-		o := rowOperand{kind: readKind(s, i, in[i], rows, width), input: i}
+		o := rowOperand{kind: readKind(s, i, in[i], out), input: i}
 		switch o.kind {
 		case full:
 			op.Operands, op.Over = append(op.Operands, i), append(op.Over, i)

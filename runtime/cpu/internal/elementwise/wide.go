@@ -15,20 +15,11 @@ import (
 // Wide makes the tensor kernel of a step that computes float64 by an expression: the primitives of package scalar, block
 // by block, as its evaluation does. It returns nil for other steps.
 func Wide(s *lowering.Step) record.TensorMaker {
-	if !Of(s.Node.Op) || len(s.Node.Inputs) > ops.MostFolded || s.Node.Out(0) == nil || s.Node.Out(0).Elem() != tensor.Float64 {
+	if !Of(s.Node.Op) || s.Node.Out(0) == nil || s.Node.Out(0).Elem() != tensor.Float64 {
 		return nil
 	}
-	x := make([]scalar.Expr, max(len(s.Node.Inputs), len(s.Node.Op.In)))
-	for i := range s.Node.Inputs {
-		if moreAxes(s.Node.In(i), s.Node.Out(0)) {
-			return nil
-		}
-		if !s.Absent(i) {
-			x[i] = scalar.Input(i)
-		}
-	}
-	e := s.Node.Op.Element(s.Node, x)
-	if !e.Valid() {
+	e := lowering.Expression(s, func(*lowering.Value) *tensor.Tensor { return nil })
+	if !e.Valid() || slices.ContainsFunc(s.Node.Inputs, func(v *ir.Value) bool { return moreAxes(v, s.Node.Out(0)) }) {
 		return nil
 	}
 	e = scalar.Simplify(scalar.Expand(e, nil))
