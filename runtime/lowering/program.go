@@ -203,6 +203,9 @@ func (s *Step) Fixed(i int) *tensor.Tensor {
 // Absent reports whether input i is absent.
 func (s *Step) Absent(i int) bool { return i >= len(s.In) || s.In[i] == nil }
 
+// Gives reports whether output i is present.
+func (s *Step) Gives(i int) bool { return i < len(s.Out) && s.Out[i] != nil }
+
 // float32s returns a tensor's elements as float32, never nil.
 func float32s(t *tensor.Tensor) []float32 {
 	v, err := t.Float32s()

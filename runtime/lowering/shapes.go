@@ -473,5 +473,5 @@ func (d *Binding) Typed(s *Step, i int, dtype tensor.DType) bool {
 
 // Gives reports whether output i is present, of known shape, and of the element type.
 func (d *Binding) Gives(s *Step, i int, dtype tensor.DType) bool {
-	return i < len(s.Out) && s.Out[i] != nil && d.Shape(s.Out[i]) != nil && d.DType(s.Out[i]) == dtype
+	return s.Gives(i) && d.Shape(s.Out[i]) != nil && d.DType(s.Out[i]) == dtype
 }

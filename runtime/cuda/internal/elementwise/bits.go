@@ -12,12 +12,12 @@ import (
 func init() {
 	for _, name := range []string{"BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"} {
 		record.Register(record.Record{Op: name, Build: bits, Takes: func(s *lowering.Step) bool {
-			return ops.Newest(s.Node.Op) && s.Rows == nil && kernel.HasBits(declared(s.Node.Out(0)))
+			return ops.Newest(s.Node.Op) && s.Rows == nil && kernel.HasBits(record.Declared(s.Node.Out(0)))
 		}})
 	}
 	record.Register(record.Record{Op: "BitCast", Build: bitCast, Takes: func(s *lowering.Step) bool {
-		from := declared(s.Node.In(0))
-		return s.Rows == nil && from != tensor.Invalid && from.Bits() == declared(s.Node.Out(0)).Bits()
+		from := record.Declared(s.Node.In(0))
+		return s.Rows == nil && from != tensor.Invalid && from.Bits() == record.Declared(s.Node.Out(0)).Bits()
 	}})
 }
 
@@ -32,9 +32,7 @@ func bits(b *record.Builder, s *lowering.Step) bool {
 	}
 	calls, ok := kernel.Bits(kernel.BitsOf(s.Node.Op.Name[len("Bitwise"):]), shape,
 		kernel.Dense(b.Buffer(s.Out[0]), d.DType(s.Out[0])), in...)
-	for _, c := range calls {
-		b.Launch(c)
-	}
+	b.Launch(calls...)
 	b.Work(ir.Work{Bytes: int64(bytes)})
 	return ok
 }

@@ -28,21 +28,10 @@ func takes(s *lowering.Step) bool {
 	}
 	var types []tensor.DType
 	for _, v := range n.Inputs {
-		types = append(types, declared(v))
+		types = append(types, record.Declared(v))
 	}
 	e := lowering.Expression(s, func(v *lowering.Value) *tensor.Tensor { return v.Const })
-	return kernel.Computes(e, types, declared(n.Out(0)))
-}
-
-// declared returns the declared element type of a value.
-func declared(v *ir.Value) tensor.DType {
-	if v == nil {
-		return tensor.Invalid
-	}
-	if t, ok := ir.AsTensor(v.Type); ok {
-		return t.Elem
-	}
-	return tensor.Invalid
+	return kernel.Computes(e, types, record.Declared(n.Out(0)))
 }
 
 const (
@@ -109,16 +98,14 @@ func launch(b *record.Builder, f *lowering.Fusion, s *lowering.Step) bool {
 	if !ok {
 		return false
 	}
-	for _, c := range calls {
-		b.Launch(c)
-	}
+	b.Launch(calls...)
 	b.Work(ir.Work{Flops: int64(n) * int64(e.Cost()), Bytes: int64(bytes)})
 	return true
 }
 
 // converts reports whether a kernel converts between the declared types.
 func converts(s *lowering.Step) bool {
-	from, to := declared(s.Node.In(0)), declared(s.Node.Out(0))
+	from, to := record.Declared(s.Node.In(0)), record.Declared(s.Node.Out(0))
 	return ops.Newest(s.Node.Op) && s.Rows == nil && (from == to || kernel.Converts(from, to) || kernel.Narrows(from, to))
 }
 
@@ -137,9 +124,7 @@ func convert(b *record.Builder, s *lowering.Step) bool {
 		saturate, round := s.Node.Attrs.Int("saturate", 1) != 0, kernel.Rounding(s.Node.Attrs.Str("round_mode", "up"))
 		calls, ok = kernel.Narrow(n, saturate, round, b.Buffer(s.Out[0]), to, b.Buffer(s.In[0]), from)
 	}
-	for _, c := range calls {
-		b.Launch(c)
-	}
+	b.Launch(calls...)
 	b.Work(ir.Work{Bytes: int64(b.Bytes(s.In[0]) + b.Bytes(s.Out[0]))})
 	return ok
 }

@@ -48,9 +48,7 @@ func affine(b *record.Builder, s *lowering.Step) bool {
 	x, scale, shift := scalar.Input(0), scalar.Input(1), scalar.Input(2)
 	calls, ok := kernel.Elementwise(scalar.Add(scalar.Mul(scale, x), shift), shape,
 		kernel.Dense(b.Buffer(s.Out[0]), tensor.Float32), operands...)
-	for _, c := range calls {
-		b.Launch(c)
-	}
+	b.Launch(calls...)
 	n := int64(b.Bytes(s.Out[0]))
 	b.Work(ir.Work{Flops: n / 2, Bytes: 2 * n})
 	return ok

@@ -16,12 +16,12 @@ func init() {
 		record.Record{Op: "Div", Build: divide, Takes: divides},
 		record.Record{Op: "Mod", Build: divide, Takes: divides},
 		record.Record{Op: "Pow", Build: power, Takes: func(s *lowering.Step) bool {
-			a, b := elem(s.Node.In(0)), elem(s.Node.In(1))
+			a, b := record.Declared(s.Node.In(0)), record.Declared(s.Node.In(1))
 			return ops.Newest(s.Node.Op) && s.Rows == nil && computed(a) && computed(b) && (a != b || a.IsInt()) &&
 				(!narrow(a) || !narrow(b))
 		}},
 		record.Record{Op: "EyeLike", Build: eyeLike, Takes: func(s *lowering.Step) bool {
-			return ops.Newest(s.Node.Op) && computed(elem(s.Node.Out(0)))
+			return ops.Newest(s.Node.Op) && computed(record.Declared(s.Node.Out(0)))
 		}},
 		record.Record{Op: "ReverseSequence", Build: reverseSequence},
 		record.Record{Op: "AffineGrid", Build: affineGrid, Takes: floats(0)})
@@ -34,7 +34,7 @@ func narrow(t tensor.DType) bool {
 
 // divides accepts divisions of integers whose divisors are known only during the run. Others are elementwise.
 func divides(s *lowering.Step) bool {
-	t, divisor := elem(s.Node.In(0)), s.In[1]
+	t, divisor := record.Declared(s.Node.In(0)), s.In[1]
 	constant := divisor != nil && divisor.Const != nil && divisor.Const.Len() == 1 && divisor.Const.Bytes() != nil
 	return ops.Newest(s.Node.Op) && s.Rows == nil && computed(t) && t.IsInt() && !constant
 }
@@ -46,8 +46,8 @@ func operand(b *record.Builder, v *lowering.Value, shape []int) kernel.Operand {
 
 func divide(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
-	shape, n := d.Shape(s.Out[0]), size(d.ShapeOf(s, 1))
-	if size(shape) == 0 {
+	shape, n := d.Shape(s.Out[0]), record.Size(d.ShapeOf(s, 1))
+	if record.Size(shape) == 0 {
 		return true
 	}
 	c, ok := kernel.HasZero(b.Buffer(s.In[1]), d.DType(s.In[1]), n, b.Fault("integer division by zero"))
@@ -62,7 +62,7 @@ func divide(b *record.Builder, s *lowering.Step) bool {
 
 func power(b *record.Builder, s *lowering.Step) bool {
 	shape := b.Binding.Shape(s.Out[0])
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	calls, ok := kernel.Power(shape, operand(b, s.Out[0], shape), operand(b, s.In[0], shape), operand(b, s.In[1], shape))
@@ -85,12 +85,12 @@ func eyeLike(b *record.Builder, s *lowering.Step) bool {
 func reverseSequence(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	shape, across, along := d.ShapeOf(s, 0), ops.Int(s.Node, "batch_axis"), ops.Int(s.Node, "time_axis")
-	if across+along != 1 || across*along != 0 || len(shape) < 2 || size(d.ShapeOf(s, 1)) != shape[across] {
+	if across+along != 1 || across*along != 0 || len(shape) < 2 || record.Size(d.ShapeOf(s, 1)) != shape[across] {
 		return false
 	}
 	c, ok := kernel.ReverseSequences(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Buffer(s.In[1]),
 		b.Fault("expected lengths of sequences within those of the input"), d.DType(s.In[0]), shape[along], shape[across],
-		size(shape[2:]), across == 0)
+		record.Size(shape[2:]), across == 0)
 	return launch(b, c, ok)
 }
 
@@ -105,7 +105,7 @@ func affineGrid(b *record.Builder, s *lowering.Step) bool {
 	for _, n := range dims[2:] {
 		sizes = append(sizes, int(n))
 	}
-	b.Work(ir.Work{Flops: int64(2*k) * int64(size(d.Shape(s.Out[0])))})
+	b.Work(ir.Work{Flops: int64(2*k) * int64(record.Size(d.Shape(s.Out[0])))})
 	c, ok := kernel.AffineGrid(result(b, s, 0), of(b, s, 0), int(dims[0]), sizes, ops.Int(s.Node, "align_corners") != 0)
 	return launch(b, c, ok)
 }

@@ -26,7 +26,7 @@ func causalConv(b *record.Builder, s *lowering.Step) bool {
 	}
 	c := kernel.CausalConv{Samples: x[0], Channels: x[1], Length: x[2], Taps: w[2], SiLU: ops.Str(s.Node, "activation") != "none",
 		X: of(b, s, 0), W: of(b, s, 1), Bias: of(b, s, 2), Past: of(b, s, 3)}
-	if c.Bias.Type != 0 && size(d.ShapeOf(s, 2)) != x[1] || c.Past.Type != 0 && !slices.Equal(d.ShapeOf(s, 3), []int{x[0], x[1], w[2] - 1}) {
+	if c.Bias.Type != 0 && record.Size(d.ShapeOf(s, 2)) != x[1] || c.Past.Type != 0 && !slices.Equal(d.ShapeOf(s, 3), []int{x[0], x[1], w[2] - 1}) {
 		return false
 	}
 	calls, ok := c.Calls(result(b, s, 0), result(b, s, 1))
@@ -66,13 +66,13 @@ func linearAttention(b *record.Builder, s *lowering.Step) bool {
 		}
 		*x.to = shape[2]
 	}
-	if b.Bytes(s.Out[0]) == 0 && (!given(s, 1) || b.Bytes(s.Out[1]) == 0) {
+	if b.Bytes(s.Out[0]) == 0 && (!s.Gives(1) || b.Bytes(s.Out[1]) == 0) {
 		return true
 	}
 	if a.K == 0 || a.V == 0 {
 		return false
 	}
-	b.Work(ir.Work{Flops: 6 * int64(size(q)) * int64(a.V)})
+	b.Work(ir.Work{Flops: 6 * int64(record.Size(q)) * int64(a.V)})
 	c, ok := a.Call(result(b, s, 0), result(b, s, 1), b.Scratch(8*a.Batch*a.Heads*a.K*a.V))
 	return launch(b, c, ok)
 }

@@ -18,7 +18,7 @@ func init() {
 
 // first accepts steps of the newest version whose first input has a type that kernels support.
 func first(s *lowering.Step) bool {
-	return ops.Newest(s.Node.Op) && s.Rows == nil && computed(elem(s.Node.In(0)))
+	return ops.Newest(s.Node.Op) && s.Rows == nil && computed(record.Declared(s.Node.In(0)))
 }
 
 func cumProd(b *record.Builder, s *lowering.Step) bool {
@@ -31,7 +31,7 @@ func cumProd(b *record.Builder, s *lowering.Step) bool {
 	if err != nil {
 		return false
 	}
-	outer, n, inner := around(shape, axis)
+	outer, n, inner := record.Around(shape, axis)
 	c, ok := kernel.CumProd(result(b, s, 0), of(b, s, 0), outer, n, inner, s.Node.Attrs.Int("exclusive", 0) != 0,
 		s.Node.Attrs.Int("reverse", 0) != 0)
 	return launch(b, c, ok)
@@ -43,7 +43,7 @@ func lpNormalization(b *record.Builder, s *lowering.Step) bool {
 	if err != nil || p != 1 && p != 2 {
 		return false
 	}
-	outer, n, inner := around(shape, axis)
+	outer, n, inner := record.Around(shape, axis)
 	c, ok := kernel.LpNormalize(result(b, s, 0), of(b, s, 0), int(p), outer, n, inner)
 	return launch(b, c, ok)
 }
@@ -54,7 +54,7 @@ func lrn(b *record.Builder, s *lowering.Step) bool {
 	if len(shape) < 2 || n < 1 || n > 1<<31 {
 		return false
 	}
-	outer, channels, inner := around(shape, 1)
+	outer, channels, inner := record.Around(shape, 1)
 	c, ok := kernel.LRN(result(b, s, 0), of(b, s, 0), outer, channels, inner, int(n-1)/2, int(n)/2,
 		ops.Float(s.Node, "alpha")/float64(n), ops.Float(s.Node, "beta"), ops.Float(s.Node, "bias"))
 	return launch(b, c, ok)
@@ -67,7 +67,7 @@ func topK(b *record.Builder, s *lowering.Step) bool {
 	if !ok || err != nil || len(k) != 1 || k[0] < 0 || k[0] > int64(shape[axis]) {
 		return false
 	}
-	outer, n, inner := around(shape, axis)
+	outer, n, inner := record.Around(shape, axis)
 	if k[0] == 0 {
 		return true
 	}
@@ -81,7 +81,7 @@ func det(b *record.Builder, s *lowering.Step) bool {
 	if len(shape) < 2 || shape[len(shape)-1] != shape[len(shape)-2] {
 		return false
 	}
-	m, count := shape[len(shape)-1], size(shape[:len(shape)-2])
+	m, count := shape[len(shape)-1], record.Size(shape[:len(shape)-2])
 	c, ok := kernel.Determinants(result(b, s, 0), of(b, s, 0), b.Scratch(8*count*m*m), count, m)
 	return launch(b, c, ok)
 }

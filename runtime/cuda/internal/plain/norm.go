@@ -20,9 +20,9 @@ func batchNorm(b *record.Builder, s *lowering.Step) bool {
 	if len(shape) < 2 || len(s.In) < 5 {
 		return false
 	}
-	samples, channels, inner := around(shape, 1)
+	samples, channels, inner := record.Around(shape, 1)
 	for i := 1; i < 5; i++ {
-		if size(d.ShapeOf(s, i)) != channels {
+		if record.Size(d.ShapeOf(s, i)) != channels {
 			return false
 		}
 	}
@@ -30,7 +30,7 @@ func batchNorm(b *record.Builder, s *lowering.Step) bool {
 	momentum := 1.0
 	used, spread := mean, variance
 	if ops.Int(s.Node, "training_mode") != 0 {
-		if size(shape) == 0 {
+		if record.Size(shape) == 0 {
 			return false
 		}
 		momentum = ops.Float(s.Node, "momentum")
@@ -42,17 +42,17 @@ func batchNorm(b *record.Builder, s *lowering.Step) bool {
 		}
 	}
 	for i, t := range []struct{ old, blended kernel.Tensor }{{mean, used}, {variance, spread}} {
-		if given(s, i+1) && channels > 0 {
+		if s.Gives(i+1) && channels > 0 {
 			c, ok := kernel.Blend(result(b, s, i+1), t.old, t.blended.Buffer, channels, momentum)
 			if !launch(b, c, ok) {
 				return false
 			}
 		}
 	}
-	if !given(s, 0) || size(shape) == 0 {
+	if !s.Gives(0) || record.Size(shape) == 0 {
 		return true
 	}
-	b.Work(ir.Work{Flops: 4 * int64(size(shape)), Bytes: int64(2 * b.Bytes(s.Out[0]))})
+	b.Work(ir.Work{Flops: 4 * int64(record.Size(shape)), Bytes: int64(2 * b.Bytes(s.Out[0]))})
 	calls, ok := kernel.NormChannels(result(b, s, 0), x, scale, bias, used, spread, samples, channels, inner,
 		ops.Float(s.Node, "epsilon"))
 	return launches(b, calls, ok)

@@ -32,7 +32,7 @@ func pool(b *record.Builder, s *lowering.Step) bool {
 		}
 	}
 	out := d.Shape(s.Out[0])
-	if size(out) == 0 {
+	if record.Size(out) == 0 {
 		return true
 	}
 	for i, w := range win {

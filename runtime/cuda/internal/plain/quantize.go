@@ -29,13 +29,13 @@ type part struct {
 // it.
 func parts(n *ir.Node, shape, scale []int) ([]part, bool) {
 	if len(scale) == 0 || len(scale) == 1 && scale[0] == 1 {
-		return []part{{shape: []int{size(shape)}, data: kernel.Operand{Strides: []int{1}}, scale: kernel.Operand{Strides: []int{0}}}}, true
+		return []part{{shape: []int{record.Size(shape)}, data: kernel.Operand{Strides: []int{1}}, scale: kernel.Operand{Strides: []int{0}}}}, true
 	}
 	a, err := ops.Axis(n.Attrs.Int("axis", 1), len(shape))
 	if err != nil {
 		return nil, false
 	}
-	outer, along, inner := around(shape, a)
+	outer, along, inner := record.Around(shape, a)
 	block := int(n.Attrs.Int("block_size", 0))
 	if block == 0 {
 		if len(scale) != 1 || scale[0] != along {
@@ -70,7 +70,7 @@ func plainly(b *record.Builder, v *lowering.Value) (kernel.Operand, bool) {
 	if computed(t) {
 		return kernel.Operand{Buffer: b.Buffer(v), Type: t}, true
 	}
-	n := size(b.Binding.Shape(v))
+	n := record.Size(b.Binding.Shape(v))
 	to := b.Scratch(4 * n)
 	calls, ok := kernel.Narrow(n, false, kernel.Up, to, tensor.Float32, b.Buffer(v), t)
 	return kernel.Operand{Buffer: to, Type: tensor.Float32}, launches(b, calls, ok)
@@ -82,10 +82,10 @@ func scaled(b *record.Builder, s *lowering.Step, out kernel.Operand,
 	d := b.Binding
 	shape, scales := d.ShapeOf(s, 0), d.ShapeOf(s, 1)
 	list, ok := parts(s.Node, shape, scales)
-	if !ok || len(s.In) > 2 && !s.Absent(2) && size(d.ShapeOf(s, 2)) != size(scales) {
+	if !ok || len(s.In) > 2 && !s.Absent(2) && record.Size(d.ShapeOf(s, 2)) != record.Size(scales) {
 		return false
 	}
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	var in [3]kernel.Operand
@@ -102,7 +102,7 @@ func scaled(b *record.Builder, s *lowering.Step, out kernel.Operand,
 			bytes += b.Bytes(v)
 		}
 	}
-	b.Work(ir.Work{Flops: 2 * int64(size(shape)), Bytes: int64(bytes)})
+	b.Work(ir.Work{Flops: 2 * int64(record.Size(shape)), Bytes: int64(bytes)})
 	at := func(o, of kernel.Operand) kernel.Operand {
 		o.Offset, o.Strides = of.Offset, of.Strides
 		return o
@@ -123,7 +123,7 @@ func quantize(b *record.Builder, s *lowering.Step) bool {
 		precision = d.DType(s.In[0])
 	}
 	if p := s.Node.Attrs.Int("precision", 0); p != 0 {
-		if precision = tensor.DType(p); p < 0 || p > 255 || !float(precision) {
+		if precision = tensor.DType(p); p < 0 || p > 255 || !record.Float(precision) {
 			return false
 		}
 	}
@@ -131,7 +131,7 @@ func quantize(b *record.Builder, s *lowering.Step) bool {
 		precision = tensor.Float64
 	}
 	out, limits := kernel.Operand{Buffer: b.Buffer(s.Out[0]), Type: to}, [2]float64{}
-	n := size(d.Shape(s.Out[0]))
+	n := record.Size(d.Shape(s.Out[0]))
 	narrow := !computed(to)
 	if to.IsInt() {
 		limits = kernel.IntLimits(to)

@@ -9,7 +9,7 @@ import (
 
 func init() {
 	record.Register(record.Record{Op: "Range", Build: ranged, Takes: func(s *lowering.Step) bool {
-		return ops.Newest(s.Node.Op) && s.Rows == nil && computed(elem(s.Node.In(0)))
+		return ops.Newest(s.Node.Op) && s.Rows == nil && computed(record.Declared(s.Node.In(0)))
 	}})
 	// Their results depend on a few numbers, which are bound like shapes.
 	bound := func(*record.Builder, *lowering.Step) bool { return false }
@@ -22,6 +22,6 @@ func init() {
 // ranged computes a range whose length depends only on shapes.
 func ranged(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
-	c, ok := kernel.Range(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Buffer(s.In[2]), d.DType(s.Out[0]), size(d.Shape(s.Out[0])))
+	c, ok := kernel.Range(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Buffer(s.In[2]), d.DType(s.Out[0]), record.Size(d.Shape(s.Out[0])))
 	return launch(b, c, ok)
 }

@@ -23,8 +23,8 @@ func init() {
 
 // resamples accepts floats, and copies of elements of all types with arithmetic.
 func resamples(s *lowering.Step) bool {
-	t := elem(s.Node.In(0))
-	return s.Rows == nil && (computed(t) && s.Node.Attrs.Str("mode", "nearest") == "nearest" || float(t))
+	t := record.Declared(s.Node.In(0))
+	return s.Rows == nil && (computed(t) && s.Node.Attrs.Str("mode", "nearest") == "nearest" || record.Float(t))
 }
 
 // resize resamples one axis after the other, with float64 values in between.
@@ -45,10 +45,10 @@ func resize(b *record.Builder, s *lowering.Step) bool {
 	x := of(b, s, 0)
 	if s.Node.Attrs.Str("mode", "nearest") == "nearest" {
 		axes, beyond, err := std.NearestPlan(s.Node, in, shape)
-		if err != nil || size(d.Shape(s.Out[0])) == 0 || !slices.EqualFunc(axes, d.Shape(s.Out[0]), func(l []int, n int) bool {
+		if err != nil || record.Size(d.Shape(s.Out[0])) == 0 || !slices.EqualFunc(axes, d.Shape(s.Out[0]), func(l []int, n int) bool {
 			return len(l) == n
 		}) {
-			return err == nil && size(d.Shape(s.Out[0])) == 0
+			return err == nil && record.Size(d.Shape(s.Out[0])) == 0
 		}
 		c, ok := kernel.PlacesOf(result(b, s, 0), x, shape, axes, beyond, b.Constant)
 		return launch(b, c, ok)
@@ -57,7 +57,7 @@ func resize(b *record.Builder, s *lowering.Step) bool {
 	if err != nil {
 		return false
 	}
-	if size(d.Shape(s.Out[0])) == 0 {
+	if record.Size(d.Shape(s.Out[0])) == 0 {
 		return true
 	}
 	if len(list) == 0 {
@@ -65,11 +65,11 @@ func resize(b *record.Builder, s *lowering.Step) bool {
 		return true
 	}
 	for i, a := range list {
-		outer, n, inner := around(shape, a.Axis)
+		outer, n, inner := record.Around(shape, a.Axis)
 		shape[a.Axis] = len(a.First)
 		y := result(b, s, 0)
 		if i < len(list)-1 {
-			y = kernel.Tensor{Buffer: b.Scratch(8 * size(shape)), Type: tensor.Float64}
+			y = kernel.Tensor{Buffer: b.Scratch(8 * record.Size(shape)), Type: tensor.Float64}
 		}
 		c, ok := kernel.ResizeAxis(y, x, outer, inner, kernel.Resampled{In: n, First: a.First, Weights: a.Weights, Beyond: beyond},
 			func(key string, make func() []byte) kernel.Buffer {
@@ -98,20 +98,20 @@ func gridSample(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	x, grid, a := d.ShapeOf(s, 0), d.ShapeOf(s, 1), s.Node.Attrs
 	k := len(x) - 2
-	if k < 1 || len(grid) != k+2 || grid[0] != x[0] || grid[k+1] != k || size(x[2:]) == 0 {
+	if k < 1 || len(grid) != k+2 || grid[0] != x[0] || grid[k+1] != k || record.Size(x[2:]) == 0 {
 		return false
 	}
 	taps := map[string]int{"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}[ops.Str(s.Node, "mode")]
 	padding := a.Str("padding_mode", "zeros")
 	c, ok := kernel.Grid{Taps: taps, Corners: a.Int("align_corners", 0) != 0, Border: padding == "border",
-		Reflection: padding == "reflection"}.Call(result(b, s, 0), of(b, s, 0), of(b, s, 1), x[0], x[1], size(grid[1:k+1]), x[2:])
+		Reflection: padding == "reflection"}.Call(result(b, s, 0), of(b, s, 0), of(b, s, 1), x[0], x[1], record.Size(grid[1:k+1]), x[2:])
 	return launch(b, c, ok)
 }
 
 func roiAlign(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	x, rois, y := d.ShapeOf(s, 0), d.ShapeOf(s, 1), d.Shape(s.Out[0])
-	if len(x) != 4 || len(rois) != 2 || rois[1] != 4 || size(d.ShapeOf(s, 2)) != rois[0] || len(y) != 4 {
+	if len(x) != 4 || len(rois) != 2 || rois[1] != 4 || record.Size(d.ShapeOf(s, 2)) != rois[0] || len(y) != 4 {
 		return false
 	}
 	if x[2]*x[3] == 0 {

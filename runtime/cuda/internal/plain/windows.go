@@ -30,7 +30,7 @@ func deformConv(b *record.Builder, s *lowering.Step) bool {
 	if err != nil {
 		return false
 	}
-	if size(y) == 0 {
+	if record.Size(y) == 0 {
 		return true
 	}
 	c := kernel.DeformConv{Samples: x[0], Channels: x[1], Filters: w[0], Groups: group, OffsetGroups: offsets, X: of(b, s, 0),
@@ -40,14 +40,14 @@ func deformConv(b *record.Builder, s *lowering.Step) bool {
 		c.Over = append(c.Over, kernel.PoolAxis{In: x[i+2], Out: y[i+2], Taps: w[i+2], Stride: int(v.Stride), Dilation: int(v.Dilation),
 			Begin: int(v.Begin)})
 	}
-	want := append([]int{x[0], offsets * size(w[2:]) * k}, y[2:]...)
-	if !slices.Equal(d.ShapeOf(s, 2), want) || c.Bias.Type != 0 && size(d.ShapeOf(s, 3)) != w[0] {
+	want := append([]int{x[0], offsets * record.Size(w[2:]) * k}, y[2:]...)
+	if !slices.Equal(d.ShapeOf(s, 2), want) || c.Bias.Type != 0 && record.Size(d.ShapeOf(s, 3)) != w[0] {
 		return false
 	}
 	if want[1] /= k; c.Mask.Type != 0 && !slices.Equal(d.ShapeOf(s, 4), want) {
 		return false
 	}
-	b.Work(ir.Work{Flops: 2 * int64(size(y)) * int64(size(w[1:]))})
+	b.Work(ir.Work{Flops: 2 * int64(record.Size(y)) * int64(record.Size(w[1:]))})
 	call, ok := c.Call(result(b, s, 0))
 	return launch(b, call, ok)
 }
@@ -62,7 +62,7 @@ func stft(b *record.Builder, s *lowering.Step) bool {
 	length := x[1]
 	window := of(b, s, 2)
 	if window.Type != 0 {
-		length = size(d.ShapeOf(s, 2))
+		length = record.Size(d.ShapeOf(s, 2))
 	}
 	if !s.Absent(3) {
 		n, ok := d.Ints(s, 3)
@@ -71,13 +71,13 @@ func stft(b *record.Builder, s *lowering.Step) bool {
 		}
 		length = int(n[0])
 	}
-	if size(y) == 0 {
+	if record.Size(y) == 0 {
 		return length > 0
 	}
 	if length == 0 || y[2] > length || (y[1]-1)*int(step[0])+length > x[1] {
 		return false
 	}
-	b.Work(ir.Work{Flops: 4 * int64(size(y)) * int64(length)})
+	b.Work(ir.Work{Flops: 4 * int64(record.Size(y)) * int64(length)})
 	f := kernel.FrameSpectra{Batch: x[0], Steps: x[1], Parts: x[2], Frames: y[1], Length: length, Step: int(step[0]), Bins: y[2],
 		X: of(b, s, 0), Window: window}
 	c, ok := f.Call(result(b, s, 0), b.Constant)
@@ -96,11 +96,11 @@ func tensorScatter(b *record.Builder, s *lowering.Step) bool {
 		return false
 	}
 	at := of(b, s, 2)
-	if at.Type != 0 && size(d.ShapeOf(s, 2)) != x[0] {
+	if at.Type != 0 && record.Size(d.ShapeOf(s, 2)) != x[0] {
 		return false
 	}
 	c, ok := kernel.WriteSteps(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Buffer(s.In[1]), at.Buffer,
-		b.Fault("expected steps that fit into the cache"), d.DType(s.In[0]), x[0], size(x[1:axis]), x[axis], update[axis],
-		size(x[axis+1:]), ops.Str(s.Node, "mode") == "circular")
+		b.Fault("expected steps that fit into the cache"), d.DType(s.In[0]), x[0], record.Size(x[1:axis]), x[axis], update[axis],
+		record.Size(x[axis+1:]), ops.Str(s.Node, "mode") == "circular")
 	return launch(b, c, ok)
 }

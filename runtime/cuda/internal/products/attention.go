@@ -57,11 +57,11 @@ func takesAttention(s *lowering.Step) bool {
 // heads describes a tensor of heads. It has four axes, or three with the heads in the last one.
 func heads(x kernel.Buffer, shape []int, count int) (h kernel.Heads, n, rows, features int) {
 	if len(shape) == 4 {
-		h = kernel.Heads{Buffer: x, Sample: volume(shape[1:]), Head: volume(shape[2:]), Row: shape[3]}
+		h = kernel.Heads{Buffer: x, Sample: record.Size(shape[1:]), Head: record.Size(shape[2:]), Row: shape[3]}
 		return h, shape[1], shape[2], shape[3]
 	}
 	features = shape[2] / count
-	return kernel.Heads{Buffer: x, Sample: volume(shape[1:]), Head: features, Row: shape[2]}, count, shape[1], features
+	return kernel.Heads{Buffer: x, Sample: record.Size(shape[1:]), Head: features, Row: shape[2]}, count, shape[1], features
 }
 
 // attention computes scaled dot-product attention.
@@ -101,8 +101,6 @@ func attention(b *record.Builder, s *lowering.Step) bool {
 		}
 	}
 	b.Work(ir.Work{Flops: 2 * int64(a.Samples*a.HeadCount*a.Queries) * int64(a.Keys*(a.Features+a.Values))})
-	for _, c := range a.Calls() {
-		b.Launch(c)
-	}
+	b.Launch(a.Calls()...)
 	return true
 }

@@ -80,9 +80,7 @@ func (c *contraction) launch(b *record.Builder) {
 		p, ok = c.halves(b, p)
 	}
 	if ok {
-		for _, call := range p.Calls(b.Scratch) {
-			b.Launch(call)
-		}
+		b.Launch(p.Calls(b.Scratch)...)
 		return
 	}
 	k := kernel.Contraction{Type: c.typ, A: c.x, B: c.w, C: c.y}
@@ -94,9 +92,7 @@ func (c *contraction) launch(b *record.Builder) {
 			k.Results = append(k.Results, axis)
 		}
 	}
-	for _, call := range k.Calls() {
-		b.Launch(call)
-	}
+	b.Launch(k.Calls()...)
 }
 
 // product returns the sum as a product of matrices. It returns false if the sum has another form, or is too small to
@@ -202,17 +198,9 @@ func vector(b *record.Builder, s *lowering.Step, i int) (*kernel.Matrix, bool) {
 func constant(s *lowering.Step, i int) bool { return float(s.Fixed(i)) }
 
 // float reports whether products read a tensor that is constant or settled.
-func float(t *tensor.Tensor) bool {
-	if t == nil {
-		return false
-	}
-	d := t.DType()
-	return d == tensor.Float32 || d == tensor.Float64 || d == tensor.Float16 || d == tensor.BFloat16
-}
+func float(t *tensor.Tensor) bool { return t != nil && record.Float(t.DType()) }
 
 func launch(b *record.Builder, p kernel.Product) {
-	b.Work(ir.Work{Flops: 2 * int64(p.M*p.N) * int64(p.K*volume(p.Batch))})
-	for _, c := range p.Calls(b.Scratch) {
-		b.Launch(c)
-	}
+	b.Work(ir.Work{Flops: 2 * int64(p.M*p.N) * int64(p.K*record.Size(p.Batch))})
+	b.Launch(p.Calls(b.Scratch)...)
 }

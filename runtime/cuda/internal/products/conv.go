@@ -59,14 +59,6 @@ func windows(b *record.Builder, s *lowering.Step) (c kernel.Conv, win []ops.Wind
 	return c, win, true
 }
 
-func volume(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
-}
-
 // conv computes a convolution.
 func conv(b *record.Builder, s *lowering.Step) bool {
 	if p, ok := convProduct(b, s); ok {
@@ -77,9 +69,7 @@ func conv(b *record.Builder, s *lowering.Step) bool {
 	if p, ok := convHalves(b, s); ok {
 		p.C.Buffer = b.Buffer(s.Out[0])
 		b.Work(convWork(b, s))
-		for _, call := range p.Calls(b.Scratch) {
-			b.Launch(call)
-		}
+		b.Launch(p.Calls(b.Scratch)...)
 		return true
 	}
 	c, win, ok := windows(b, s)
@@ -118,7 +108,7 @@ func convHalves(b *record.Builder, s *lowering.Step) (p kernel.Product, ok bool)
 // convWork returns the work of a convolution.
 func convWork(b *record.Builder, s *lowering.Step) ir.Work {
 	w := b.Binding.ShapeOf(s, 1)
-	return ir.Work{Flops: 2 * int64(volume(b.Binding.Shape(s.Out[0]))) * int64(volume(w[1:]))}
+	return ir.Work{Flops: 2 * int64(record.Size(b.Binding.Shape(s.Out[0]))) * int64(record.Size(w[1:]))}
 }
 
 // convMatrices returns a convolution as a product of matrices, one per sample and group. Rows are filters.
@@ -133,7 +123,7 @@ func convMatrices(b *record.Builder, s *lowering.Step) (p kernel.Product, ok boo
 		c.Before = append(c.Before, int(w.Begin))
 		plain = plain && c.Taps[i] == 1 && w.Stride == 1 && w.Begin == 0 && c.In[i] == c.Out[i]
 	}
-	depth, in, out := c.Channels*volume(c.Taps), volume(c.In), volume(c.Out)
+	depth, in, out := c.Channels*record.Size(c.Taps), record.Size(c.In), record.Size(c.Out)
 	if c.Filters < leastFilters || depth == 0 || in == 0 || in > math.MaxInt32 ||
 		out > math.MaxInt32 {
 		return p, false
@@ -165,14 +155,12 @@ func convMatrices(b *record.Builder, s *lowering.Step) (p kernel.Product, ok boo
 
 func direct(b *record.Builder, s *lowering.Step, c kernel.Conv) bool {
 	c.Y = b.Buffer(s.Out[0])
-	places := volume(c.Out)
+	places := record.Size(c.Out)
 	if c.Transpose {
-		places = volume(c.In)
+		places = record.Size(c.In)
 	}
-	b.Work(ir.Work{Flops: 2 * int64(c.Samples*c.Groups*c.Filters) * int64(c.Channels*volume(c.Taps)*places)})
-	for _, call := range c.Calls() {
-		b.Launch(call)
-	}
+	b.Work(ir.Work{Flops: 2 * int64(c.Samples*c.Groups*c.Filters) * int64(c.Channels*record.Size(c.Taps)*places)})
+	b.Launch(c.Calls()...)
 	return true
 }
 
@@ -196,7 +184,7 @@ func convTranspose(b *record.Builder, s *lowering.Step) bool {
 		}
 		c.Before = append(c.Before, begin)
 	}
-	if volume(c.Taps) == 0 {
+	if record.Size(c.Taps) == 0 {
 		return false
 	}
 	return direct(b, s, c)

@@ -93,7 +93,7 @@ func (f *factor) zeros(b *record.Builder, times int) kernel.Matrix {
 	var of kernel.Buffer
 	each := false
 	if f.centered(b) {
-		of, each = b.Buffer(f.s.In[f.zero]), volume(b.Binding.ShapeOf(f.s, f.zero)) > 1
+		of, each = b.Buffer(f.s.In[f.zero]), record.Size(b.Binding.ShapeOf(f.s, f.zero)) > 1
 	}
 	table, call := f.packing.ZeroPoints(b.Scratch(8*f.packing.Stack()), f.m, f.signed(b), of, each, times)
 	b.Launch(call)
@@ -106,7 +106,7 @@ func integerProduct(b *record.Builder, p kernel.Product, factors [2]factor) bool
 		if rows := f.packing.Rows; !f.packing.Fits() {
 			return false
 		} else if !f.s.Absent(f.zero) {
-			if n := volume(b.Binding.ShapeOf(f.s, f.zero)); n != 1 && n != rows {
+			if n := record.Size(b.Binding.ShapeOf(f.s, f.zero)); n != 1 && n != rows {
 				return false
 			}
 		}
@@ -119,10 +119,8 @@ func integerProduct(b *record.Builder, p kernel.Product, factors [2]factor) bool
 	if factors[0].centered(b) || factors[1].centered(b) {
 		p.Zeros = &[2]kernel.Matrix{factors[0].zeros(b, k), factors[1].zeros(b, 0)}
 	}
-	b.Work(ir.Work{Flops: 2 * int64(p.M*p.N) * int64(k*volume(p.Batch))})
-	for _, c := range p.Calls(b.Scratch) {
-		b.Launch(c)
-	}
+	b.Work(ir.Work{Flops: 2 * int64(p.M*p.N) * int64(k*record.Size(p.Batch))})
+	b.Launch(p.Calls(b.Scratch)...)
 	return true
 }
 
@@ -135,7 +133,7 @@ func matMulInteger(b *record.Builder, s *lowering.Step) bool {
 func qlinearMatMul(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	scales := func(i int) kernel.Scales {
-		return kernel.Scales{Buffer: b.Buffer(s.In[i]), Type: scaleTypes[d.DType(s.In[i])], Each: volume(d.ShapeOf(s, i)) > 1}
+		return kernel.Scales{Buffer: b.Buffer(s.In[i]), Type: scaleTypes[d.DType(s.In[i])], Each: record.Size(d.ShapeOf(s, i)) > 1}
 	}
 	r := &kernel.Requantization{A: scales(1), B: scales(4), Y: scales(6), Zero: b.Buffer(s.In[7]), Rows: 1,
 		Signed: d.DType(s.Out[0]) == tensor.Int8}
@@ -147,7 +145,7 @@ func qlinearMatMul(b *record.Builder, s *lowering.Step) bool {
 	if len(w) > 1 {
 		columns = w[len(w)-1]
 	}
-	if r.A.Each && volume(d.ShapeOf(s, 1)) != r.Rows || r.B.Each && volume(d.ShapeOf(s, 4)) != columns {
+	if r.A.Each && record.Size(d.ShapeOf(s, 1)) != r.Rows || r.B.Each && record.Size(d.ShapeOf(s, 4)) != columns {
 		return false
 	}
 	return integerMatMul(b, kernel.Product{Result: kernel.SumI8, Requantized: r}, factor{s: s, value: 0, zero: 2},

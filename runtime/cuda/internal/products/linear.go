@@ -42,7 +42,7 @@ func linearHalves(b *record.Builder, s *lowering.Step) bool {
 	p := kernel.Product{M: rows, N: n, K: k, A: kernel.Matrix{Buffer: c.x, Row: k, Inner: 1},
 		B: kernel.Matrix{Buffer: c.w, Row: k, Inner: 1}, C: kernel.Matrix{Buffer: b.Buffer(s.Out[0]), Row: n, Inner: 1}}
 	if !s.Absent(2) {
-		if !d.Typed(s, 2, t) || volume(d.ShapeOf(s, 2)) != n {
+		if !d.Typed(s, 2, t) || record.Size(d.ShapeOf(s, 2)) != n {
 			return false
 		}
 		p.Bias = &kernel.Matrix{Buffer: b.Buffer(s.In[2]), Inner: 1}
@@ -50,9 +50,7 @@ func linearHalves(b *record.Builder, s *lowering.Step) bool {
 	p, ok := c.halves(b, p)
 	if ok {
 		b.Work(ir.Work{Flops: 2 * int64(rows) * int64(n) * int64(k)})
-		for _, call := range p.Calls(b.Scratch) {
-			b.Launch(call)
-		}
+		b.Launch(p.Calls(b.Scratch)...)
 	}
 	return ok
 }

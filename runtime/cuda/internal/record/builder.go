@@ -26,10 +26,12 @@ func (c *Call) Buffers(f func(device.Buffer)) {
 	}
 }
 
-// Launch adds a launch. It ignores a grid without blocks.
-func (b *Builder) Launch(c kernel.Call) {
-	if c.Grid.X != 0 && c.Grid.Y != 0 && c.Grid.Z != 0 {
-		b.Builder.Launch(&Call{c})
+// Launch adds launches. It ignores grids without blocks.
+func (b *Builder) Launch(calls ...kernel.Call) {
+	for _, c := range calls {
+		if c.Grid.X != 0 && c.Grid.Y != 0 && c.Grid.Z != 0 {
+			b.Builder.Launch(&Call{c})
+		}
 	}
 }
 

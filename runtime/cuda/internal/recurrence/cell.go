@@ -48,8 +48,6 @@ func buildCell(b *record.Builder, s *lowering.Step) bool {
 	k.FirstH, k.FirstC = b.Buffer(at(s.In, 5)), b.Buffer(at(s.In, 6))
 	k.Y, k.LastH, k.LastC = b.Buffer(at(s.Out, 0)), b.Buffer(at(s.Out, 1)), b.Buffer(at(s.Out, 2))
 	k.Scratch = b.Scratch(k.ScratchBytes())
-	for _, c := range k.Calls() {
-		b.Launch(c)
-	}
+	b.Launch(k.Calls()...)
 	return true
 }

@@ -88,9 +88,7 @@ func (h halves) build(b *record.Builder, s *lowering.Step, batch, length int, ot
 			return h.joined(func(fore, back []float64) { set(i, fore, back) })
 		}
 	}
-	for _, call := range c.Calls(transforms, "", taps, memoryOf(b, s)) {
-		b.Launch(call)
-	}
+	b.Launch(c.Calls(transforms, "", taps, memoryOf(b, s))...)
 	return true
 }
 
@@ -137,9 +135,7 @@ func (h matrices) build(b *record.Builder, s *lowering.Step, batch, length int, 
 			return h.joined(func(fore, back []float64) { set(o, i, fore, back) })
 		}
 	}
-	for _, call := range c.Calls(transforms, taps, memoryOf(b, s)) {
-		b.Launch(call)
-	}
+	b.Launch(c.Calls(transforms, taps, memoryOf(b, s))...)
 	return true
 }
 

@@ -47,15 +47,11 @@ func buildDense(b *record.Builder, s *lowering.Step) bool {
 	if forward {
 		f := k
 		f.First, f.Last = b.Buffer(first), b.Buffer(last)
-		for _, c := range f.Calls() {
-			b.Launch(c)
-		}
+		b.Launch(f.Calls()...)
 	}
 	if backward {
 		k.Backward, k.Add = true, forward
-		for _, c := range k.Calls() {
-			b.Launch(c)
-		}
+		b.Launch(k.Calls()...)
 	}
 	return true
 }

@@ -23,8 +23,6 @@ func buildGated(b *record.Builder, s *lowering.Step) bool {
 		V: b.Buffer(s.In[1]), H: b.Buffer(at(s.Out, 0)), First: b.Buffer(first), Last: b.Buffer(last)}
 	scan.Scratch = b.Scratch(scan.ScratchBytes())
 	scanned(b, noOther)
-	for _, c := range scan.Calls() {
-		b.Launch(c)
-	}
+	b.Launch(scan.Calls()...)
 	return true
 }

@@ -209,9 +209,7 @@ func (l *layer) build() bool {
 	} else {
 		scanned(b, systems)
 	}
-	for _, c := range k.Calls() {
-		b.Launch(c)
-	}
+	b.Launch(k.Calls()...)
 	return true
 }
 

@@ -50,8 +50,6 @@ func buildScan(b *record.Builder, s *lowering.Step) bool {
 	}
 	scan.Scratch = b.Scratch(scan.ScratchBytes())
 	scanned(b, noOther)
-	for _, c := range scan.Calls() {
-		b.Launch(c)
-	}
+	b.Launch(scan.Calls()...)
 	return true
 }

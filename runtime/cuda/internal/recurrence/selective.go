@@ -40,8 +40,6 @@ func buildSelective(b *record.Builder, s *lowering.Step) bool {
 	scan.Y, scan.First, scan.Last = b.Buffer(s.Out[0]), b.Buffer(first), b.Buffer(last)
 	scan.Scratch = b.Scratch(scan.ScratchBytes())
 	scanned(b, noOther)
-	for _, c := range scan.Calls() {
-		b.Launch(c)
-	}
+	b.Launch(scan.Calls()...)
 	return true
 }

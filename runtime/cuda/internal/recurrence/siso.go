@@ -140,9 +140,7 @@ func (q siso) build() bool {
 			}, q.s)
 		}
 		k.Scratch = b.Scratch(k.ScratchBytes())
-		for _, c := range k.Calls(direct) {
-			b.Launch(c)
-		}
+		b.Launch(k.Calls(direct)...)
 	}
 	return true
 }

@@ -9,7 +9,6 @@
 package rows
 
 import (
-	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/runtime/lowering"
 )
@@ -24,17 +23,4 @@ func float32s(inputs int) func(s *lowering.Step) bool {
 		}
 		return ops.Newest(s.Node.Op)
 	}
-}
-
-// given reports whether output i of a step is present.
-func given(s *lowering.Step, i int) bool { return i < len(s.Out) && s.Out[i] != nil }
-
-func size(shape []int) int {
-	n, _ := tensor.Size(shape)
-	return n
-}
-
-// around returns the sizes before, along and after an axis.
-func around(shape []int, axis int) (outer, n, inner int) {
-	return size(shape[:axis]), shape[axis], size(shape[axis+1:])
 }

@@ -20,9 +20,7 @@ func memoryOf(b *record.Builder) kernel.Memory {
 
 func fourier(b *record.Builder, f kernel.Fourier, y, x kernel.Buffer) bool {
 	calls, ok := f.Calls(y, x, memoryOf(b))
-	for _, c := range calls {
-		b.Launch(c)
-	}
+	b.Launch(calls...)
 	return ok
 }
 
@@ -57,11 +55,11 @@ func dft(b *record.Builder, s *lowering.Step) bool {
 	if n < 1 {
 		return false
 	}
-	if size(out) == 0 {
+	if record.Size(out) == 0 {
 		return true
 	}
-	outer, present, inner := around(in[:last], axis)
-	_, wanted, _ := around(out[:last], axis)
+	outer, present, inner := record.Around(in[:last], axis)
+	_, wanted, _ := record.Around(out[:last], axis)
 	f := kernel.Fourier{N: n, Inverse: inverse, Scale: 1, RealIn: in[last] == 1, RealOut: out[last] == 1, Present: present,
 		Wanted: wanted, Mirrored: inverse && half, Outer: outer, Inner: inner,
 		In:  kernel.FourierPlace{Outer: present * inner, Inner: 1, Step: inner},
@@ -75,11 +73,11 @@ func dft(b *record.Builder, s *lowering.Step) bool {
 // fourierMix transforms along the features, then along the steps, and keeps the real parts.
 func fourierMix(b *record.Builder, s *lowering.Step) bool {
 	shape := b.Binding.ShapeOf(s, 0)
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	batch, length, features := shape[0], shape[1], shape[2]
-	middle := b.Scratch(8 * size(shape))
+	middle := b.Scratch(8 * record.Size(shape))
 	rows := kernel.FourierPlace{Outer: features, Step: 1}
 	steps := kernel.FourierPlace{Outer: length * features, Inner: 1, Step: features}
 	return fourier(b, kernel.Fourier{N: features, Scale: 1, RealIn: true, Present: features, Wanted: features,

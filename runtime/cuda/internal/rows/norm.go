@@ -27,7 +27,7 @@ func takesNorm(s *lowering.Step) bool {
 		}
 	}
 	// Statistics have the type of X, float32, whatever type the computation uses.
-	return float32s(1)(s) && (s.Node.Attrs.Int("stash_type", 1) == 1 || !given(s, 1) && !given(s, 2))
+	return float32s(1)(s) && (s.Node.Attrs.Int("stash_type", 1) == 1 || !s.Gives(1) && !s.Gives(2))
 }
 
 // last normalizes the axes from attribute axis on.
@@ -35,20 +35,20 @@ func last(b *record.Builder, s *lowering.Step, centered bool) bool {
 	d := b.Binding
 	shape := d.ShapeOf(s, 0)
 	axis, err := ops.Axis(s.Node.Attrs.Int("axis", -1), len(shape))
-	if err != nil || !given(s, 0) || !d.IsFloat32(s.Out[0]) {
+	if err != nil || !s.Gives(0) || !d.IsFloat32(s.Out[0]) {
 		return false
 	}
-	width := size(shape[axis:])
-	rows := size(shape[:axis])
+	width := record.Size(shape[axis:])
+	rows := record.Size(shape[:axis])
 	for i := 1; i <= 2; i++ {
-		if !s.Absent(i) && size(d.ShapeOf(s, i)) != width {
+		if !s.Absent(i) && record.Size(d.ShapeOf(s, i)) != width {
 			return false
 		}
 	}
 	if width == 0 || rows == 0 {
 		return true
 	}
-	n := kernel.Norm{Width: width, Centered: centered, Statistics: given(s, 1) || given(s, 2)}
+	n := kernel.Norm{Width: width, Centered: centered, Statistics: s.Gives(1) || s.Gives(2)}
 	o := kernel.NormOperands{Y: b.Buffer(s.Out[0]), X: b.Buffer(s.In[0]), Rows: rows, Gain: 1,
 		Epsilon: s.Node.Attrs.Float("epsilon", float64(float32(1e-5)))}
 	for i, to := range []*kernel.Buffer{&o.Scale, &o.Shift} {
@@ -64,7 +64,7 @@ func last(b *record.Builder, s *lowering.Step, centered bool) bool {
 	n.Scale, n.Shift = o.Scale != 0, o.Shift != 0
 	if n.Statistics {
 		for i, to := range []*kernel.Buffer{&o.Mean, &o.Factor} {
-			if given(s, i+1) {
+			if s.Gives(i + 1) {
 				*to = b.Buffer(s.Out[i+1])
 			} else {
 				*to = b.Scratch(4 * rows)
@@ -115,7 +115,7 @@ func scalarNorm(b *record.Builder, s *lowering.Step) bool {
 
 func instanceNorm(b *record.Builder, s *lowering.Step) bool {
 	shape := b.Binding.ShapeOf(s, 0)
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	call, ok := kernel.NormColumns(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), shape[0], shape[1], shape[2],

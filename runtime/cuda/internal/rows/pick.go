@@ -26,7 +26,7 @@ func pick(b *record.Builder, s *lowering.Step) bool {
 	if shape[1] == 0 {
 		return false // an error that the operator's evaluation reports
 	}
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	y, x := b.Buffer(s.Out[0]), b.Buffer(s.In[0])
@@ -46,7 +46,7 @@ func pick(b *record.Builder, s *lowering.Step) bool {
 
 func pair(b *record.Builder, s *lowering.Step) bool {
 	shape := b.Binding.ShapeOf(s, 0)
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	call, ok := kernel.Pair(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), shape[0]/2, shape[1], s.Node.Attrs.Bool("nli", false))
@@ -73,7 +73,7 @@ func pickStep(b *record.Builder, s *lowering.Step) bool {
 		if s.Absent(3+i) || d.Missing(s.In[3+i]) {
 			continue
 		}
-		n := size(d.ShapeOf(s, 3+i))
+		n := record.Size(d.ShapeOf(s, 3+i))
 		if n != 1 && n != shape[0] {
 			return false // an error that the operator's evaluation reports
 		}
@@ -84,7 +84,7 @@ func pickStep(b *record.Builder, s *lowering.Step) bool {
 		if i < 2 {
 			bytes *= shape[2]
 		}
-		if given(s, i) {
+		if s.Gives(i) {
 			*to = b.Buffer(s.Out[i])
 		} else {
 			*to = b.Scratch(bytes)

@@ -23,12 +23,12 @@ func takesPool(s *lowering.Step) bool {
 
 // takesMaxPool accepts all but indices in column order.
 func takesMaxPool(s *lowering.Step) bool {
-	return takesPool(s) && (!given(s, 1) || s.Node.Attrs.Int("storage_order", 0) == 0)
+	return takesPool(s) && (!s.Gives(1) || s.Node.Attrs.Int("storage_order", 0) == 0)
 }
 
 func maxPool(b *record.Builder, s *lowering.Step) bool {
 	var at kernel.Buffer
-	if given(s, 1) {
+	if s.Gives(1) {
 		at = b.Buffer(s.Out[1])
 	}
 	return pool(b, s, kernel.PoolMax, at)
@@ -51,7 +51,7 @@ func lpPool(b *record.Builder, s *lowering.Step) bool {
 func pool(b *record.Builder, s *lowering.Step, kind kernel.PoolKind, at kernel.Buffer) bool {
 	d := b.Binding
 	in, taps := d.ShapeOf(s, 0), s.Node.Attrs.Ints("kernel_shape", nil)
-	if len(in) != len(taps)+2 || !given(s, 0) {
+	if len(in) != len(taps)+2 || !s.Gives(0) {
 		return false
 	}
 	win, err := ops.Windows(s.Node, len(taps))
@@ -59,7 +59,7 @@ func pool(b *record.Builder, s *lowering.Step, kind kernel.PoolKind, at kernel.B
 		return false
 	}
 	out := d.Shape(s.Out[0])
-	if size(out) == 0 {
+	if record.Size(out) == 0 {
 		return true
 	}
 	var over []kernel.PoolAxis

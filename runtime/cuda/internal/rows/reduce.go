@@ -32,7 +32,7 @@ func reduce(r kernel.Reduction) func(b *record.Builder, s *lowering.Step) bool {
 	return func(b *record.Builder, s *lowering.Step) bool {
 		shape := b.Binding.ShapeOf(s, 0)
 		var list []int64
-		if !s.Absent(1) && size(b.Binding.ShapeOf(s, 1)) > 0 {
+		if !s.Absent(1) && record.Size(b.Binding.ShapeOf(s, 1)) > 0 {
 			var ok bool
 			if list, ok = b.Binding.Ints(s, 1); !ok {
 				return false
@@ -87,8 +87,6 @@ func join(b *record.Builder, s *lowering.Step, r kernel.Reduction, along []bool)
 		return ok
 	}
 	calls, ok := kernel.Reduce(r, b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Binding.ShapeOf(s, 0), along, b.Scratch)
-	for _, c := range calls {
-		b.Launch(c)
-	}
+	b.Launch(calls...)
 	return ok
 }

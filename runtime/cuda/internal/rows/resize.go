@@ -22,10 +22,10 @@ func takesResize(s *lowering.Step) bool {
 func resize(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, out := d.ShapeOf(s, 0), d.Shape(s.Out[0])
-	if len(in) == 0 || len(out) != len(in) || size(in) == 0 && size(out) > 0 {
+	if len(in) == 0 || len(out) != len(in) || record.Size(in) == 0 && record.Size(out) > 0 {
 		return false
 	}
-	if size(out) == 0 {
+	if record.Size(out) == 0 {
 		return true
 	}
 	args := make([]tensor.Datum, len(s.In))
@@ -62,7 +62,7 @@ func resize(b *record.Builder, s *lowering.Step) bool {
 			return false
 		}
 		result := y[0].(*tensor.Tensor)
-		_, n, step := around(result.Shape(), a)
+		_, n, step := record.Around(result.Shape(), a)
 		v := tensor.Data[float32](result)
 		if n != out[a] || step == 0 || len(v) < n*step {
 			return false

@@ -23,7 +23,7 @@ func search(f kernel.Search, along int64) func(b *record.Builder, s *lowering.St
 		if err != nil {
 			return false
 		}
-		outer, n, inner := around(shape, axis)
+		outer, n, inner := record.Around(shape, axis)
 		switch {
 		case b.Bytes(s.Out[0]) == 0:
 			return true

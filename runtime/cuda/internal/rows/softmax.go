@@ -21,7 +21,7 @@ func softmax(logarithm bool) func(b *record.Builder, s *lowering.Step) bool {
 		if err != nil {
 			return false
 		}
-		outer, n, inner := around(shape, axis)
+		outer, n, inner := record.Around(shape, axis)
 		if outer == 0 || n == 0 || inner == 0 {
 			return true
 		}

@@ -25,14 +25,14 @@ func stepMask(b *record.Builder, s *lowering.Step) bool {
 	if err != nil || of < -1 || of >= int64(len(shape)) || int(of) == axis {
 		return false
 	}
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
-	m := kernel.StepMask{Y: b.Buffer(s.Out[0]), X: b.Buffer(s.In[0]), Count: size(shape), Axis: shape[axis],
-		Inner: size(shape[axis+1:]), Batch: 1, SampleInner: size(shape), Value: float32(s.Node.Attrs.Float("value", 0)),
+	m := kernel.StepMask{Y: b.Buffer(s.Out[0]), X: b.Buffer(s.In[0]), Count: record.Size(shape), Axis: shape[axis],
+		Inner: record.Size(shape[axis+1:]), Batch: 1, SampleInner: record.Size(shape), Value: float32(s.Node.Attrs.Float("value", 0)),
 		Rate: int(ops.Int(s.Node, "rate")), Offset: int(ops.Int(s.Node, "offset")), Delay: int(ops.Int(s.Node, "delay"))}
 	if of >= 0 {
-		m.Batch, m.SampleInner = shape[of], size(shape[of+1:])
+		m.Batch, m.SampleInner = shape[of], record.Size(shape[of+1:])
 	}
 	for i, x := range []struct {
 		to  *kernel.Buffer
@@ -41,7 +41,7 @@ func stepMask(b *record.Builder, s *lowering.Step) bool {
 		if s.Absent(1+i) || d.Missing(s.In[1+i]) {
 			continue
 		}
-		n := size(d.ShapeOf(s, 1+i))
+		n := record.Size(d.ShapeOf(s, 1+i))
 		if n != 1 && n != m.Batch {
 			return false // an error that the operator's evaluation reports
 		}
@@ -58,7 +58,7 @@ func stepMask(b *record.Builder, s *lowering.Step) bool {
 func subsetProducts(b *record.Builder, s *lowering.Step) bool {
 	shape := b.Binding.ShapeOf(s, 0)
 	batch, length, features, n := shape[0], shape[1], shape[2], int(s.Node.Attrs.Int("size", 2))
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	subsets := 1.0 // of the last length - 1 steps

@@ -20,7 +20,7 @@ func trains(s *lowering.Step) bool {
 
 // dropout is the identity; its mask is all true.
 func dropout(b *record.Builder, s *lowering.Step) bool {
-	if !s.Absent(1) && size(b.Binding.Shape(s.In[1])) != 1 { // the ratio
+	if !s.Absent(1) && record.Size(b.Binding.Shape(s.In[1])) != 1 { // the ratio
 		return false
 	}
 	if s.Out[0] != nil {

@@ -44,7 +44,7 @@ func key(parts ...any) string { return fmt.Sprintln(parts...) }
 
 // selected adds a gather. Elements of 16 bytes are moved as pairs.
 func selected(b *record.Builder, s *lowering.Step, shape []int, out, data kernel.Operand, columns ...kernel.Index) bool {
-	if size(b.Binding.Shape(s.Out[0])) == 0 {
+	if record.Size(b.Binding.Shape(s.Out[0])) == 0 {
 		return true
 	}
 	calls, ok := kernel.Gather(shape, b.Fault(outOfRange), out, data, columns...)
@@ -55,11 +55,11 @@ func gather(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, index := d.Shape(s.In[0]), operand(b, s.In[1])
 	a, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(in))
-	if err != nil || outside(d.Constant(s.In[1]), in[a]) || in[a] == 0 && size(d.Shape(s.In[1])) > 0 {
+	if err != nil || outside(d.Constant(s.In[1]), in[a]) || in[a] == 0 && record.Size(d.Shape(s.In[1])) > 0 {
 		return false
 	}
 	outer, inner := lowering.Runs(in, a)
-	n := size(d.Shape(s.In[1]))
+	n := record.Size(d.Shape(s.In[1]))
 	x := operand(b, s.In[0])
 	x.Strides = []int{in[a] * inner, 0, 1}
 	index.Strides = []int{0, 1, 0}
@@ -81,7 +81,7 @@ func arrayFeatures(b *record.Builder, s *lowering.Step) bool {
 	}
 	x, index := operand(b, s.In[0]), operand(b, s.In[1])
 	x.Strides, index.Strides = []int{n, 0}, []int{0, 1}
-	return selected(b, s, []int{size(in[:len(in)-1]), len(list)}, kernel.Dense(b.Buffer(s.Out[0]), x.Type), x,
+	return selected(b, s, []int{record.Size(in[:len(in)-1]), len(list)}, kernel.Dense(b.Buffer(s.Out[0]), x.Type), x,
 		kernel.Index{Operand: index, Dim: n, Along: 1})
 }
 
@@ -114,7 +114,7 @@ func gatherElements(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, shape := d.Shape(s.In[0]), d.Shape(s.In[1])
 	a, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(in))
-	if err != nil || outside(d.Constant(s.In[1]), in[a]) || !reaches(in, shape, a) || in[a] == 0 && size(shape) > 0 {
+	if err != nil || outside(d.Constant(s.In[1]), in[a]) || !reaches(in, shape, a) || in[a] == 0 && record.Size(shape) > 0 {
 		return false
 	}
 	x, stride := along(b, s.In[0], a)
@@ -143,10 +143,10 @@ func columns(b *record.Builder, v *lowering.Value, in []int) (list []kernel.Inde
 		return nil, 0, false
 	}
 	k := shape[len(shape)-1]
-	if k > len(in) || k == 0 || size(shape) > 0 && slices.Contains(in[:k], 0) {
+	if k > len(in) || k == 0 || record.Size(shape) > 0 && slices.Contains(in[:k], 0) {
 		return nil, 0, false
 	}
-	run = size(in[k:])
+	run = record.Size(in[k:])
 	stride := run
 	for i := k - 1; i >= 0; i-- {
 		o := operand(b, v)
@@ -168,20 +168,20 @@ func gatherND(b *record.Builder, s *lowering.Step) bool {
 	if !ok {
 		return false
 	}
-	outer, n := size(in[:batch]), size(index[batch:len(index)-1])
+	outer, n := record.Size(in[:batch]), record.Size(index[batch:len(index)-1])
 	k := index[len(index)-1]
 	for i := range list {
 		list[i].Strides = []int{n * k, k, 0}
 	}
 	x := operand(b, s.In[0])
-	x.Strides = []int{size(in[batch:]), 0, 1}
+	x.Strides = []int{record.Size(in[batch:]), 0, 1}
 	return selected(b, s, []int{outer, n, run}, kernel.Dense(b.Buffer(s.Out[0]), x.Type), x, list...)
 }
 
 // scattered copies data to the result, and adds a scatter.
 func scattered(b *record.Builder, s *lowering.Step, shape []int, out, updates kernel.Operand, columns ...kernel.Index) bool {
 	b.Copy(b.Buffer(s.Out[0]), b.Buffer(s.In[0]), b.Bytes(s.In[0]))
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	calls, ok := kernel.Scatter(shape, kernel.Combination(s.Node.Attrs.Str("reduction", "none")), b.Fault(outOfRange), out, updates,
@@ -193,7 +193,7 @@ func scatterElements(b *record.Builder, s *lowering.Step) bool {
 	d := b.Binding
 	in, shape := d.Shape(s.In[0]), d.Shape(s.In[1])
 	a, err := ops.Axis(s.Node.Attrs.Int("axis", 0), len(in))
-	if err != nil || outside(d.Constant(s.In[1]), in[a]) || !reaches(in, shape, a) || in[a] == 0 && size(shape) > 0 ||
+	if err != nil || outside(d.Constant(s.In[1]), in[a]) || !reaches(in, shape, a) || in[a] == 0 && record.Size(shape) > 0 ||
 		!slices.Equal(shape, d.Shape(s.In[2])) {
 		return false
 	}
@@ -215,8 +215,8 @@ func scatterND(b *record.Builder, s *lowering.Step) bool {
 	if !ok {
 		return false
 	}
-	n := size(index[:len(index)-1])
-	if size(d.Shape(s.In[2])) != n*run {
+	n := record.Size(index[:len(index)-1])
+	if record.Size(d.Shape(s.In[2])) != n*run {
 		return false
 	}
 	out, updates := operand(b, s.Out[0]), operand(b, s.In[2])
@@ -231,7 +231,7 @@ func oneHot(b *record.Builder, s *lowering.Step) bool {
 	if err != nil || len(shape) != len(in)+1 {
 		return false
 	}
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	depth := shape[a]
@@ -256,7 +256,7 @@ func oneHot(b *record.Builder, s *lowering.Step) bool {
 	strides := append([]int{}, index.Strides[:a]...)
 	index.Strides = append(append(strides, 0), index.Strides[a:]...)
 	place.Strides[a] = 1
-	mask := kernel.Dense(b.Scratch(size(shape)), tensor.Bool)
+	mask := kernel.Dense(b.Scratch(record.Size(shape)), tensor.Bool)
 	x := scalar.Inputs(3)
 	hit := scalar.Or(scalar.Equal(x[0], x[1]), scalar.Equal(scalar.Add(x[0], scalar.Const(float64(depth))), x[1]))
 	calls, ok := kernel.Elementwise(hit, shape, mask, index, place)
@@ -270,7 +270,7 @@ func oneHot(b *record.Builder, s *lowering.Step) bool {
 // wholeIndices truncates indices of other types to int64. Values below -depth stay below it.
 func wholeIndices(b *record.Builder, shape []int, depth int, in kernel.Operand) (kernel.Operand, tensor.DType) {
 	if in.Type.IsFloat() {
-		x, to := scalar.Input(0), kernel.Operand{Buffer: b.Scratch(size(shape) * in.Type.Bits() / 8), Type: in.Type}
+		x, to := scalar.Input(0), kernel.Operand{Buffer: b.Scratch(record.Size(shape) * in.Type.Bits() / 8), Type: in.Type}
 		least := scalar.Const(-float64(depth))
 		calls, ok := kernel.Elementwise(scalar.Select(scalar.LessEqual(least, x), x, scalar.Const(-60000)), shape, to, in)
 		if depth >= 60000 || !launch(b, calls) || !ok {
@@ -279,7 +279,7 @@ func wholeIndices(b *record.Builder, shape []int, depth int, in kernel.Operand) 
 		in = to
 		in.Strides = nil
 	}
-	out := kernel.Dense(b.Scratch(8*size(shape)), tensor.Int64)
+	out := kernel.Dense(b.Scratch(8*record.Size(shape)), tensor.Int64)
 	calls, ok := kernel.Convert(shape, out, in)
 	if !launch(b, calls) || !ok {
 		return kernel.Operand{}, 0
@@ -302,6 +302,6 @@ func cumSum(b *record.Builder, s *lowering.Step) bool {
 	outer, inner := lowering.Runs(shape, a)
 	calls, ok := kernel.CumSum(outer, shape[a], inner, s.Node.Attrs.Int("exclusive", 0) != 0, s.Node.Attrs.Int("reverse", 0) != 0,
 		b.Buffer(s.Out[0]), b.Buffer(s.In[0]), d.DType(s.In[0]))
-	b.Work(ir.Work{Flops: int64(size(shape))})
+	b.Work(ir.Work{Flops: int64(record.Size(shape))})
 	return launch(b, calls) && ok && moved(b, s)
 }

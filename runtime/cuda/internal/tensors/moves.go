@@ -79,18 +79,8 @@ func move(b *record.Builder, shape []int, out, in kernel.Operand) bool {
 }
 
 func launch(b *record.Builder, calls []kernel.Call) bool {
-	for _, c := range calls {
-		b.Launch(c)
-	}
+	b.Launch(calls...)
 	return true
-}
-
-func size(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
 }
 
 // operand returns a value as an operand, in row-major order.
@@ -145,13 +135,13 @@ func pieces(b *record.Builder, s *lowering.Step) bool {
 			to.Offset += first * to.Strides[a]
 		}
 		from.Strides = strides
-		covered[p.Output] += size(part)
-		if size(part) > 0 {
+		covered[p.Output] += record.Size(part)
+		if record.Size(part) > 0 {
 			copies = append(copies, func() bool { return move(b, part, to, from) })
 		}
 	}
 	for i, v := range s.Out {
-		if v != nil && covered[i] < size(d.Shape(v)) {
+		if v != nil && covered[i] < record.Size(d.Shape(v)) {
 			b.Fill(b.Buffer(v), 0, b.Bytes(v))
 		}
 	}
@@ -250,7 +240,7 @@ func slice(b *record.Builder, s *lowering.Step) bool {
 		}
 		axes[a] = []run{{n: int(n), in: int(first), step: int(step)}}
 	}
-	if size(d.Shape(s.Out[0])) == 0 {
+	if record.Size(d.Shape(s.Out[0])) == 0 {
 		return true
 	}
 	return copyRuns(b, s, axes)
@@ -280,7 +270,7 @@ func centerCropPad(b *record.Builder, s *lowering.Step) bool {
 	if less {
 		b.Fill(b.Buffer(s.Out[0]), 0, b.Bytes(s.Out[0]))
 	}
-	if size(out) == 0 || size(in) == 0 {
+	if record.Size(out) == 0 || record.Size(in) == 0 {
 		return true
 	}
 	return copyRuns(b, s, axes)
@@ -334,14 +324,14 @@ func fillWith(b *record.Builder, s *lowering.Step, i int) bool {
 	d, value := b.Binding, 0.0
 	shape := d.Shape(s.Out[0])
 	if !s.Absent(i) {
-		if size(d.Shape(s.In[i])) != 1 {
+		if record.Size(d.Shape(s.In[i])) != 1 {
 			return false
 		}
 		c := d.Constant(s.In[i])
 		if c == nil {
 			x := operand(b, s.In[i])
 			x.Strides = make([]int, len(shape))
-			return size(shape) == 0 || move(b, shape, operand(b, s.Out[0]), x)
+			return record.Size(shape) == 0 || move(b, shape, operand(b, s.Out[0]), x)
 		}
 		v, err := c.Float64s()
 		if err != nil {
@@ -413,7 +403,7 @@ func tile(b *record.Builder, s *lowering.Step) bool {
 	if len(in) != len(out) {
 		return false
 	}
-	if size(out) == 0 {
+	if record.Size(out) == 0 {
 		return true
 	}
 	var shape, from []int // each axis becomes two: the repetition, and the elements
@@ -464,7 +454,7 @@ func trilu(b *record.Builder, s *lowering.Step) bool {
 		}
 		k = v[0]
 	}
-	if size(shape) == 0 {
+	if record.Size(shape) == 0 {
 		return true
 	}
 	if rows*columns > maxMask {
