@@ -158,13 +158,9 @@ func (d *Binding) Lives(units [][]*Step) []Life {
 	for i, u := range units {
 		for _, s := range u {
 			d.Steps().Step(20)
-			for _, v := range s.In {
-				if d.Steps().Step(4); v != nil {
-					lives[v.ID].Last = max(lives[v.ID].Last, i)
-				}
-			}
-			for _, c := range s.Captures {
-				lives[c.Outer.ID].Last = max(lives[c.Outer.ID].Last, i)
+			for v := range s.Reads {
+				d.Steps().Step(4)
+				lives[v.ID].Last = max(lives[v.ID].Last, i)
 			}
 		}
 	}

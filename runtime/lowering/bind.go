@@ -201,18 +201,10 @@ func (d *Binding) readers() {
 		if d.dead[s] {
 			continue
 		}
-		read := func(v *Value) {
+		for v := range s.Reads {
 			d.Steps().Step(40)
 			b := &d.values[v.ID]
 			b.last, b.readers = i, append(b.readers, s)
-		}
-		for _, v := range s.In {
-			if v != nil {
-				read(v)
-			}
-		}
-		for _, c := range s.Captures {
-			read(c.Outer)
 		}
 	}
 	for _, v := range p.Outputs {

@@ -227,7 +227,7 @@ type closure struct {
 
 // reads reports whether a step reads a result of the group.
 func (c *closure) reads(s *Step) bool {
-	for v := range s.read {
+	for v := range s.Reads {
 		if _, ok := c.left[v]; ok {
 			return true
 		}
@@ -235,23 +235,9 @@ func (c *closure) reads(s *Step) bool {
 	return false
 }
 
-// read visits the values that a step reads, also by its subgraphs.
-func (s *Step) read(visit func(v *Value) bool) {
-	for _, v := range s.In {
-		if v != nil && !visit(v) {
-			return
-		}
-	}
-	for _, x := range s.Captures {
-		if !visit(x.Outer) {
-			return
-		}
-	}
-}
-
 // join adds a step to the group.
 func (c *closure) join(s *Step) {
-	for v := range s.read {
+	for v := range s.Reads {
 		if n, ok := c.left[v]; ok {
 			if c.left[v]--; n == 1 {
 				c.open--

@@ -80,11 +80,8 @@ func (t *layouts) settle() {
 		case !live:
 			t.gone[s] = true
 		case f == nil:
-			for _, v := range s.In {
+			for v := range s.Reads {
 				read[v] = true
-			}
-			for _, c := range s.Captures {
-				read[c.Outer] = true
 			}
 		default:
 			for _, v := range f.in {

@@ -148,6 +148,21 @@ type Capture struct {
 // Args returns the inputs of the step's node. Further inputs are other forms of these, added by backends.
 func (s *Step) Args() []*Value { return s.In[:len(s.Node.Inputs)] }
 
+// Reads visits the values that the step reads, also by its subgraphs, until visit returns false. A value that it reads
+// twice is visited twice.
+func (s *Step) Reads(visit func(v *Value) bool) {
+	for _, v := range s.In {
+		if v != nil && !visit(v) {
+			return
+		}
+	}
+	for _, c := range s.Captures {
+		if !visit(c.Outer) {
+			return
+		}
+	}
+}
+
 // Features returns the number of rows of a shape, and of features per row, which are the last axis.
 func Features(shape []int) (rows, f int) {
 	if len(shape) == 0 {

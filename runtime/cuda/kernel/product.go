@@ -48,18 +48,15 @@ type Matrix struct {
 	Window *Window
 }
 
-// Hook changes a number of the result before it is stored. row counts the rows of all matrices of the batch.
-type Hook func(k *ptx.Kernel, row, col ptx.U32, x ptx.F32) ptx.F32
+// Hook changes a number of the result before it is stored, or combines a pair of neighbours in a row to one number, such
+// as a value and its gate. row counts the rows of all matrices of the batch, and col numbers or pairs.
+type Hook func(k *ptx.Kernel, row, col ptx.U32, x ...ptx.F32) ptx.F32
 
-// PairHook combines two neighbours in a row to one number, such as a value and its gate; col counts pairs.
-type PairHook func(k *ptx.Kernel, row, col ptx.U32, first, second ptx.F32) ptx.F32
-
-// Epilogue changes the results of a product. One of Begin and Pair must be set; it adds parameters to the kernel,
-// whose values are Args, and returns a function that changes each number, or each pair of neighbours. With Pair, C
-// has N/2 columns.
+// Epilogue changes the results of a product. Begin adds parameters to the kernel, whose values are Args, and returns the
+// function that changes each number, or each pair. With Pairs, C has N/2 columns.
 type Epilogue struct {
 	Begin func(k *ptx.Kernel) Hook
-	Pair  func(k *ptx.Kernel) PairHook
+	Pairs bool
 	Args  []Arg
 }
 
@@ -244,7 +241,7 @@ func (p *Product) form(t blockTile) productForm {
 	return f
 }
 
-func (p *Product) pairs() bool { return p.Epilogue != nil && p.Epilogue.Pair != nil }
+func (p *Product) pairs() bool { return p.Epilogue != nil && p.Epilogue.Pairs }
 
 func pick[T any](c bool, a, b T) T {
 	if c {
@@ -373,7 +370,6 @@ func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(ro
 	var alpha, beta ptx.F32
 	var bias place
 	var hook Hook
-	var pair PairHook
 	if f.alpha {
 		alpha = k.F32Param("alpha")
 	}
@@ -381,10 +377,7 @@ func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(ro
 		bias = matrixParams(k, "bias", b)
 		beta = k.F32Param("beta")
 	}
-	switch {
-	case f.pairs:
-		pair = f.epilogue.Pair(k)
-	case f.epilogue != nil:
+	if f.epilogue != nil {
 		hook = f.epilogue.Begin(k)
 	}
 	first := b.flat.Mul(m)
@@ -407,22 +400,19 @@ func (f *productForm) tailParams(k *ptx.Kernel, b batchIndex, m ptx.U32) func(ro
 			return y
 		}
 		row = row.Add(first)
+		each := 1
 		if f.pairs {
-			y, col = y[:len(y)/2], col.Shr(ptx.U(1))
+			each, col = 2, col.Shr(ptx.U(1))
 		}
-		all := slices.Clone(y[:cap(y)])
-		for i := range y {
+		var z []ptx.F32
+		for i := range len(y) / each {
 			at := col
 			if i > 0 {
 				at = col.Add(ptx.U(i))
 			}
-			if f.pairs {
-				y[i] = pair(k, row, at, all[2*i], all[2*i+1])
-			} else {
-				y[i] = hook(k, row, at, y[i])
-			}
+			z = append(z, hook(k, row, at, y[each*i:each*(i+1)]...))
 		}
-		return y
+		return z
 	}
 }
 

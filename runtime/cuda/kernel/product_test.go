@@ -117,19 +117,15 @@ func (c productCase) test(t *testing.T) {
 	if c.epilogue || c.gate {
 		add := func(k *ptx.Kernel) kernel.Hook {
 			from, width := k.PtrParam("residual"), k.U32Param("width")
-			return func(_ *ptx.Kernel, row, col ptx.U32, x ptx.F32) ptx.F32 {
-				return x.Add(from.Index(row.MAD(width, col), 4).LoadF32(0))
-			}
-		}
-		p.Epilogue = &kernel.Epilogue{Begin: add, Args: []kernel.Arg{kernel.Ptr(b.In(residual)), kernel.U32(columns)}}
-		if c.gate {
-			p.Epilogue.Begin, p.Epilogue.Pair = nil, func(k *ptx.Kernel) kernel.PairHook {
-				hook := add(k)
-				return func(k *ptx.Kernel, row, col ptx.U32, value, gate ptx.F32) ptx.F32 {
-					return hook(k, row, col, value.Mul(gate))
+			return func(_ *ptx.Kernel, row, col ptx.U32, x ...ptx.F32) ptx.F32 {
+				if c.gate {
+					x[0] = x[0].Mul(x[1])
 				}
+				return x[0].Add(from.Index(row.MAD(width, col), 4).LoadF32(0))
 			}
 		}
+		p.Epilogue = &kernel.Epilogue{Begin: add, Pairs: c.gate,
+			Args: []kernel.Arg{kernel.Ptr(b.In(residual)), kernel.U32(columns)}}
 	}
 	if c.tile < 0 {
 		b.Run(p.Calls(b.Out)...)

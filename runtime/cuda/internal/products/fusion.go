@@ -138,7 +138,7 @@ func pairedLinear(b *record.Builder, s *lowering.Step) (kernel.Product, bool) {
 func epilogue(b *record.Builder, f *lowering.Fusion, last *lowering.Value, results, rows, n int,
 	channels bool) (*kernel.Epilogue, bool) {
 	d, expr := b.Binding, f.Of(last)
-	e := &kernel.Epilogue{Args: []kernel.Arg{kernel.U32(rows), kernel.U32(n)}}
+	e := &kernel.Epilogue{Pairs: results == 2, Args: []kernel.Arg{kernel.U32(rows), kernel.U32(n)}}
 	spreads := map[int]lowering.Spread{} // of operands in memory
 	reads := slices.DeleteFunc(expr.Reads(), func(i int) bool { return i < results })
 	for _, i := range reads {
@@ -149,14 +149,14 @@ func epilogue(b *record.Builder, f *lowering.Fusion, last *lowering.Value, resul
 		}
 		e.Args, spreads[i] = append(e.Args, kernel.Ptr(x)), spreadOf(d.Shape(v), d.Shape(last), channels)
 	}
-	begin := func(k *ptx.Kernel) func(k *ptx.Kernel, row, col ptx.U32, x ...ptx.F32) ptx.F32 {
+	e.Begin = func(k *ptx.Kernel) kernel.Hook {
 		rows, columns := k.U32Param("rows"), k.U32Param("columns")
 		base := map[int]ptx.Addr{}
 		for j, i := range reads {
 			base[i] = k.PtrParam("operand" + string(rune('a'+j%26)) + string(rune('a'+j/26)))
 		}
 		return func(k *ptx.Kernel, row, col ptx.U32, x ...ptx.F32) ptx.F32 {
-			in := append(x, make([]ptx.F32, len(f.Operands)-results)...)
+			in := append(slices.Clip(x), make([]ptx.F32, len(f.Operands)-results)...)
 			for _, i := range reads {
 				at := base[i]
 				switch spreads[i] {
@@ -175,19 +175,6 @@ func epilogue(b *record.Builder, f *lowering.Fusion, last *lowering.Value, resul
 			}
 			return kernel.Expression(k, expr, in...)
 		}
-	}
-	if results == 2 {
-		e.Pair = func(k *ptx.Kernel) kernel.PairHook {
-			hook := begin(k)
-			return func(k *ptx.Kernel, row, col ptx.U32, first, second ptx.F32) ptx.F32 {
-				return hook(k, row, col, first, second)
-			}
-		}
-		return e, true
-	}
-	e.Begin = func(k *ptx.Kernel) kernel.Hook {
-		hook := begin(k)
-		return func(k *ptx.Kernel, row, col ptx.U32, x ptx.F32) ptx.F32 { return hook(k, row, col, x) }
 	}
 	return e, true
 }
