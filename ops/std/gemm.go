@@ -2,6 +2,8 @@ package std
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -77,9 +79,23 @@ var Gemm = ops.Register(&ir.Op{
 			}
 			return v
 		}
+		whole := func(by string) bool { return getFloat(n, by) == math.Trunc(getFloat(n, by)) }
+		elem := n.In(0).Elem()
+		wide := elem.IsInt() && !(whole("alpha") && whole("beta")) // the sum is rounded, not the factors
+		if wide {
+			in = slices.Clone(in)
+			for i, v := range in {
+				if v != nil {
+					in[i] = attr(b, "Cast", []*ir.Value{v}, ir.A("to", int64(tensor.Float64)))
+				}
+			}
+		}
 		y := times(op(b, "MatMul", turn(in[0], "transA"), turn(in[1], "transB")), "alpha")
 		if n.In(2) != nil {
 			y = op(b, "Add", y, times(in[2], "beta"))
+		}
+		if wide {
+			y = attr(b, "Cast", []*ir.Value{y}, ir.A("to", int64(elem)))
 		}
 		return []*ir.Value{y}
 	},
