@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/essmc/essmc/cmd/essmc/internal/table"
+	"github.com/essmc/essmc/cmd/essmc/command/internal/table"
 	"github.com/essmc/essmc/internal/files"
 	"github.com/essmc/essmc/serve"
 )
