@@ -54,7 +54,8 @@ func (d *binding) epilogueOps(s *lowering.Step, v, first *lowering.Value) (ops [
 }
 
 // epilogueOp returns a link of a step as a part of an epilogue.
-func (d *binding) epilogueOp(s *lowering.Step, l *record.Link, v, first *lowering.Value) (op record.EpilogueOp, ok bool) {
+func (d *binding) epilogueOp(s *lowering.Step, l *record.Link,
+	v, first *lowering.Value) (op record.EpilogueOp, ok bool) {
 	if l.Operand < 0 {
 		op.Unary = l.Unary
 		return op, true

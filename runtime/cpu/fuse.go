@@ -121,7 +121,8 @@ func (r *regionBuilder) dropColumns(d *binding) {
 
 // source returns the value from which a fused kernel reads v, and how: v itself, or the value of which v is a range of
 // columns.
-func (r *regionBuilder) source(d *binding, v *lowering.Value, at map[*lowering.Step]int) (*lowering.Value, kernel.Operand) {
+func (r *regionBuilder) source(d *binding, v *lowering.Value,
+	at map[*lowering.Step]int) (*lowering.Value, kernel.Operand) {
 	s := d.Maker(v)
 	if i, here := at[s]; here && record.Of(s).Columns != nil && r.plain(i) {
 		_, wide := lowering.Features(d.Shape(s.In[0]))

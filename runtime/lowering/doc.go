@@ -30,9 +30,9 @@
 // Config.MaxMemory. Their tables (Make, Frame.Hold) and the tensors of their runs (Frame.Take) are charged to it
 // before they are allocated. Constants, and values that follow from shapes, have budgets of their own (fold.go).
 //
-// The package imports internal/ram, ir, ir/scalar, ir/tensor, ops, ops/essm and runtime (for the contract with backends). It
-// imports no pass, so a service that embeds a backend links no pass either. Its invariants: a Program does not
-// change once it is made, and several goroutines may use it. A Binding belongs to one executable, and only its
-// account changes. Both depend on the graph, the shapes and the memory available for tables, and not on the content
-// of inputs.
+// The package imports internal/ram, ir, ir/scalar, ir/tensor, ops, ops/essm and runtime (for the contract with
+// backends). It imports no pass, so a service that embeds a backend links no pass either. Its invariants: a Program
+// does not change once it is made, and several goroutines may use it. A Binding belongs to one executable, and only
+// its account changes. Both depend on the graph, the shapes and the memory available for tables, and not on the
+// content of inputs.
 package lowering

@@ -181,7 +181,8 @@ func TestFollowWide(t *testing.T) {
 	nodes.WriteString(")")
 	d := bindFusion(t, nodes.String(), "y")
 	steps := d.Program.Steps
-	if got := d.Follow(steps[:1], steps[1:], len(steps), nil, func(*lowering.Step) bool { return true }); len(got) != n+1 {
+	got := d.Follow(steps[:1], steps[1:], len(steps), nil, func(*lowering.Step) bool { return true })
+	if len(got) != n+1 {
 		t.Errorf("%d steps joined, expected %d", len(got), n+1)
 	}
 }
@@ -280,7 +281,8 @@ func bindFusion(t *testing.T, nodes, out string) *lowering.Binding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := p.Bind(runtime.Binding{Inputs: []ir.Type{ir.Tensor(tensor.Float32, 2, 3, 4), ir.Tensor(tensor.Float32, 1)}}, nil)
+	types := []ir.Type{ir.Tensor(tensor.Float32, 2, 3, 4), ir.Tensor(tensor.Float32, 1)}
+	d := p.Bind(runtime.Binding{Inputs: types}, nil)
 	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}

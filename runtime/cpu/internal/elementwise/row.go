@@ -18,8 +18,8 @@ const (
 	repeats // constant or settled, the same for every row
 )
 
-// readKind returns the kind of input i, of the given shape, for a result. Fixed operands of other types than float32, such
-// as truth values, may repeat but are not read as rows.
+// readKind returns the kind of input i, of the given shape, for a result. Fixed operands of other types than float32,
+// such as truth values, may repeat but are not read as rows.
 func readKind(s *lowering.Step, i int, shape, result []int) int {
 	spread, single := lowering.SpreadOf(shape, result), s.Float32Input(i)
 	rows, _ := lowering.Features(result)

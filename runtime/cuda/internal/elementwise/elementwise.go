@@ -43,13 +43,15 @@ const (
 // fusion returns a fusion that begins with a step, or nil if no kernel supports its types.
 func fusion(b *record.Builder, first *lowering.Step) *lowering.Fusion {
 	d := b.Binding
-	f := lowering.NewFusion(d, d.Shape(first.Out[0]), func(e scalar.Expr, s *lowering.Step, operands []*lowering.Value) bool {
+	fits := func(e scalar.Expr, s *lowering.Step, operands []*lowering.Value) bool {
 		types := make([]tensor.DType, len(operands))
 		for i, v := range operands {
 			types[i] = d.DType(v)
 		}
-		return (s == first || len(operands) <= maxOperands && e.Cost() <= maxCost) && kernel.Computes(e, types, d.DType(s.Out[0]))
-	})
+		return (s == first || len(operands) <= maxOperands && e.Cost() <= maxCost) &&
+			kernel.Computes(e, types, d.DType(s.Out[0]))
+	}
+	f := lowering.NewFusion(d, d.Shape(first.Out[0]), fits)
 	if !f.Add(first) {
 		return nil
 	}
@@ -70,7 +72,8 @@ func fuse(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 	if f == nil {
 		return nil
 	}
-	more := b.Binding.Follow(steps[:1], steps[1:], maxSteps-1, nil, func(s *lowering.Step) bool { return ours(s) && f.Add(s) })
+	more := b.Binding.Follow(steps[:1], steps[1:], maxSteps-1, nil,
+		func(s *lowering.Step) bool { return ours(s) && f.Add(s) })
 	if len(more) == 0 || !launch(b, f, more[len(more)-1]) {
 		return nil
 	}
@@ -92,7 +95,8 @@ func launch(b *record.Builder, f *lowering.Fusion, s *lowering.Step) bool {
 	for _, i := range e.Reads() {
 		v := f.Operands[i]
 		bytes += b.Bytes(v)
-		operands[i] = kernel.Operand{Buffer: b.Buffer(v), Type: d.DType(v), Strides: ops.BroadcastStrides(d.Shape(v), shape)}
+		operands[i] = kernel.Operand{Buffer: b.Buffer(v), Type: d.DType(v),
+			Strides: ops.BroadcastStrides(d.Shape(v), shape)}
 	}
 	calls, ok := kernel.Elementwise(e, shape, kernel.Dense(b.Buffer(out), d.DType(out)), operands...)
 	if !ok {

@@ -69,17 +69,15 @@ func fuse(b *record.Builder, steps []*lowering.Step) []*lowering.Step {
 	if channels {
 		rows = shape[1]
 	}
-	if p.Epilogue, ok = epilogue(b, f, last, len(results), rows, p.N/len(results), channels); !ok {
-		return nil
-	}
+	p.Epilogue = epilogue(b, f, last, len(results), rows, p.N/len(results), channels)
 	launch(b, p)
 	// In the order of the program: the split may come after others.
 	taken = append(taken, more...)
 	return slices.DeleteFunc(slices.Clone(steps), func(s *lowering.Step) bool { return !slices.Contains(taken, s) })
 }
 
-// spreadOf is lowering.SpreadOf for rows that are the channels of samples, if channels is set: operands with a number for
-// each channel are PerRow then.
+// spreadOf is lowering.SpreadOf. If channels is set, rows are the channels of samples, and operands with a number for
+// each channel are PerRow.
 func spreadOf(v, shape []int, channels bool) lowering.Spread {
 	spread := lowering.SpreadOf(v, shape)
 	switch {
@@ -98,22 +96,16 @@ func splitOf(b *record.Builder, steps []*lowering.Step) *lowering.Step {
 	if first.Node.Op.FullName() != "essm.Linear" || !constant(first, 1) || !first.Absent(2) && !constant(first, 2) {
 		return nil
 	}
-	for _, s := range steps[1:min(len(steps), mostFollowers)] {
-		if !slices.Contains(s.In, first.Out[0]) {
-			continue
-		}
-		if s.Node.Op.FullName() != "Split" || len(s.Out) != 2 || s.Out[0] == nil || s.Out[1] == nil ||
-			s.In[0] != first.Out[0] || !d.Inside(first.Out[0], []*lowering.Step{s}) {
-			return nil
-		}
-		rank := len(d.Shape(first.Out[0]))
-		axis := int(s.Node.Attrs.Int("axis", 0))
-		if axis != -1 && axis != rank-1 || !slices.Equal(d.Shape(s.Out[0]), d.Shape(s.Out[1])) {
-			return nil
-		}
-		return s
+	s := d.Sole(first.Out[0])
+	if s == nil || s.Node.Op.FullName() != "Split" || len(s.Out) != 2 || !s.Gives(0) || !s.Gives(1) ||
+		s.In[0] != first.Out[0] || !slices.Contains(steps[:min(len(steps), mostFollowers)], s) {
+		return nil
 	}
-	return nil
+	rank, axis := len(d.Shape(first.Out[0])), int(s.Node.Attrs.Int("axis", 0))
+	if axis != -1 && axis != rank-1 || !slices.Equal(d.Shape(s.Out[0]), d.Shape(s.Out[1])) {
+		return nil
+	}
+	return s
 }
 
 // pairedLinear returns a dense layer whose columns are reordered so that the halves of its result are neighbours.
@@ -133,20 +125,17 @@ func pairedLinear(b *record.Builder, s *lowering.Step) (kernel.Product, bool) {
 	return p, true
 }
 
-// epilogue returns the computation of the value last on a product of n columns, or on the halves of one: the first results
-// operands of f. rows is the number of channels, if rows are these.
+// epilogue returns the computation of the value last on a product of n columns, or on the halves of one, which are the
+// first operands of f, as many as results. rows is the number of channels, if rows are channels.
 func epilogue(b *record.Builder, f *lowering.Fusion, last *lowering.Value, results, rows, n int,
-	channels bool) (*kernel.Epilogue, bool) {
+	channels bool) *kernel.Epilogue {
 	d, expr := b.Binding, f.Of(last)
 	e := &kernel.Epilogue{Pairs: results == 2, Args: []kernel.Arg{kernel.U32(rows), kernel.U32(n)}}
 	spreads := map[int]lowering.Spread{} // of operands in memory
 	reads := slices.DeleteFunc(expr.Reads(), func(i int) bool { return i < results })
 	for _, i := range reads {
 		v := f.Operands[i]
-		x, ok := b.Float32(v)
-		if !ok {
-			return nil, false
-		}
+		x, _ := b.Float32(v) // fuse has checked the type
 		e.Args, spreads[i] = append(e.Args, kernel.Ptr(x)), spreadOf(d.Shape(v), d.Shape(last), channels)
 	}
 	e.Begin = func(k *ptx.Kernel) kernel.Hook {
@@ -176,5 +165,5 @@ func epilogue(b *record.Builder, f *lowering.Fusion, last *lowering.Value, resul
 			return kernel.Expression(k, expr, in...)
 		}
 	}
-	return e, true
+	return e
 }
