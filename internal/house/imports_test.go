@@ -94,6 +94,7 @@ var packages = []struct {
 		"frontend/tokenizer"}},
 	{"train/data/audio", []string{"internal/files", "ir/tensor", "ops/fft", "frontend/arrays", "train/data"}},
 	{"train/data/synthetic", []string{"internal/philox", "ir/tensor", "train/data"}},
+	{"train/data/parquet", []string{"internal/files", "ir/tensor", "train/data", "github.com/parquet-go/parquet-go"}},
 	{"runtime/plan", []string{"internal/ends", "internal/files", "ir", "ir/tensor", "internal/atomicfile", "internal/lfs",
 		"runtime/plan/internal/fb", "github.com/google/flatbuffers", "golang.org/x/sys"}},
 	{"runtime", []string{"internal/files", "internal/spell", "ir", "ir/tensor", "ops", "passes/stepgraph", "runtime/plan"}},

@@ -19,8 +19,8 @@ type Encoder interface {
 	Encode(ctx context.Context, text string) ([]int64, error)
 }
 
-// encode returns at most limit tokens of a text, and at least one.
-func encode(ctx context.Context, e Encoder, text string, limit int) ([]int64, error) {
+// EncodeText returns at most limit tokens of a text (0: all), and at least one.
+func EncodeText(ctx context.Context, e Encoder, text string, limit int) ([]int64, error) {
 	tokens, err := e.Encode(ctx, text)
 	if err != nil {
 		return nil, err

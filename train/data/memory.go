@@ -58,6 +58,31 @@ func (m *memory) Sample(_ context.Context, i int) (Sample, error) {
 	return s, nil
 }
 
+// Collect returns a set of samples that are kept as they are. If the specification states no number of steps, it gets that of the longest input.
+func Collect(spec Spec, samples []Sample) (Dataset, error) {
+	longest := 0
+	for i, s := range samples {
+		if err := spec.Check(fmt.Sprintf("sample %d", i), s); err != nil {
+			return nil, err
+		}
+		longest = max(longest, s.Steps())
+	}
+	if spec.Steps == 0 {
+		spec.Steps = longest
+	}
+	return &collected{spec, samples}, nil
+}
+
+type collected struct {
+	spec    Spec
+	samples []Sample
+}
+
+func (c *collected) Len() int                                        { return len(c.samples) }
+func (c *collected) Spec() Spec                                      { return c.spec }
+func (c *collected) Steps(i int) int                                 { return c.samples[i].Steps() }
+func (c *collected) Sample(_ context.Context, i int) (Sample, error) { return c.samples[i], nil }
+
 // ArrayOptions say what arrays are.
 type ArrayOptions struct {
 	Classes int  // classes are in [0, Classes); 0: targets are numbers to be estimated

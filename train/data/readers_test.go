@@ -163,6 +163,17 @@ func TestArrays(t *testing.T) {
 	expect(t, "files", nil, err, "y.npz: targets: sample 0: expected a class in [0, 1), found 1")
 }
 
+func TestCollect(t *testing.T) {
+	samples := []Sample{{[]*tensor.Tensor{tensor.FromSlice([]int64{1, 2}, 2)}, class(1)}, {[]*tensor.Tensor{tensor.FromSlice([]int64{0}, 1)}, class(0)}}
+	set, err := Collect(Spec{Tokens: 3, Inputs: 1, Classes: numbered(2)}, samples)
+	expect(t, "samples", set, err, "[1 2] [2] [1] [0] [1] [0]")
+	if n := set.Spec().Steps; n != 2 {
+		t.Errorf("at most %d steps, expected 2", n)
+	}
+	_, err = Collect(Spec{Tokens: 2, Inputs: 1, Classes: numbered(2)}, samples)
+	expect(t, "tokens", nil, err, "sample 0: input, step 1: expected a token in [0, 2), found 2")
+}
+
 // idx is a file in the IDX format.
 func idx(kind byte, data string, dims ...byte) string {
 	b := []byte{0, 0, kind, byte(len(dims))}

@@ -41,7 +41,7 @@ func Series(ctx context.Context, path string, o SeriesOptions) (_ Dataset, err e
 type series struct {
 	memory
 	classes []string
-	words   *labels // nil: targets are numbers
+	words   *Labels // nil: targets are numbers
 	data    bool    // @data was read
 	length  int     // of each series, if the file states it; 0: it does not
 	watch   *ends.Watch
@@ -75,7 +75,7 @@ func (s *series) read(b []byte) error {
 		return fmt.Errorf("expected samples after @data, found none")
 	}
 	if s.words != nil {
-		s.spec.Classes, s.labels = s.words.finish(s.labels)
+		s.spec.Classes, s.labels = s.words.Finish(s.labels)
 	}
 	return nil
 }
@@ -110,8 +110,8 @@ func (s *series) header(line string) error {
 		if first != "true" || len(values) < 2 {
 			return fmt.Errorf("@classLabel: expected true and the classes, found %.40q", line)
 		}
-		if s.words = newLabels(values[1:]); s.classes != nil {
-			s.words = newLabels(s.classes)
+		if s.words = NewLabels(values[1:]); s.classes != nil {
+			s.words = NewLabels(s.classes)
 		}
 	case "@targetlabel":
 		if first != "true" {
@@ -161,7 +161,7 @@ func (s *series) sample(line string) error {
 		return fmt.Errorf("expected at most %d values, as @seriesLength says, found %d", s.length, steps)
 	}
 	if s.words != nil {
-		k, err := s.words.number(label)
+		k, err := s.words.Number(label)
 		if err != nil {
 			return fmt.Errorf("class: %w", err)
 		}

@@ -65,7 +65,7 @@ type table struct {
 	label, text       int // -1: none
 	targets, features []int
 	names             []string // of the columns; nil without a header
-	words             *labels
+	words             *Labels
 	skip              []bool // columns that are no features
 	watch             *ends.Watch
 }
@@ -83,7 +83,7 @@ func readTable(ctx context.Context, b []byte, o TableOptions) (Dataset, error) {
 	if o.Encode == nil {
 		o.Encode = Bytes{}
 	}
-	t := &table{TableOptions: o, set: &memory{spec: Spec{Inputs: 1}}, label: -1, text: -1, words: newLabels(o.Classes), watch: ends.Of(ctx)}
+	t := &table{TableOptions: o, set: &memory{spec: Spec{Inputs: 1}}, label: -1, text: -1, words: NewLabels(o.Classes), watch: ends.Of(ctx)}
 	f := newFields(b, o.Separator)
 	for {
 		row, line, err := f.next()
@@ -113,7 +113,7 @@ func readTable(ctx context.Context, b []byte, o TableOptions) (Dataset, error) {
 		return nil, fmt.Errorf("expected rows, found none")
 	}
 	if t.label >= 0 {
-		t.set.spec.Classes, t.set.labels = t.words.finish(t.set.labels)
+		t.set.spec.Classes, t.set.labels = t.words.Finish(t.set.labels)
 	}
 	return t.set, nil
 }
@@ -204,7 +204,7 @@ func (t *table) column(name string) (int, error) {
 // add adds a row.
 func (t *table) add(ctx context.Context, row [][]byte) error {
 	if t.label >= 0 {
-		k, err := t.words.number(string(row[t.label]))
+		k, err := t.words.Number(string(row[t.label]))
 		if err != nil {
 			return fmt.Errorf("column %d: %w", t.label+1, err)
 		}
@@ -218,7 +218,7 @@ func (t *table) add(ctx context.Context, row [][]byte) error {
 		t.set.values = append(t.set.values, v)
 	}
 	if t.text >= 0 {
-		tokens, err := encode(ctx, t.Encode, string(row[t.text]), t.Length)
+		tokens, err := EncodeText(ctx, t.Encode, string(row[t.text]), t.Length)
 		if err != nil {
 			return fmt.Errorf("column %d: %w", t.text+1, err)
 		}
@@ -257,8 +257,8 @@ func number(cell []byte) (float32, error) {
 	return float32(v), err
 }
 
-// labels turns the names of classes into numbers.
-type labels struct {
+// Labels turns the names of classes into numbers.
+type Labels struct {
 	names []string
 	by    map[string]int64
 	fixed bool
@@ -267,16 +267,17 @@ type labels struct {
 // MaxClasses is the number of classes that a set may have.
 const MaxClasses = 1 << 20
 
-func newLabels(names []string) *labels {
-	l := &labels{names: names, by: map[string]int64{}, fixed: names != nil}
+// NewLabels returns the numbers of the given names, in their order; nil: the names that Number is given.
+func NewLabels(names []string) *Labels {
+	l := &Labels{names: names, by: map[string]int64{}, fixed: names != nil}
 	for i, name := range names {
 		l.by[name] = int64(i)
 	}
 	return l
 }
 
-// number returns the number of a class: final if the names were given, otherwise in the order of their appearance.
-func (l *labels) number(name string) (int64, error) {
+// Number returns the number of a class: final if the names were given, otherwise in the order of their appearance.
+func (l *Labels) Number(name string) (int64, error) {
 	name = strings.TrimSpace(name)
 	k, ok := l.by[name]
 	switch {
@@ -294,8 +295,8 @@ func (l *labels) number(name string) (int64, error) {
 	return k, nil
 }
 
-// finish sorts the names that were found, unless they were given, and returns them and the labels in the new numbers.
-func (l *labels) finish(all []int64) ([]string, []int64) {
+// Finish sorts the names that were found, unless they were given, and returns them and the labels in the new numbers.
+func (l *Labels) Finish(all []int64) ([]string, []int64) {
 	if l.fixed {
 		return l.names, all
 	}

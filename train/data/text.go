@@ -149,7 +149,7 @@ func (t *TextFolder) Sample(ctx context.Context, i int) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	tokens, err := encode(ctx, t.options.Encode, text, t.options.Length)
+	tokens, err := EncodeText(ctx, t.options.Encode, text, t.options.Length)
 	if err != nil {
 		return Sample{}, fmt.Errorf("%s: %w", t.paths[i], err)
 	}
