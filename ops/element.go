@@ -175,12 +175,13 @@ func byElement(op *ir.Op) {
 	}
 	shaped := func(p ir.Param) bool { return p.Dims != nil }
 	if op.Infer == nil && !slices.ContainsFunc(op.In, shaped) && !shaped(op.Out[0]) {
-		op.Infer = inferElement
+		op.Infer = InferElement
 	}
 }
 
-// inferElement gives the broadcast shape of all inputs, with the element type of the signature.
-func inferElement(n *ir.Node) ([]ir.Type, error) {
+// InferElement infers the output of an operator with Element: the broadcast shape of all inputs, with the element type of the
+// signature.
+func InferElement(n *ir.Node) ([]ir.Type, error) {
 	b, err := Bind(n)
 	if err != nil {
 		return nil, err

@@ -2,8 +2,14 @@ package scalar
 
 import "math"
 
-// Derivative is the derivative of e with respect to operand i. At a kink it is the derivative on one side, or 0 for
-// Abs. Rounding to a smaller type counts as the identity; rounding to integers and comparisons count as constant.
+// Derivative is the derivative of e with respect to operand i. Rounding to a smaller type counts as the identity; rounding to
+// integers and comparisons count as constant. At kinks it is what torch's autograd has:
+//
+//   - 0 for Abs, Sign and Relu at 0; the slope below 0 for LeakyRelu, Elu and Selu at 0
+//   - 0 at the threshold of ThresholdedRelu and Shrink, and at both ends of HardSigmoid and HardSwish that are flat
+//   - 1 for Clip with respect to its first operand at a bound, and 0 with respect to the bound
+//   - a half for each of two equal operands of Min and Max
+//   - 0 for Pow with respect to x where y is 0, and with respect to y where x is 0
 func Derivative(e Expr, i int) Expr {
 	d := deriver{by: Input(i), done: map[Expr]Expr{}}
 	return Simplify(orZero(d.derive(e)))
@@ -91,19 +97,11 @@ func deriveFMA(_ Expr, x args, i int) Expr {
 }
 
 func deriveMin(_ Expr, x args, i int) Expr {
-	first := LessEqual(x[0], x[1])
-	if i == 0 {
-		return first
-	}
-	return Not(first)
+	return Select(Equal(x[0], x[1]), Const(0.5), LessEqual(x[i], x[1-i]))
 }
 
 func deriveMax(_ Expr, x args, i int) Expr {
-	first := LessEqual(x[1], x[0])
-	if i == 0 {
-		return first
-	}
-	return Not(first)
+	return Select(Equal(x[0], x[1]), Const(0.5), LessEqual(x[1-i], x[i]))
 }
 
 // deriveMod uses mod(a, b) = a - k·b for an integer k, which is locally constant.
@@ -116,7 +114,7 @@ func deriveMod(e Expr, x args, i int) Expr {
 
 func derivePow(e Expr, x args, i int) Expr {
 	if i == 0 {
-		return Mul(x[1], Pow(x[0], Sub(x[1], Const(1))))
+		return Select(Equal(x[1], Const(0)), Const(0), Mul(x[1], Pow(x[0], Sub(x[1], Const(1)))))
 	}
 	return Select(Equal(x[0], Const(0)), Const(0), Mul(e, Log(x[0])))
 }
@@ -174,3 +172,41 @@ func deriveAtanh(_ Expr, x args, _ int) Expr {
 func deriveSigmoid(e Expr, _ args, _ int) Expr { return Mul(e, Sub(Const(1), e)) }
 
 func deriveSoftplus(_ Expr, x args, _ int) Expr { return Sigmoid(x[0]) }
+
+func deriveRelu(_ Expr, x args, _ int) Expr { return Less(Const(0), x[0]) }
+
+func deriveLeakyRelu(_ Expr, x args, i int) Expr {
+	if i == 1 {
+		return Select(Less(Const(0), x[0]), Const(0), x[0])
+	}
+	return Select(Less(Const(0), x[0]), Const(1), x[1])
+}
+
+func deriveClip(_ Expr, x args, i int) Expr {
+	switch low, high := Less(x[0], x[1]), Less(x[2], x[0]); i {
+	case 0:
+		return And(LessEqual(x[1], x[0]), LessEqual(x[0], x[2]))
+	case 1:
+		return And(low, Less(x[1], x[2]))
+	default:
+		return Or(high, Less(x[2], x[1]))
+	}
+}
+
+func deriveHardSigmoid(_ Expr, x args, i int) Expr {
+	t := Add(Mul(x[1], x[0]), x[2])
+	return And(And(Less(Const(0), t), Less(t, Const(1))), [MaxArgs]Expr{x[1], x[0], Const(1)}[i])
+}
+
+func deriveHardSwish(_ Expr, x args, _ int) Expr {
+	inner := Add(Div(x[0], Const(3)), Const(0.5))
+	return Select(LessEqual(x[0], Const(-3)), Const(0), Select(Less(x[0], Const(3)), inner, Const(1)))
+}
+
+func deriveElu(_ Expr, x args, i int) Expr {
+	below := LessEqual(x[0], Const(0))
+	if i == 1 {
+		return Select(below, Expm1(x[0]), Const(0))
+	}
+	return Select(below, Mul(x[1], Exp(x[0])), Const(1))
+}

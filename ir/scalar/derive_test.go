@@ -95,3 +95,44 @@ func TestDerivativeFarOut(t *testing.T) {
 		t.Errorf("%v", d)
 	}
 }
+
+// TestDerivativeAtKinks compares with torch's autograd at the points where a function has a kink.
+func TestDerivativeAtKinks(t *testing.T) {
+	x := Inputs(3)
+	for _, c := range []struct {
+		e    Expr
+		by   int
+		at   []float64
+		want float64
+	}{
+		{Relu(x[0]), 0, []float64{0}, 0},
+		{LeakyRelu(x[0], Const(0.1)), 0, []float64{0}, 0.1},
+		{Elu(x[0], Const(0.3)), 0, []float64{0}, 0.3},
+		{Selu(x[0], Const(2), Const(3)), 0, []float64{0}, 6},
+		{Celu(x[0], Const(2)), 0, []float64{0}, 1},
+		{Abs(x[0]), 0, []float64{0}, 0},
+		{Max(x[0], x[1]), 0, []float64{2, 2}, 0.5},
+		{Max(x[0], x[1]), 1, []float64{2, 2}, 0.5},
+		{Max(x[0], x[1]), 1, []float64{2, 3}, 1},
+		{Min(x[0], x[1]), 0, []float64{2, 2}, 0.5},
+		{Min(x[0], x[1]), 1, []float64{2, 3}, 0},
+		{Clip(x[0], x[1], x[2]), 0, []float64{-1, -1, 1}, 1},
+		{Clip(x[0], x[1], x[2]), 0, []float64{1, -1, 1}, 1},
+		{Clip(x[0], x[1], x[2]), 1, []float64{-1, -1, 1}, 0},
+		{Clip(x[0], x[1], x[2]), 2, []float64{1, -1, 1}, 0},
+		{Clip(x[0], x[1], x[2]), 2, []float64{2, -1, 1}, 1},
+		{Clip(x[0], x[1], x[2]), 2, []float64{0, 2, 1}, 1},
+		{HardSigmoid(x[0], Const(0.2), Const(0.5)), 0, []float64{2.5}, 0},
+		{HardSwish(x[0]), 0, []float64{-3}, 0},
+		{HardSwish(x[0]), 0, []float64{3}, 1},
+		{ThresholdedRelu(x[0], Const(1)), 0, []float64{1}, 0},
+		{Shrink(x[0], Const(0.5), Const(1)), 0, []float64{1}, 0},
+		{Pow(x[0], x[1]), 0, []float64{0, 0}, 0},
+		{Pow(x[0], x[1]), 1, []float64{0, 0}, 0},
+		{Pow(x[0], x[1]), 0, []float64{0, 2}, 0},
+	} {
+		if got := Derivative(c.e, c.by).At(c.at...); got != c.want {
+			t.Errorf("%v by x%d at %v: expected %v, found %v", c.e, c.by, c.at, c.want, got)
+		}
+	}
+}

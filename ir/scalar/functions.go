@@ -10,16 +10,16 @@ func init() {
 		}, derive: flat},
 		OpRelu: {name: "relu", arity: 1, define: func(x [MaxArgs]Expr) Expr {
 			return Select(Less(x[0], zero), zero, x[0])
-		}},
+		}, derive: deriveRelu},
 		OpLeakyRelu: {name: "leakyrelu", arity: 2, define: func(x [MaxArgs]Expr) Expr {
 			return Select(Less(x[0], zero), Mul(x[1], x[0]), x[0])
-		}},
+		}, derive: deriveLeakyRelu},
 		OpThresholdedRelu: {name: "thresholdedrelu", arity: 2, define: func(x [MaxArgs]Expr) Expr {
 			return Select(Less(x[1], x[0]), x[0], zero)
 		}},
 		OpClip: {name: "clip", arity: 3, define: func(x [MaxArgs]Expr) Expr {
 			return Min(Max(x[0], x[1]), x[2])
-		}},
+		}, derive: deriveClip},
 		OpShrink: {name: "shrink", arity: 3, define: func(x [MaxArgs]Expr) Expr {
 			return Select(Less(x[0], Neg(x[2])), Add(x[0], x[1]), Select(Less(x[2], x[0]), Sub(x[0], x[1]), zero))
 		}},
@@ -28,13 +28,13 @@ func init() {
 		}, derive: deriveSigmoid},
 		OpHardSigmoid: {name: "hardsigmoid", arity: 3, define: func(x [MaxArgs]Expr) Expr {
 			return Max(zero, Min(one, Add(Mul(x[1], x[0]), x[2])))
-		}},
+		}, derive: deriveHardSigmoid},
 		OpSwish: {name: "swish", arity: 2, define: func(x [MaxArgs]Expr) Expr {
 			return Mul(x[0], Sigmoid(Mul(x[1], x[0])))
 		}},
 		OpHardSwish: {name: "hardswish", arity: 1, define: func(x [MaxArgs]Expr) Expr {
 			return Mul(x[0], Max(zero, Min(one, Add(Div(x[0], Const(6)), Const(0.5)))))
-		}},
+		}, derive: deriveHardSwish},
 		OpGelu: {name: "gelu", arity: 1, define: func(x [MaxArgs]Expr) Expr {
 			return Mul(Mul(Const(0.5), x[0]), Erfc(Div(Neg(x[0]), Const(math.Sqrt2))))
 		}},
@@ -45,7 +45,7 @@ func init() {
 		}},
 		OpElu: {name: "elu", arity: 2, define: func(x [MaxArgs]Expr) Expr {
 			return Select(Less(x[0], zero), Mul(x[1], Expm1(x[0])), x[0])
-		}},
+		}, derive: deriveElu},
 		OpCelu: {name: "celu", arity: 2, define: func(x [MaxArgs]Expr) Expr {
 			return Add(Max(zero, x[0]), Min(zero, Mul(x[1], Expm1(Div(x[0], x[1])))))
 		}},

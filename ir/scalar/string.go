@@ -7,7 +7,7 @@ import (
 )
 
 // String prints e as a formula of operands x0, x1 and so on. Common subexpressions come first and have names:
-// "t0 = exp(-x0); t0/(t0 + 1)".
+// "t0 = exp(-x0); t0/(t0 + 1)". Parse reads it.
 func (e Expr) String() string {
 	if !e.Valid() {
 		return "none"
@@ -67,7 +67,7 @@ func (w *writer) text(e Expr, prec int) string {
 		if s[0] == '-' {
 			own = sum
 		}
-	case op == OpNeg:
+	case op == OpNeg && e.Arg(0).Op() != OpConst: // "-2" is a constant
 		s, own = "-"+w.text(e.Arg(0), tight), sum
 	case infix[op].sign != "":
 		in := infix[op]
