@@ -28,6 +28,9 @@ func TestElement(t *testing.T) {
 		"Affine": {[]opstest.Sample{opstest.Of(normal(2, 5, 3), wide(3), wide(3)),
 			opstest.Of(normal(7, 1), wide(1), wide(1))},
 			func(_ *ir.Node, x []float64) float64 { return x[1]*x[0] + x[2] }},
+		"Map": {[]opstest.Sample{opstest.Of(normal(2, 5, 3), normal(5, 1)).With(ir.A("f", "x0 - 2*x1")),
+			opstest.Of(normal(4), normal(4)).With(ir.A("f", "x0 - 2*x1"))},
+			func(_ *ir.Node, x []float64) float64 { return x[0] - 2*x[1] }},
 		"BatchNorm": {[]opstest.Sample{opstest.Of(normal(2, 5, 3), normal(3), normal(3), normal(3), normal(3)),
 			opstest.Of(normal(2, 3), normal(3), normal(3), normal(3), normal(3)).With(ir.A("epsilon", 0.1))},
 			func(n *ir.Node, x []float64) float64 {

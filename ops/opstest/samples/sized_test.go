@@ -6,12 +6,13 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
 	"github.com/essmc/essmc/ops/opstest"
+	"github.com/essmc/essmc/ops/opstest/samples"
 )
 
 // TestSizedBy checks the inputs of floats whose numbers determine shapes.
 func TestSizedBy(t *testing.T) {
 	found := map[string][]string{"": {"NonMaxSuppression"}, "com.microsoft": {"com.microsoft.Unique"}}
-	for _, u := range suites() {
+	for _, u := range samples.Suites() {
 		of := u.Samples
 		u.Samples = func(op *ir.Op) []opstest.Sample {
 			list := of(op)
