@@ -57,6 +57,7 @@ var packages = []struct {
 	{"passes/match", []string{"ir"}},
 	{"passes/stepgraph", []string{"ir", "ir/tensor", "ops"}},
 	{"passes", []string{"ir", "ir/tensor", "ops", "ops/eval", "ops/std", "ops/essm", "ops/essm/spectral", "passes/match"}},
+	{"passes/grad", []string{"ir", "ir/scalar", "ops", "ops/std", "ops/essm"}},
 	{"passes/lower", []string{"ir", "ir/irtext", "ir/tensor", "ops", "ops/essm", "passes"}},
 	{"passes/raise", []string{"passes/lower", "ir", "ir/irtext", "ir/tensor", "ops", "ops/eval", "ops/std", "ops/essm",
 		"ops/essm/spectral", "ops/microsoft", "passes", "passes/match", "gonum.org/v1/gonum"}},
