@@ -57,5 +57,6 @@ var CDist = ops.Register(&ir.Op{
 		return ir.Work{Flops: ops.Product(3, ops.Count(n.In(0), bind), ops.DimAt(n.In(1), 0, bind)),
 			Bytes: ops.BytesOf(n, bind)}
 	},
-	Tol: ir.Summing,
+	NoGradient: ops.NotYet,
+	Tol:        ir.Summing,
 })

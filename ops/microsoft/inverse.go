@@ -37,7 +37,8 @@ var Inverse = ops.Register(&ir.Op{
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return ir.Work{Flops: 2 * ops.Count(n.In(0), bind) * ops.DimAt(n.In(0), -1, bind), Bytes: ops.BytesOf(n, bind)}
 	},
-	Tol: ir.Long,
+	NoGradient: ops.NotYet,
+	Tol:        ir.Long,
 })
 
 // invert replaces an n by n matrix by its inverse, by Gauss-Jordan elimination with the largest element of the column

@@ -87,8 +87,9 @@ var LinearAttention = ops.Register(&ir.Op{
 		state := ops.DimAt(n.In(1), 2, bind) * ops.Count(n.In(2), bind) / max(1, ops.Int(n, "kv_num_heads"))
 		return ir.Work{Flops: 8 * state, Bytes: ops.BytesOf(n, bind)}
 	},
-	Linear: linearAttentionSets,
-	Tol:    ir.Long,
+	NoGradient: ops.NotYet,
+	Linear:     linearAttentionSets,
+	Tol:        ir.Long,
 })
 
 // linear is an application of LinearAttention.

@@ -83,8 +83,9 @@ var MatMulNBits = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, a.DType(), out, shape...))
 	},
-	Linear: ops.LinearIn([]int{0, 5}, []int{2, 5}),
-	Along:  ops.AlongRows, Tol: ir.Summing,
+	NoGradient: "reads quantized numbers, which are not trained",
+	Linear:     ops.LinearIn([]int{0, 5}, []int{2, 5}),
+	Along:      ops.AlongRows, Tol: ir.Summing,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return ir.Work{Flops: 2 * ops.Count(n.In(0), bind) * ops.Int(n, "N"), Bytes: ops.BytesOf(n, bind)}
 	},

@@ -59,8 +59,9 @@ var Rfft = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, out...))
 	},
-	Linear: ops.LinearFirst,
-	Along:  alongFFT(0), Cost: costFFT, Tol: ir.Long,
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearFirst,
+	Along:      alongFFT(0), Cost: costFFT, Tol: ir.Long,
 })
 
 // Irfft inverts Rfft.
@@ -114,8 +115,9 @@ var Irfft = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	},
-	Linear: ops.LinearFirst,
-	Along:  alongFFT(1), Cost: costFFT, Tol: ir.Long,
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearFirst,
+	Along:      alongFFT(1), Cost: costFFT, Tol: ir.Long,
 })
 
 // fftInput checks a node's attributes and its input, which has extra axes after the transformed ones.

@@ -80,6 +80,7 @@ var ArrayFeatureExtractor = ops.Register(&ir.Op{
 		}
 		return []ir.Fact{f}
 	},
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 })

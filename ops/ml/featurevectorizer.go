@@ -104,8 +104,9 @@ var FeatureVectorizer = ops.Register(&ir.Op{
 		}
 		return []ir.Fact{ops.Join(n, in, ranks, 2)}
 	},
-	Linear: ops.LinearAll,
-	Tol:    ir.Exact,
+	NoGradient: fitted,
+	Linear:     ops.LinearAll,
+	Tol:        ir.Exact,
 })
 
 func inputDimensions(n *ir.Node) ([]int64, error) {

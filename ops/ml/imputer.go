@@ -43,7 +43,8 @@ var Imputer = ops.Register(&ir.Op{
 		return max(len(n.Attrs.Floats("imputed_value_floats", nil)),
 			len(n.Attrs.Ints("imputed_value_int64s", nil))) != 1
 	}),
-	Tol: ir.Exact,
+	NoGradient: fitted,
+	Tol:        ir.Exact,
 })
 
 func impute[T int64 | float64](c *ir.EvalCtx, x *tensor.Tensor, v, fill []T, name string, missing func(T) bool) error {

@@ -49,7 +49,7 @@ var LinearClassifier = ops.Register(&ir.Op{
 		}
 		return scored(c, l, classes, scores, linearScores(n, l))
 	},
-	Along: alongSamples, Tol: ir.Summing,
+	Along: alongSamples, NoGradient: fitted, Tol: ir.Summing,
 })
 
 // linearScores returns the number of scores per sample.
@@ -99,8 +99,9 @@ var LinearRegressor = ops.Register(&ir.Op{
 		}
 		return ops.One(joined(c, out, int(ops.Int(n, "targets"))))
 	},
-	Linear: linearRegressor,
-	Along:  alongSamples, Tol: ir.Summing,
+	NoGradient: fitted,
+	Linear:     linearRegressor,
+	Along:      alongSamples, Tol: ir.Summing,
 })
 
 // LinearModel is the model of LinearClassifier or LinearRegressor as its attributes state it.

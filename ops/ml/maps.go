@@ -56,8 +56,9 @@ var ZipMap = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{x}, err
 	},
-	Linear: ops.LinearFirst,
-	Along:  ops.AlongElementwise, Tol: ir.Exact,
+	NoGradient: fitted,
+	Linear:     ops.LinearFirst,
+	Along:      ops.AlongElementwise, Tol: ir.Exact,
 })
 
 // keysOf returns the number of labels of a ZipMap.

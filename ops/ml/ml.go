@@ -16,6 +16,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
+// fitted is the NoGradient of classical models and their preprocessing.
+const fitted = "belongs to a fitted model of ai.onnx.ml, which is not trained by gradients"
+
 // Domain is the domain of these operators as ONNX writes it.
 const Domain = "ai.onnx.ml"
 

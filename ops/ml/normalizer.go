@@ -37,7 +37,7 @@ var Normalizer = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, tensor.Float32, v, x.Shape()...))
 	},
-	Along: alongSamples, Tol: ir.Summing,
+	Along: alongSamples, NoGradient: fitted, Tol: ir.Summing,
 })
 
 func norm(c *ir.EvalCtx, kind string, v []float64) float64 {

@@ -37,8 +37,9 @@ var Scaler = ops.Register(&ir.Op{
 	Along: alongOwn(func(n *ir.Node) bool {
 		return len(n.Attrs.Floats("offset", nil)) > 1 || len(n.Attrs.Floats("scale", nil)) > 1
 	}),
-	Linear: linearScaler,
-	Tol:    ir.Rounding,
+	NoGradient: fitted,
+	Linear:     linearScaler,
+	Tol:        ir.Rounding,
 })
 
 func linearScaler(n *ir.Node) [][]int {

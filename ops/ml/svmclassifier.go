@@ -48,7 +48,7 @@ var SVMClassifier = ops.Register(&ir.Op{
 		}
 		return scored(c, m.labels, classes, scores, svmScores(c.Node, m.labels))
 	},
-	Along: alongSamples, Tol: ir.Summing,
+	Along: alongSamples, NoGradient: fitted, Tol: ir.Summing,
 })
 
 // svmScores returns the number of scores per sample.

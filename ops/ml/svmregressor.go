@@ -47,7 +47,7 @@ var SVMRegressor = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, tensor.Float32, out, rows, 1))
 	},
-	Along: alongSamples, Tol: ir.Summing,
+	Along: alongSamples, NoGradient: fitted, Tol: ir.Summing,
 })
 
 func svmRegressorOf(n *ir.Node) (*SVM, error) {

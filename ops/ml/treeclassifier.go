@@ -34,7 +34,7 @@ func treeClassifier() *ir.Op {
 		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 			return perRow(n, bind, listed(n, "nodes_featureids", "class_ids"))
 		},
-		Eval: evalTreeClassifier, Along: alongSamples, Tol: ir.Summing,
+		Eval: evalTreeClassifier, Along: alongSamples, NoGradient: fitted, Tol: ir.Summing,
 	})
 }
 

@@ -61,7 +61,7 @@ var TreeEnsemble = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.FromFloat64s(c, ops.Tensor(in, 0).DType(), out, rows, e.Targets))
 	},
-	Along: alongSamples, Tol: ir.Summing,
+	Along: alongSamples, NoGradient: fitted, Tol: ir.Summing,
 })
 
 // choice returns an attribute that is the index of one of count choices.

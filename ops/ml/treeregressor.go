@@ -49,7 +49,7 @@ func treeRegressor() *ir.Op {
 			}
 			return ops.One(joined(c, rows, e.Targets))
 		},
-		Along: alongSamples, Tol: ir.Summing,
+		Along: alongSamples, NoGradient: fitted, Tol: ir.Summing,
 	})
 }
 

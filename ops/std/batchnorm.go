@@ -77,8 +77,9 @@ var BatchNormalization = ops.Register(&ir.Op{
 		}
 		return facts
 	},
-	Linear: linearBatchNorm,
-	Tol:    ir.Rounding,
+	GradientBody: bodyBatchNorm,
+	Linear:       linearBatchNorm,
+	Tol:          ir.Rounding,
 })
 
 func linearBatchNorm(n *ir.Node) [][]int {

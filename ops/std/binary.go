@@ -174,7 +174,8 @@ var Pow = ops.Register(&ir.Op{
 		}
 		return ops.One(arith{i: intPow}.apply(c, a, wideB, shape))
 	},
-	Tol: ir.Rounding,
+	GradientBody: bodyPow,
+	Tol:          ir.Rounding,
 })
 
 // intPow wraps around on overflow. Negative exponents truncate towards zero.

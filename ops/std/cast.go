@@ -44,8 +44,9 @@ var Cast = ops.Register(&ir.Op{
 		}
 		return ops.One(cast(c, in, to))
 	},
-	Linear: linearCast,
-	Along:  ops.AlongElementwise, Tol: ir.Rounding,
+	Gradient: gradCast,
+	Linear:   linearCast,
+	Along:    ops.AlongElementwise, Tol: ir.Rounding,
 })
 
 // CastLike converts to the element type of another tensor.

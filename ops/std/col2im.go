@@ -28,9 +28,10 @@ var Col2Im = ops.Register(&ir.Op{
 		}
 		return append(ir.Shape{in[0], c}, image...), nil
 	}),
-	Eval:   evalCol2Im,
-	Linear: ops.LinearFirst,
-	Along:  alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Summing,
+	Eval:       evalCol2Im,
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearFirst,
+	Along:      alongKeep(func(_ *ir.Node, axis, _ int) bool { return axis > 0 }), Tol: ir.Summing,
 })
 
 // axisBytes is the size of what evalCol2Im keeps for each axis. The number of axes is that of image_shape's elements,

@@ -101,8 +101,9 @@ var Concat = ops.Register(&ir.Op{
 		}
 		return pieces, len(pieces) > 0
 	},
-	Linear: ops.LinearAll,
-	Tol:    ir.Exact,
+	Gradient: gradConcat,
+	Linear:   ops.LinearAll,
+	Tol:      ir.Exact,
 })
 
 // concat concatenates one or more tensors along an axis.

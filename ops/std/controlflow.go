@@ -9,6 +9,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
+// subgraphs is the NoGradient of operators with subgraphs.
+const subgraphs = "has subgraphs, which are not differentiated yet"
+
 var errNoCall = errors.New("this evaluation cannot run subgraphs")
 
 func call(c *ir.EvalCtx, g *ir.Graph, in []tensor.Datum) ([]tensor.Datum, error) {
@@ -94,7 +97,8 @@ var If = ops.Register(&ir.Op{
 		}
 		return call(c, c.Node.Attrs.Graph(branch), nil)
 	},
-	Tol: ir.Exact,
+	NoGradient: subgraphs,
+	Tol:        ir.Exact,
 })
 
 // Loop runs a subgraph repeatedly.
@@ -189,7 +193,8 @@ var Loop = ops.Register(&ir.Op{
 		}
 		return state, nil
 	},
-	Tol: ir.Exact,
+	NoGradient: subgraphs,
+	Tol:        ir.Exact,
 })
 
 func loopCounts(n *ir.Node, body *ir.Graph) (carried, scans int, err error) {

@@ -32,8 +32,9 @@ var Conv = ops.Register(&ir.Op{
 		}
 		return workOf(n, bind, 2*sizeOf(n.Outputs[0].Shape(), bind)*sizeOf(w[1:], bind))
 	},
-	Linear: ops.LinearIn([]int{0, 2}, []int{1, 2}),
-	Tol:    ir.Summing,
+	Gradient: gradConv,
+	Linear:   ops.LinearIn([]int{0, 2}, []int{1, 2}),
+	Tol:      ir.Summing,
 })
 
 func inferConv(n *ir.Node) ([]ir.Type, error) {

@@ -31,8 +31,9 @@ var ConvTranspose = ops.Same(ops.Register(&ir.Op{
 		}
 		return workOf(n, bind, 2*sizeOf(n.In(0).Shape(), bind)*sizeOf(w[1:], bind))
 	},
-	Linear: ops.LinearIn([]int{0, 2}, []int{1, 2}),
-	Tol:    ir.Summing,
+	Gradient: gradConvTranspose,
+	Linear:   ops.LinearIn([]int{0, 2}, []int{1, 2}),
+	Tol:      ir.Summing,
 }), 11, 1)
 
 // spreads reads the attributes for k spatial axes: windows, additions at the ends, and output sizes (nil: none).

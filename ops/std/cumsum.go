@@ -19,6 +19,7 @@ var CumSum = func() *ir.Op {
 		sum = ir.RunningSum{Axis: axis, Exclusive: getInt(n, "exclusive") != 0, Reverse: getInt(n, "reverse") != 0}
 		return sum, err == nil
 	}
+	op.Gradient, op.NoGradient = gradCumSum, ""
 	return ops.Register(op)
 }()
 
@@ -91,7 +92,8 @@ func cumulative(name string, since int, what string, types []tensor.DType, start
 			f.State = stateSize(append(shape[:a:a], shape[a+1:]...))
 			return spread(n, f)
 		},
-		Tol: ir.Summing,
+		NoGradient: ops.NotYet,
+		Tol:        ir.Summing,
 	}
 }
 

@@ -40,7 +40,8 @@ var DeformConv = ops.Same(ops.Register(&ir.Op{
 		return spread(n, out)
 	},
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work { return Conv.Cost(n, bind) }, Tol: ir.Summing,
-	Linear: ops.LinearIn([]int{0, 3}, []int{1, 3}, []int{3, 4}),
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearIn([]int{0, 3}, []int{1, 3}, []int{3, 4}),
 }), 19)
 
 func evalDeformConv(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

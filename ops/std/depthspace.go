@@ -43,8 +43,9 @@ func regroup(name string, since int, doc string, toSpace bool, attrs ...ir.AttrS
 	}
 	return &ir.Op{
 		Name: name, Since: since, Doc: doc, In: ops.Sig("input:T"), Out: ops.Sig("output:T"), Linear: ops.LinearFirst,
-		Elems: elems("T", ops.Any),
-		Attrs: append([]ir.AttrSpec{blockSize}, attrs...),
+		Gradient: ops.GradientMoved(0),
+		Elems:    elems("T", ops.Any),
+		Attrs:    append([]ir.AttrSpec{blockSize}, attrs...),
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 			b := getInt(n, "blocksize")
 			if len(in) != 4 || b < 1 || b > 1<<15 {

@@ -33,7 +33,8 @@ var Det = ops.Same(ops.Register(&ir.Op{
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return workOf(n, bind, ops.Count(n.In(0), bind)*ops.DimAt(n.In(0), -1, bind))
 	},
-	Tol: ir.Summing,
+	NoGradient: ops.NotYet,
+	Tol:        ir.Summing,
 }), 11)
 
 // determinant eliminates in place, with row pivoting.

@@ -113,8 +113,9 @@ var Einsum = ops.Register(&ir.Op{
 		}
 		return spread(n, ops.Join(n, facts, same, len(n.Outputs[0].Shape())))
 	},
-	Linear: linearOperands,
-	Tol:    ir.Summing,
+	Gradient: gradEinsum,
+	Linear:   linearOperands,
+	Tol:      ir.Summing,
 })
 
 // meets reports whether an axis that carries a dimension meets one of another input that does not, and may have more

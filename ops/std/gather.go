@@ -85,8 +85,9 @@ var Gather = ops.Register(&ir.Op{
 		}
 		return spread(n, data)
 	},
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Gradient: gradGather,
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 })
 
 // indices reads indices of a dimension of n elements, and makes them non-negative.

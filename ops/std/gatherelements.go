@@ -55,8 +55,9 @@ var GatherElements = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 })
 
 // elementPlaces returns, for each element of indices, the element of x at the same position, but with the index along
@@ -139,8 +140,9 @@ var GatherND = ops.Register(&ir.Op{
 		}
 		return ops.One(out, nil)
 	},
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 })
 
 // slicePlaces returns, for each vector along the last axis of indices, the first element of the slice of x at these

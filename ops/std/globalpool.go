@@ -99,7 +99,9 @@ func globalPool(name string, since int, doc string, reduce func(n *ir.Node) (fun
 		},
 		Tol: tol,
 	}
-	if body != "" {
+	if body == "" {
+		o.GradientBody = bodyGlobalLp
+	} else {
 		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 			if len(in[0].Shape()) < 3 {
 				return []*ir.Value{op(b, "Identity", in[0])}

@@ -28,6 +28,7 @@ func gridSampleOp(since int, mode ir.AttrSpec) *ir.Op {
 		Attrs: []ir.AttrSpec{intAttr("align_corners", 0,
 			"whether -1 and 1 are the centers of the outermost elements (1) or their edges (0)"), mode,
 			oneOf("padding_mode", "zeros", "values outside of X", "border", "reflection")},
+		NoGradient: ops.NotYet,
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 			if len(in) < 3 {
 				return nil, fmt.Errorf("X: expected at least three axes, found %v", in)

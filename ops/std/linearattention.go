@@ -77,8 +77,9 @@ var LinearAttention = ops.Register(&ir.Op{
 		dk := ops.DimAt(n.In(0), 2, bind) / max(1, getInt(n, "q_num_heads"))
 		return workOf(n, bind, 6*dk*(ops.Count(n.In(2), bind)+ops.Count(n.Outputs[0], bind)))
 	},
-	Linear: linearAttentionSets,
-	Tol:    ir.Long,
+	NoGradient: ops.NotYet,
+	Linear:     linearAttentionSets,
+	Tol:        ir.Long,
 })
 
 func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

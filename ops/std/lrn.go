@@ -54,7 +54,8 @@ var LRN = ops.Same(ops.Register(&ir.Op{
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return workOf(n, bind, 2*getInt(n, "size")*ops.Count(n.Outputs[0], bind))
 	},
-	Tol: ir.Summing,
+	GradientBody: bodyLRN,
+	Tol:          ir.Summing,
 }), 1)
 
 // LpNormalization divides by a norm.
@@ -99,5 +100,6 @@ var LpNormalization = ops.Same(ops.Register(&ir.Op{
 		a, err := ops.Axis(getInt(n, "axis"), rank)
 		return err != nil || a == axis
 	}),
-	Tol: ir.Summing,
+	GradientBody: bodyLpNorm,
+	Tol:          ir.Summing,
 }), 1)

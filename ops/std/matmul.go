@@ -37,8 +37,9 @@ var MatMul = ops.Register(&ir.Op{
 		}
 		return workOf(n, bind, 2*sizeOf(n.Outputs[0].Shape(), bind)*sizeOf(s[len(s)-1:], bind))
 	},
-	Linear: ops.LinearEach,
-	Tol:    ir.Summing,
+	Gradient: gradMatMul,
+	Linear:   ops.LinearEach,
+	Tol:      ir.Summing,
 })
 
 func inferMatMul(n *ir.Node) ([]ir.Type, error) {

@@ -44,9 +44,10 @@ var Trilu = ops.Register(&ir.Op{
 		return ops.One(out, nil)
 	},
 	// Elements of a matrix are kept or cleared by their position in it, so one step does not determine the result.
-	Along:  alongKeep(func(_ *ir.Node, axis, rank int) bool { return axis >= rank-2 }),
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Along:    alongKeep(func(_ *ir.Node, axis, rank int) bool { return axis >= rank-2 }),
+	Gradient: gradTrilu,
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 })
 
 var eyeTypes = append(slices.Clone(ops.Numbers), tensor.Bool)
@@ -97,7 +98,7 @@ var EyeLike = ops.Same(ops.Register(&ir.Op{
 		return []tensor.Datum{y}, nil
 	},
 	// The result depends only on the sizes of the input, and has the same sizes.
-	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Exact,
+	Along: alongKeep(func(*ir.Node, int, int) bool { return false }), Gradient: ops.GradientZero, Tol: ir.Exact,
 }), 9)
 
 // dtypeAttr reads the attribute dtype. It returns def if it is absent.
@@ -194,6 +195,7 @@ var TensorScatter = ops.Register(&ir.Op{
 		}
 		return spread(n, ops.Join(n, in, []int{rank, rank, rank}[:len(in)], rank))
 	},
-	Linear: ops.LinearIn([]int{0, 1}),
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0, 1),
+	Linear:   ops.LinearIn([]int{0, 1}),
+	Tol:      ir.Exact,
 })

@@ -93,6 +93,7 @@ var MaxUnpool = ops.Same(ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, shape...))
 	},
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 }), 11, 9)

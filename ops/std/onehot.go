@@ -84,6 +84,7 @@ var OneHot = ops.Register(&ir.Op{
 		}
 		return axis
 	}),
-	Linear: ops.LinearIn([]int{2}),
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(2),
+	Linear:   ops.LinearIn([]int{2}),
+	Tol:      ir.Exact,
 })

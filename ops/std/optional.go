@@ -85,7 +85,8 @@ var OptionalGetElement = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{d}, nil
 	},
-	Along:  func(n *ir.Node, in []ir.Fact) []ir.Fact { return spread(n, in[0]) },
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Along:    func(n *ir.Node, in []ir.Fact) []ir.Fact { return spread(n, in[0]) },
+	Gradient: gradOptional,
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 })

@@ -88,8 +88,9 @@ var Pad = ops.Register(&ir.Op{
 		}
 		return []ir.Piece{{From: from}}, true
 	},
-	Linear: linearPad,
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0, 2),
+	Linear:   linearPad,
+	Tol:      ir.Exact,
 })
 
 // zeros reports whether all elements of a tensor of numbers are zero.

@@ -40,6 +40,7 @@ var (
 		o.Out = ops.Sig("Y:T", "Indices:I?")
 		o.Elems = elems("T", append(ops.Floats[:len(ops.Floats):len(ops.Floats)], tensor.Int8, tensor.Uint8))
 		o.Eval, o.Tol = evalMaxPool, ir.Exact
+		o.Gradient, o.GradientBody = gradMaxPool, nil
 		return ops.Same(ops.Register(o), 12, 11, 10, 8, 1)
 	}()
 )
@@ -74,7 +75,7 @@ func poolOp(name string, since int, doc string,
 			}
 			return ops.One(ops.Real(c, x.DType(), y, g.out...))
 		},
-		Along: alongPool, Tol: ir.Summing,
+		Along: alongPool, GradientBody: bodyPool, Tol: ir.Summing,
 		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 			flops := sizeOf(n.Outputs[0].Shape(), bind)
 			for _, k := range n.Attrs.Ints("kernel_shape", nil) {

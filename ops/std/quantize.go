@@ -260,8 +260,9 @@ var DequantizeLinear = ops.Same(ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{y}, nil
 	},
-	Linear: ops.LinearIn([]int{1}),
-	Along:  alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Rounding,
+	NoGradient: "reads quantized numbers, which are not trained",
+	Linear:     ops.LinearIn([]int{1}),
+	Along:      alongKeep(func(*ir.Node, int, int) bool { return false }), Tol: ir.Rounding,
 }), 10, 13, 19, 21, 23)
 
 // dequantized is the number of elements that DequantizeLinear computes at once.

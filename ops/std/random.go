@@ -106,10 +106,11 @@ func randomLike(name, doc string, next func(*ir.Node) func(*mt19937.Source) floa
 	}
 	return ops.Same(ops.Register(&ir.Op{
 		Name: name, Since: 22, Doc: doc, In: ops.Sig("input:T1"), Out: ops.Sig("output:T2"), Random: true,
-		Tol:   ir.Rounding,
-		Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Floats},
-		Attrs: append([]ir.AttrSpec{dtypeSpec("the input's"), seedAttr(ir.AttrFloat)}, attrs...),
-		Infer: inferLike(typeOf),
+		Gradient: ops.GradientZero,
+		Tol:      ir.Rounding,
+		Elems:    map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Floats},
+		Attrs:    append([]ir.AttrSpec{dtypeSpec("the input's"), seedAttr(ir.AttrFloat)}, attrs...),
+		Infer:    inferLike(typeOf),
 		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 			x, err := need(in, 0, "input")
 			if err != nil {
@@ -310,7 +311,8 @@ var Dropout = ops.Same(ops.Register(&ir.Op{
 		}
 		return out
 	},
-	Linear: linearDropout,
+	Gradient: gradDropout,
+	Linear:   linearDropout,
 }), 12, 13)
 
 // Before version 12, the ratio was an attribute, and training did not depend on data.

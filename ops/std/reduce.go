@@ -50,7 +50,7 @@ func reduce(name string, since int, doc string, types []tensor.DType, r reductio
 			}
 			return ops.One(r.apply(c, t, axes, getInt(c.Node, "keepdims") != 0))
 		},
-		Along: alongReduce, Tol: tol,
+		Along: alongReduce, Gradient: gradReduce, Tol: tol,
 	}
 	if r.linear {
 		op.Linear = ops.LinearFirst

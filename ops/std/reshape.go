@@ -79,8 +79,9 @@ var Reshape = ops.Register(&ir.Op{
 		}
 		return ops.One(x.Reshape(shape...))
 	},
-	Linear: ops.LinearFirst,
-	Along:  alongMove(reshapedAxis), Tol: ir.Exact,
+	Gradient: ops.GradientReshaped,
+	Linear:   ops.LinearFirst,
+	Along:    alongMove(reshapedAxis), Tol: ir.Exact,
 })
 
 func reshapedDims(n *ir.Node, x *ir.TensorType, want ir.Shape) (ir.Shape, error) {
@@ -204,8 +205,9 @@ var Flatten = ops.Register(&ir.Op{
 		}
 		return ops.One(x.Reshape(product(x.Shape()[:a]), product(x.Shape()[a:])))
 	},
-	Linear: ops.LinearFirst,
-	Along:  alongMove(reshapedAxis), Tol: ir.Exact,
+	Gradient: ops.GradientReshaped,
+	Linear:   ops.LinearFirst,
+	Along:    alongMove(reshapedAxis), Tol: ir.Exact,
 })
 
 func flattenAxis(n *ir.Node, rank int) (int, error) {
@@ -274,7 +276,8 @@ var Squeeze = ops.Register(&ir.Op{
 		}
 		return axis - before
 	}), Tol: ir.Exact,
-	Linear: ops.LinearFirst,
+	Gradient: ops.GradientReshaped,
+	Linear:   ops.LinearFirst,
 })
 
 // squeezeAxes returns the axes that a Squeeze removes. ok is false if they are known only at run time.
@@ -361,7 +364,8 @@ var Unsqueeze = ops.Register(&ir.Op{
 		}
 		return axis
 	}), Tol: ir.Exact,
-	Linear: ops.LinearFirst,
+	Gradient: ops.GradientReshaped,
+	Linear:   ops.LinearFirst,
 })
 
 // Expand broadcasts to a shape.
@@ -406,7 +410,8 @@ var Expand = ops.Register(&ir.Op{
 	Along: alongMove(func(n *ir.Node, axis int) int {
 		return axis + len(n.Outputs[0].Shape()) - len(n.In(0).Shape())
 	}), Tol: ir.Exact,
-	Linear: ops.LinearFirst,
+	Gradient: gradExpand,
+	Linear:   ops.LinearFirst,
 })
 
 // intShape converts a vector of sizes, which must not be negative.

@@ -60,6 +60,7 @@ var ReverseSequence = ops.Register(&ir.Op{
 		}
 		return spread(n, f)
 	},
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 })

@@ -40,7 +40,7 @@ var (
 			per := ops.Product(4, ops.DimAt(n.In(0), 2, bind)+bins[0], ops.DimAt(n.In(0), 3, bind)+bins[1])
 			return ops.Stated(n, bind, ops.Product(ops.DimAt(n.In(1), 0, bind), ops.DimAt(n.In(0), 1, bind), per))
 		},
-		Eval: evalMaxRoiPool, Along: alongRois, Tol: ir.Exact,
+		Eval: evalMaxRoiPool, Along: alongRois, NoGradient: ops.NotYet, Tol: ir.Exact,
 	}), 1)
 )
 
@@ -152,7 +152,7 @@ func roiAlignOp(since int, attrs ...ir.AttrSpec) *ir.Op {
 		Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 			return ops.Stated(n, bind, ops.Product(roiSamples(n, bind), 16+8*ops.DimAt(n.In(0), 1, bind)))
 		},
-		Eval: evalRoiAlign, Along: alongRois, Tol: ir.Summing,
+		Eval: evalRoiAlign, Along: alongRois, NoGradient: ops.NotYet, Tol: ir.Summing,
 		Linear: func(n *ir.Node) [][]int {
 			if getStr(n, "mode") != "avg" {
 				return nil

@@ -23,7 +23,7 @@ var Scan = ops.Register(&ir.Op{
 		intsAttr("scan_output_axes", "the new axis of each scan output (default 0)"),
 		intsAttr("scan_output_directions", "0 append, 1 prepend, of each scan output (default 0)"),
 	},
-	Infer: inferScan, Eval: evalScan, Along: alongScan, Tol: ir.Exact,
+	Infer: inferScan, Eval: evalScan, Along: alongScan, NoGradient: subgraphs, Tol: ir.Exact,
 })
 
 type scanPlan struct {

@@ -54,7 +54,7 @@ var Scan8 = ops.Register(&ir.Op{
 		}
 		return out, nil
 	},
-	Eval: evalScan8, Tol: ir.Exact,
+	Eval: evalScan8, NoGradient: subgraphs, Tol: ir.Exact,
 })
 
 // planScan8 reads the attributes. Inputs are numbered from the one after sequence_lens.

@@ -38,8 +38,9 @@ var ScatterND = ops.Register(&ir.Op{
 		}
 		return ops.One(scatter(c, x, up, places, run))
 	},
-	Linear: linearScatter,
-	Tol:    ir.Rounding,
+	Gradient: gradScatter,
+	Linear:   linearScatter,
+	Tol:      ir.Rounding,
 })
 
 // ScatterElements writes single elements along an axis.
@@ -64,8 +65,9 @@ var ScatterElements = ops.Register(&ir.Op{
 		}
 		return ops.One(scatter(c, x, up, places, 1))
 	},
-	Linear: linearScatter,
-	Tol:    ir.Rounding,
+	Gradient: gradScatter,
+	Linear:   linearScatter,
+	Tol:      ir.Rounding,
 })
 
 func scatterInputs(in []tensor.Datum) (x, it, up *tensor.Tensor, err error) {

@@ -87,8 +87,9 @@ var Compress = ops.Same(ops.Register(&ir.Op{
 		a, err := ops.Axis(ax, rank)
 		return err != nil || a == axis
 	}),
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 }), 9)
 
 // NonZero finds the elements that are not zero.
@@ -234,7 +235,7 @@ var Unique = ops.Register(&ir.Op{
 		return []ir.Type{y, v, typed(tensor.Int64, ir.Shape{all}), v}, nil
 	},
 	Cost: sortCost,
-	Eval: evalUnique, Tol: ir.Exact,
+	Eval: evalUnique, NoGradient: ops.NotYet, Tol: ir.Exact,
 })
 
 func evalUnique(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

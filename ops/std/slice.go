@@ -20,7 +20,8 @@ var Slice = ops.Register(&ir.Op{
 	Out:   ops.Sig("output:T"),
 	Elems: map[string][]tensor.DType{"T": ops.Any, "Tind": indexTypes},
 	Infer: inferShape(inferSlice), Eval: evalSlice, Along: alongSlice, Moves: moveSlice, Tol: ir.Exact,
-	Linear: ops.LinearFirst,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
 })
 
 func inferSlice(n *ir.Node, in ir.Shape) (ir.Shape, error) {

@@ -58,7 +58,9 @@ func rowwise(name string, since int, doc string, f func(c *ir.EvalCtx, row []flo
 		}),
 		Tol: tol,
 	}
+	o.Gradient = ops.GradientZero // of Hardmax
 	if body != nil {
+		o.Gradient = gradSoftmax
 		o.Body = func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 			return []*ir.Value{body(b, in[0], b.Ints(getInt(n, "axis")))}
 		}

@@ -126,8 +126,9 @@ var Split = ops.Register(&ir.Op{
 		}
 		return pieces, at == size
 	},
-	Linear: ops.LinearFirst,
-	Tol:    ir.Exact,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Exact,
 })
 
 func checkSplit(n *ir.Node, count int) error {

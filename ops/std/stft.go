@@ -62,8 +62,9 @@ var STFT = ops.Register(&ir.Op{
 		out := n.Outputs[0]
 		return workOf(n, bind, 5*ops.Count(out, bind)*int64(bits.Len64(uint64(max(ops.DimAt(out, 2, bind), 1)))))
 	},
-	Linear: ops.LinearIn([]int{0}, []int{2}),
-	Tol:    ir.Long,
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearIn([]int{0}, []int{2}),
+	Tol:        ir.Long,
 })
 
 // stftSizes returns the step and length of frames, as far as they are known.

@@ -70,5 +70,6 @@ var Tile = ops.Register(&ir.Op{
 		}
 		return -1
 	}), Tol: ir.Exact,
-	Linear: ops.LinearFirst,
+	Gradient: ops.GradientMoved(0),
+	Linear:   ops.LinearFirst,
 })

@@ -81,7 +81,8 @@ var TopK = ops.Register(&ir.Op{
 		a, err := ops.Axis(getInt(n, "axis"), rank)
 		return err != nil || a == axis
 	}),
-	Tol: ir.Exact,
+	Gradient: gradTopK,
+	Tol:      ir.Exact,
 })
 
 // largestOf finds the indices of the k largest or smallest elements of each row along the middle one of three axes.

@@ -170,5 +170,6 @@ var MelWeightMatrix = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, d, v, rows, bands))
 	},
-	Tol: ir.Rounding,
+	Gradient: ops.GradientZero,
+	Tol:      ir.Rounding,
 })
