@@ -63,7 +63,8 @@ operator, and the operators around it that treat steps separately, as a Block. N
 		}
 		return out
 	},
-	Tol: ir.Long,
+	NoGradient: "is made by a pass, after gradients are taken",
+	Tol:        ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		var sum ir.Work
 		for _, m := range n.Attrs.Graph("body").Nodes {

@@ -38,7 +38,8 @@ var Constrain = ops.Register(&ir.Op{
 		}
 		return []tensor.Datum{tensor.FromSlice(re, shape...), tensor.FromSlice(im, shape...)}, nil
 	},
-	Tol: ir.Rounding,
+	Gradient: gradConstrain,
+	Tol:      ir.Rounding,
 })
 
 func constrainReal(kind string, limit, re float64) float64 {

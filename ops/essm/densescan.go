@@ -30,8 +30,9 @@ a window the last ℓ inputs v, oldest first. Forms: scan, chunked, fft, direct.
 		z, _ := DenseState(n).Known()
 		return alongScan(n, in, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z, len(n.Outputs))
 	},
-	Linear: linearSystem([]int{2}, 3, []int{0, 3}),
-	Tol:    ir.Long,
+	Gradient: gradDenseScan,
+	Linear:   linearSystem([]int{2}, 3, []int{0, 3}),
+	Tol:      ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		per := ops.DimAt(n.In(1), 3, bind)
 		return ir.Work{Flops: 4 * per * ops.Count(n.In(0), bind), Bytes: ops.BytesOf(n, bind)}

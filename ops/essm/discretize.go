@@ -60,7 +60,8 @@ eigenvalue (λΔ for zero-order hold), and b, the factor on the input. Δ = rate
 		}
 		return out, nil
 	},
-	Tol: ir.Rounding,
+	Gradient: gradDiscretize,
+	Tol:      ir.Rounding,
 })
 
 // steps returns Δ for each state of shape (C, S, n).

@@ -44,7 +44,8 @@ singular.`,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work { // an exponential of a matrix of twice the size
 		return ops.Stated(n, bind, ops.Product(320, ops.Count(n.In(0), bind), ops.DimAt(n.In(0), 3, bind)))
 	},
-	Tol: ir.Summing,
+	NoGradient: ops.NotYet,
+	Tol:        ir.Summing,
 })
 
 func discretizeDense(c *ir.EvalCtx, method string, a []float64, n int, dt float64) (abar, gamma []float64, err error) {

@@ -160,8 +160,9 @@ var DiscretizeDPLR = ops.Register(&ir.Op{
 		r := ops.DimAt(n.In(3), 1, bind)
 		return ops.Stated(n, bind, ops.Product(16, ops.Count(n.In(3), bind), r)+40*ops.Count(n.In(1), bind))
 	},
-	Linear: ops.LinearIn([]int{5, 6}),
-	Tol:    ir.Summing,
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearIn([]int{5, 6}),
+	Tol:        ir.Summing,
 })
 
 // dplr is continuous systems with matrices diag(lambda) - Σ p p*: heads of n states (one of each conjugate pair) and

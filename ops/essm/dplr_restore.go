@@ -59,8 +59,9 @@ computed by squaring, N³ log ℓ operations for the N = 2n real states of a fea
 		}
 		return ops.Stated(n, bind, ops.Product(8*(1+products), ops.Count(n.In(1), bind), states, states))
 	},
-	Linear: ops.LinearIn([]int{5, 6}),
-	Tol:    ir.Summing,
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearIn([]int{5, 6}),
+	Tol:        ir.Summing,
 })
 
 // restore replaces each c̃ of one head, in two parts of all heads, by c: the row (Re c, -Im c) times I - Āˡ is

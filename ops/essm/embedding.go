@@ -38,8 +38,9 @@ var Embedding = ops.Register(&ir.Op{
 		f.State = 0
 		return []ir.Fact{f}
 	},
-	Linear: ops.LinearIn([]int{1}),
-	Tol:    ir.Exact,
+	Gradient: gradEmbedding,
+	Linear:   ops.LinearIn([]int{1}),
+	Tol:      ir.Exact,
 })
 
 // TokenError returns the error for a token of the named value that is not in the vocabulary.

@@ -57,8 +57,9 @@ or in float64.`,
 		z, _ := n.In(1).Shape()[2].Known()
 		return alongScan(n, []ir.Fact{ops.Join(n, in[:2], []int{3, 3}, 3)}, Forward, 0, z, len(n.Outputs))
 	},
-	Linear: ops.LinearIn([]int{1, 2}),
-	Tol:    ir.Long,
+	Gradient: gradGatedScan,
+	Linear:   ops.LinearIn([]int{1, 2}),
+	Tol:      ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return ir.Work{Flops: 2 * ops.Count(n.In(1), bind), Bytes: ops.BytesOf(n, bind)}
 	},

@@ -60,9 +60,10 @@ var HeadLinear = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, append(append([]int{}, x.Shape()[:x.Rank()-1]...), ch*s*p)...))
 	},
-	Along:  ops.AlongRows,
-	Linear: ops.LinearEach,
-	Tol:    ir.Summing,
+	Along:    ops.AlongRows,
+	Gradient: gradHeadLinear,
+	Linear:   ops.LinearEach,
+	Tol:      ir.Summing,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		rows := ops.Count(n.Outputs[0], bind) / max(1, ops.DimAt(n.Outputs[0], -1, bind))
 		w := ops.Count(n.In(1), bind)
@@ -123,7 +124,8 @@ var HeadScale = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, append(append([]int{}, x.Shape()[:x.Rank()-1]...), len(d))...))
 	},
-	Along:  ops.AlongRows,
-	Linear: ops.LinearEach,
-	Tol:    ir.Rounding,
+	Along:    ops.AlongRows,
+	Gradient: gradHeadScale,
+	Linear:   ops.LinearEach,
+	Tol:      ir.Rounding,
 })

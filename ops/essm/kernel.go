@@ -80,8 +80,9 @@ enough for real B and C.`,
 		}
 		return []tensor.Datum{tensor.FromSlice(re, shape...), tensor.FromSlice(im, shape...)}, nil
 	},
-	Linear: ops.LinearIn([]int{2, 3}),
-	Tol:    ir.Rounding,
+	GradientBody: bodyKernel,
+	Linear:       ops.LinearIn([]int{2, 3}),
+	Tol:          ir.Rounding,
 })
 
 // DenseKernel computes the impulse response of a system with a full matrix.
@@ -113,8 +114,9 @@ var DenseKernel = ops.Register(&ir.Op{
 		}
 		return ops.One(tensor.FromSlice(out, ch, s, n, n, length), nil)
 	},
-	Linear: ops.LinearIn([]int{1}),
-	Tol:    ir.Summing,
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearIn([]int{1}),
+	Tol:        ir.Summing,
 })
 
 // denseKernel is Āᵗ Γ for t below length, laid out (row, column, t).
@@ -186,8 +188,9 @@ both (docs/math.md, Directions). Computed directly, or by FFT of length ≥ L+K.
 		}
 		return out
 	},
-	Linear: ops.LinearEach,
-	Tol:    ir.Long,
+	Gradient: gradLongConv,
+	Linear:   ops.LinearEach,
+	Tol:      ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		l := float64(ops.DimAt(n.In(0), 1, bind))
 		points := float64(ops.Count(n.In(0), bind))

@@ -40,9 +40,10 @@ var Linear = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, x.DType(), y, append(append([]int{}, x.Shape()[:x.Rank()-1]...), m)...))
 	},
-	Along:  ops.AlongRows,
-	Linear: ops.LinearIn([]int{0, 2}, []int{1, 2}),
-	Tol:    ir.Summing,
+	Along:    ops.AlongRows,
+	Gradient: gradLinear,
+	Linear:   ops.LinearIn([]int{0, 2}, []int{1, 2}),
+	Tol:      ir.Summing,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return ir.Work{Flops: 2 * ops.Count(n.Outputs[0], bind) * ops.DimAt(n.In(1), 1, bind),
 			Bytes: ops.BytesOf(n, bind)}

@@ -55,9 +55,10 @@ var ScalarNorm = ops.Register(&ir.Op{
 		}
 		return ops.One(ops.Real(c, t.DType(), x, t.Shape()...))
 	},
-	Along:  ops.AlongRows,
-	Linear: ops.LinearIn([]int{2}),
-	Tol:    ir.Summing,
+	Along:        ops.AlongRows,
+	GradientBody: bodyScalarNorm,
+	Linear:       ops.LinearIn([]int{2}),
+	Tol:          ir.Summing,
 })
 
 // moments are the mean and the biased variance.
@@ -107,5 +108,6 @@ var InstanceNorm = ops.Register(&ir.Op{
 		}
 		return []ir.Fact{f}
 	},
-	Tol: ir.Summing,
+	GradientBody: bodyInstanceNorm,
+	Tol:          ir.Summing,
 })

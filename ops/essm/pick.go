@@ -66,8 +66,9 @@ the last, or the first (docs/math.md, Decoder).`,
 		}
 		return []ir.Fact{f}
 	},
-	Linear: ops.LinearFirst,
-	Tol:    ir.Summing,
+	Gradient: gradPick,
+	Linear:   ops.LinearFirst,
+	Tol:      ir.Summing,
 })
 
 // Lengths reads the optional input lengths: one number per sample, each from 1 to l. All are l if t is nil.
@@ -156,8 +157,9 @@ holds all left documents, then all right ones.`,
 		}
 		return []ir.Fact{f}
 	},
-	Linear: linearPair,
-	Tol:    ir.Rounding,
+	GradientBody: bodyPair,
+	Linear:       linearPair,
+	Tol:          ir.Rounding,
 })
 
 // StateOrZero is the state of a model before the first step.
@@ -203,8 +205,9 @@ var StateOrZero = ops.Register(&ir.Op{
 		}
 		return []ir.Fact{f}
 	},
-	Linear: ops.LinearIn([]int{1}),
-	Tol:    ir.Exact,
+	Gradient: gradStateOrZero,
+	Linear:   ops.LinearIn([]int{1}),
+	Tol:      ir.Exact,
 })
 
 func linearPair(n *ir.Node) [][]int {

@@ -76,8 +76,9 @@ not be below the number of steps that have counted. y is 0 if no step counts.`,
 		f := perSampleFact(n, in, 0)
 		return []ir.Fact{f, f, f}
 	},
-	Linear: ops.LinearIn([]int{0, 1}),
-	Tol:    ir.Summing,
+	NoGradient: "belongs to step graphs, which are not trained",
+	Linear:     ops.LinearIn([]int{0, 1}),
+	Tol:        ir.Summing,
 })
 
 // Span is the steps of a chunk that count, from From to To-1. Before is the number of earlier steps that counted.

@@ -50,8 +50,9 @@ chunked, fft, direct.`,
 		z, _ := ScanState(n).Known()
 		return alongScan(n, in, n.Attrs.Str("direction", Forward), n.Attrs.Int("window", 0), z, len(n.Outputs))
 	},
-	Linear: linearSystem([]int{3, 4}, 6, []int{0, 5, 6}),
-	Tol:    ir.Long,
+	Gradient: gradScan,
+	Linear:   linearSystem([]int{3, 4}, 6, []int{0, 5, 6}),
+	Tol:      ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		k := int64(1)
 		if n.Attrs.Str("direction", Forward) == Bidirectional {

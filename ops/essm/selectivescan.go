@@ -64,8 +64,9 @@ the type of x or in float64.`,
 		}
 		return alongScan(n, []ir.Fact{f}, Forward, 0, z, len(n.Outputs))
 	},
-	Linear: ops.LinearIn([]int{0, 6}, []int{3, 5, 6}, []int{4, 5}),
-	Tol:    ir.Long,
+	GradientBody: bodySelectiveScan,
+	Linear:       ops.LinearIn([]int{0, 6}, []int{3, 5, 6}, []int{4, 5}),
+	Tol:          ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		states := ops.DimAt(n.In(3), 2, bind) / max(1, n.Attrs.Int("groups", 1))
 		per := int64(6)

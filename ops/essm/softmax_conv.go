@@ -85,9 +85,10 @@ Softmax kernels): y[t] = Σ K[j] u[t-j] for j below K's length, the number of st
 		}
 		return ops.One(ops.Real(c, u.DType(), y, u.Shape()...))
 	},
-	Along:  func(n *ir.Node, in []ir.Fact) []ir.Fact { return []ir.Fact{ops.Global(n, in)} },
-	Linear: ops.LinearIn([]int{0}, []int{5, 6, 7, 8}),
-	Tol:    ir.Long,
+	Along:      func(n *ir.Node, in []ir.Fact) []ir.Fact { return []ir.Fact{ops.Global(n, in)} },
+	NoGradient: ops.NotYet,
+	Linear:     ops.LinearIn([]int{0}, []int{5, 6, 7, 8}),
+	Tol:        ir.Long,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work { // kernels, and transforms
 		u, l := ops.Count(n.In(0), bind), ops.DimAt(n.In(0), 1, bind)
 		return ops.Stated(n, bind, ops.Product(32, ops.Count(n.In(1), bind), l)+ops.Product(400, u))

@@ -154,8 +154,9 @@ or all t ≥ 0 if end is absent.`,
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		return []ir.Fact{perSampleFact(n, in, int(ops.Int(n, "batch_axis")))}
 	},
-	Linear: linearStepMask,
-	Tol:    ir.Exact,
+	Gradient: gradStepMask,
+	Linear:   linearStepMask,
+	Tol:      ir.Exact,
 })
 
 // perSampleFact returns the fact of a value that is computed per sample. The first input varies along axis, and the

@@ -66,8 +66,9 @@ sequence is short: where not even its last L-1 steps have L subsets.`,
 		}
 		return ops.One(ops.Real(c, t.DType(), y, t.Shape()...))
 	},
-	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact { return []ir.Fact{ops.Global(n, in)} },
-	Tol:   ir.Rounding,
+	Along:      func(n *ir.Node, in []ir.Fact) []ir.Fact { return []ir.Fact{ops.Global(n, in)} },
+	NoGradient: ops.NotYet,
+	Tol:        ir.Rounding,
 	Cost: func(n *ir.Node, bind map[string]int64) ir.Work {
 		return ops.Stated(n, bind, ops.Product(n.Attrs.Int("size", 2), ops.Count(n.In(0), bind)))
 	},

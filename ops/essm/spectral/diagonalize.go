@@ -47,7 +47,8 @@ of T, in the 2-norm, is above max_condition.`,
 		return ir.Work{Flops: Work(shape) + 16*int64(shape[0]*shape[1]*shape[3]*shape[3])*(h+m),
 			Bytes: ops.BytesOf(n, bind)}
 	},
-	Tol: ir.Long,
+	NoGradient: "is made by a pass, after gradients are taken",
+	Tol:        ir.Long,
 })
 
 func evalDiagonalize(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {

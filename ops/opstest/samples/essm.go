@@ -16,6 +16,10 @@ func essmSamples(o *ir.Op) []opstest.Sample {
 			of(normal(2, 5, 8), inside(0, 1, 2, 5, 4), inside(-2, 0, 4, 1), normal(2, 5, 6), normal(2, 5, 6)).With(
 				ir.A("groups", 2)).Gives(2).Fixed(2),
 			of(normal(1, 7, 17), inside(0, 1, 1, 7, 17), inside(-2, 0, 17, 1), normal(1, 7, 1), normal(1, 7, 1))}
+	case "Map":
+		f := func(text string) ir.Attr { return ir.A("f", text) }
+		return list{of(normal(2, 5, 3), normal(5, 1)).With(f("t0 = tanh(x0*x1); t0/(t0*t0 + 1.5)")),
+			of(normal(4), normal(4)).With(f("select(x1 < 0, 2, sin(x1))"))}
 	case "GatedScan":
 		return list{of(inside(0, 1, 2, 5, 4), normal(2, 5, 4), normal(2, 4)).Gives(2),
 			of(inside(0, 1, 1, 7, 17), normal(1, 7, 17))}

@@ -108,9 +108,6 @@ func Layers(o *ir.Op) []opstest.Sample {
 			list = append(list, of(normal(2, 5, 3), wide(2, 3), tensor.FromSlice([]int64{2, 2, 3, 3}, 2, 2)).Gives(3).With(str("mode", mode)))
 		}
 		return list
-	case "Map":
-		return []opstest.Sample{of(normal(2, 5, 3), normal(5, 1)).With(str("f", "t0 = tanh(x0*x1); t0/(t0*t0 + 1.5)")),
-			of(normal(4), normal(4)).With(str("f", "select(x1 < 0, 2, sin(x1))"))}
 	case "SumTo":
 		return []opstest.Sample{of(normal(2, 5, 3), opstest.Vec(5, 1)), of(normal(2, 5, 3), opstest.Vec(2, 5, 3)).Fixed(1),
 			of(normal(4, 3), opstest.Vec()).Fixed(1)}
