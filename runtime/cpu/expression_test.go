@@ -271,7 +271,11 @@ func TestElements(t *testing.T) {
 					b.Input("and", ir.Tensor(tensor.Float32, "L", 8)))
 			}
 		}
-		b.Output("out", b.Op(op.Domain, op.Name, in))
+		var attrs []ir.Attr
+		if name == "essm.Map" {
+			attrs = append(attrs, ir.A("f", "exp(x0) - x1*x2"))
+		}
+		b.Output("out", b.Op(op.Domain, op.Name, in, attrs...))
 		g, err := b.Build()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
