@@ -1,9 +1,9 @@
 // Package philox makes random numbers from a key and a counter: Philox4x32-10, of Salmon, Moraes, Dror and Shaw,
 // "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 //
-// Equal keys and counters give equal numbers, on every machine, in any order and on any goroutine, so whatever is drawn can be
-// drawn again without a state: the mask of one layer, the order of one epoch, the sample with one index. It imports the standard
-// library only. The numbers are not for secrets.
+// Equal keys and counters give equal numbers, on every machine, in any order and on any goroutine, so whatever is drawn
+// can be drawn again without a state: the mask of one layer, the order of one epoch, the sample with one index. It
+// imports the standard library only. The numbers are not for secrets.
 package philox
 
 import "math/bits"
@@ -28,8 +28,8 @@ func Block(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return c
 }
 
-// Source is a stream of words: the blocks of the counters (0, a, b, c), (1, a, b, c), …. It has 2^34 words, and repeats after
-// them. It is not safe for concurrent use.
+// Source is a stream of words: the blocks of the counters (0, a, b, c), (1, a, b, c), …. It has 2^34 words, and repeats
+// after them. It is not safe for concurrent use.
 type Source struct {
 	key     [2]uint32
 	counter [4]uint32
@@ -37,8 +37,8 @@ type Source struct {
 	left    int // how many of words are not returned yet
 }
 
-// New returns the stream of a seed with the number (a, b, c), at its beginning. Streams of different seeds or numbers are
-// independent. The seed's lower half is the first word of the key.
+// New returns the stream of a seed with the number (a, b, c), at its beginning. Streams of different seeds or numbers
+// are independent. The seed's lower half is the first word of the key.
 func New(seed uint64, a, b, c uint32) *Source {
 	return &Source{key: [2]uint32{uint32(seed), uint32(seed >> 32)}, counter: [4]uint32{0, a, b, c}}
 }
@@ -64,7 +64,8 @@ func (s *Source) Uint64() uint64 {
 // Float64 returns a number in [0, 1): a multiple of 2^-53, each with the same probability.
 func (s *Source) Float64() float64 { return float64(s.Uint64()>>11) / (1 << 53) }
 
-// IntN returns a number in [0, n), each with the same probability (Lemire's method). It panics if n is not in [1, 2^32).
+// IntN returns a number in [0, n), each with the same probability (Lemire's method). It panics if n is not in [1,
+// 2^32).
 func (s *Source) IntN(n int) int {
 	if n < 1 || int64(n) > 1<<32-1 {
 		panic("philox: IntN: n is not in [1, 2^32)")

@@ -85,8 +85,8 @@ func TestUniform(t *testing.T) {
 	s.IntN(0)
 }
 
-// TestRejection checks that IntN draws again where a word would make some numbers more likely: with n = 3·2^30, a quarter of
-// the words do.
+// TestRejection checks that IntN draws again where a word would make some numbers more likely: with n = 3·2^30, a
+// quarter of the words do.
 func TestRejection(t *testing.T) {
 	if math.MaxInt == math.MaxInt32 {
 		t.Skip("an int has 32 bits")

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// ahead makes the batches of an epoch ahead of their use, in any order, and returns them in their own. What is made and not taken
-// yet has at most as many bytes as the loader allows, or is one batch.
+// ahead makes the batches of an epoch ahead of their use, in any order, and returns them in their own. What is made and
+// not taken yet has at most as many bytes as the loader allows, or is one batch.
 type ahead struct {
 	loader *Loader
 	order  *order

@@ -23,9 +23,10 @@ var (
 		Hint: "unpack it, and give the folder cifar-100-binary"}
 )
 
-// CIFAR10 reads the pictures of Krizhevsky's CIFAR-10 in its binary version from the folder dir: the part "train" (50,000 samples,
-// data_batch_1.bin to data_batch_5.bin) or "test" (10,000, test_batch.bin). Inputs are (1024, 3) in [0, 1], row by row, or (1024, 1)
-// if Gray is set. The names of the classes come from batches.meta.txt, if that is there.
+// CIFAR10 reads the pictures of Krizhevsky's CIFAR-10 in its binary version from the folder dir: the part "train"
+// (50,000 samples, data_batch_1.bin to data_batch_5.bin) or "test" (10,000, test_batch.bin). Inputs are (1024, 3) in
+// [0, 1], row by row, or (1024, 1) if Gray is set. The names of the classes come from batches.meta.txt, if that is
+// there.
 func CIFAR10(ctx context.Context, dir, split string, o CIFAROptions) (Dataset, error) {
 	var names []string
 	switch split {
@@ -39,8 +40,8 @@ func CIFAR10(ctx context.Context, dir, split string, o CIFAROptions) (Dataset, e
 	return cifar(ctx, cifar10, dir, names, "batches.meta.txt", []int{10}, 0, o)
 }
 
-// CIFAR100 reads CIFAR-100 in its binary version: the part "train" (50,000 samples, train.bin) or "test" (10,000, test.bin). Inputs are
-// as those of CIFAR10. Classes are the 100 fine ones, or the 20 coarse ones if Coarse is set.
+// CIFAR100 reads CIFAR-100 in its binary version: the part "train" (50,000 samples, train.bin) or "test" (10,000,
+// test.bin). Inputs are as those of CIFAR10. Classes are the 100 fine ones, or the 20 coarse ones if Coarse is set.
 func CIFAR100(ctx context.Context, dir, split string, o CIFAROptions) (Dataset, error) {
 	if split != "train" && split != "test" {
 		return nil, splitError(split, "train", "test")
@@ -53,7 +54,8 @@ func CIFAR100(ctx context.Context, dir, split string, o CIFAROptions) (Dataset, 
 }
 
 // cifar reads files of records.
-func cifar(ctx context.Context, from Source, dir string, names []string, meta string, classes []int, label int, o CIFAROptions) (Dataset, error) {
+func cifar(ctx context.Context, from Source, dir string, names []string, meta string, classes []int, label int,
+	o CIFAROptions) (Dataset, error) {
 	p := &pictures{height: cifarSide, width: cifarSide, rgb: true, gray: o.Gray, classes: numbered(classes[label])}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
@@ -73,11 +75,13 @@ func cifar(ctx context.Context, from Source, dir string, names []string, meta st
 	return p, nil
 }
 
-// records adds the records of a file: the labels, each with its number of classes, of which one is used, and a picture of three channels.
+// records adds the records of a file: the labels, each with its number of classes, of which one is used, and a picture
+// of three channels.
 func (p *pictures) records(b []byte, classes []int, label int) error {
 	record := len(classes) + 3*p.height*p.width
 	if len(b) == 0 || len(b)%record != 0 {
-		return fmt.Errorf("expected records of %d bytes, found %d bytes, which end within record %d", record, len(b), len(b)/record)
+		return fmt.Errorf("expected records of %d bytes, found %d bytes, which end within record %d",
+			record, len(b), len(b)/record)
 	}
 	for i := 0; len(b) > 0; i, b = i+1, b[record:] {
 		for k, n := range classes {

@@ -1,4 +1,5 @@
-// Package data reads and makes data for training: sets of samples, and batches of them in a random order that can be repeated.
+// Package data reads and makes data for training: sets of samples, and batches of them in a random order that can be
+// repeated.
 //
 //	set, err := data.MNIST("mnist", "train")
 //	parts, err := data.Split(set, 1, 50000, 10000)
@@ -7,17 +8,18 @@
 //		…
 //	}
 //
-// A Dataset gives sample i, the same bits at each call. A Loader makes batches of samples, epoch after epoch. Whatever is random
-// follows from the seed, the epoch and the number of the sample by package philox, so batches do not depend on the number of
-// goroutines or on what was read before. The place in them is a Position, a small value: a loader that is given it goes on with
-// the same bits.
+// A Dataset gives sample i, the same bits at each call. A Loader makes batches of samples, epoch after epoch. Whatever
+// is random follows from the seed, the epoch and the number of the sample by package philox, so batches do not depend
+// on the number of goroutines or on what was read before. The place in them is a Position, a small value: a loader that
+// is given it goes on with the same bits.
 //
-// Sequences are as models take them: an input of a sample is (steps, features) of float32, or (steps) of int64 for tokens. Pictures
-// are read row by row, each pixel a step. Batches are padded at the end.
+// Sequences are as models take them: an input of a sample is (steps, features) of float32, or (steps) of int64 for
+// tokens. Pictures are read row by row, each pixel a step. Batches are padded at the end.
 //
-// Packages below this one have speech (audio), generated tasks (synthetic) and the Parquet format (parquet). Files are untrusted:
-// memory is bounded by their sizes, and errors name the file, the record or line, what was expected and what was found. Data
-// sets that must be downloaded are not downloaded; if files are missing, the error lists them and where they come from.
+// Packages below this one have speech (audio), generated tasks (synthetic) and the Parquet format (parquet). Files are
+// untrusted: memory is bounded by their sizes, and errors name the file, the record or line, what was expected and what
+// was found. Data sets that must be downloaded are not downloaded; if files are missing, the error lists them and where
+// they come from.
 package data
 
 import (
@@ -36,10 +38,11 @@ const MaxSamples = 1<<31 - 1
 
 // Sample is one example of a task. Nobody writes to its tensors.
 type Sample struct {
-	// Inputs are sequences, (steps, features) of float32 or (steps) of int64. There is one, or two for tasks that compare them.
+	// Inputs are sequences, (steps, features) of float32 or (steps) of int64. There is one, or two for tasks that compare
+	// them.
 	Inputs []*tensor.Tensor
-	// Target is a class (an int64 without dimensions), float32 numbers to be estimated (n), or an int64 label for each step
-	// (steps), Ignore for none.
+	// Target is a class (an int64 without dimensions), float32 numbers to be estimated (n), or an int64 label for each
+	// step (steps), Ignore for none.
 	Target *tensor.Tensor
 }
 
@@ -78,8 +81,8 @@ type Dataset interface {
 	Len() int
 	// Spec describes the samples.
 	Spec() Spec
-	// Steps returns the number of steps of the longest input of sample i, or an estimate if that is known only when it is read.
-	// Batches are put together by it, so it is the same at each call.
+	// Steps returns the number of steps of the longest input of sample i, or an estimate if that is known only when it is
+	// read. Batches are put together by it, so it is the same at each call.
 	Steps(i int) int
 	// Sample returns sample i, with the same bits at each call.
 	Sample(ctx context.Context, i int) (Sample, error)
@@ -107,7 +110,8 @@ func (s Spec) Check(name string, x Sample) error {
 			return fmt.Errorf("%s: target: expected float32[%d], found %s", name, s.Targets, tensor.Describe(x.Target))
 		}
 	case x.Target.DType() != tensor.Int64 || s.Labels > 0 && len(shape) != 1 || s.Labels == 0 && len(shape) != 0:
-		return fmt.Errorf("%s: target: expected int64 labels of steps, or one class, found %s", name, tensor.Describe(x.Target))
+		return fmt.Errorf("%s: target: expected int64 labels of steps, or one class, found %s",
+			name, tensor.Describe(x.Target))
 	default:
 		limit := max(s.Labels, len(s.Classes))
 		for _, v := range tensor.Data[int64](x.Target) {

@@ -49,9 +49,9 @@ func (Bytes) Encode(_ context.Context, text string) ([]int64, error) {
 	return out, nil
 }
 
-// Characters encodes text by its characters, as the reference does for the Long Range Arena: token 0 is the padding, 1 any character
-// that is not in the table, 2 the end of the text, and the others are the characters of the table. Bytes that are not UTF-8 are
-// U+FFFD.
+// Characters encodes text by its characters, as the reference does for the Long Range Arena: token 0 is the padding, 1
+// any character that is not in the table, 2 the end of the text, and the others are the characters of the table. Bytes
+// that are not UTF-8 are U+FFFD.
 type Characters struct {
 	Table []rune // character Table[i] is token i+3
 	End   bool   // add the token for the end of the text
@@ -63,9 +63,9 @@ type Characters struct {
 // characterBase is the number of tokens that are not characters.
 const characterBase = 3
 
-// NewCharacters returns an encoder with a token for each character that occurs at least least times in the texts: the most frequent
-// ones first, equally frequent ones in the order of Unicode. The reference's encoder for the reviews of IMDB has least 15, End and
-// Limit 4096.
+// NewCharacters returns an encoder with a token for each character that occurs at least least times in the texts: the
+// most frequent ones first, equally frequent ones in the order of Unicode. The reference's encoder for the reviews of
+// IMDB has least 15, End and Limit 4096.
 func NewCharacters(texts func(yield func(text string) error) error, least int) (*Characters, error) {
 	count := map[rune]int{}
 	err := texts(func(text string) error {

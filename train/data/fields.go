@@ -8,8 +8,8 @@ import (
 // MaxColumns is the number of fields that a row of a table may have.
 const MaxColumns = 1 << 20
 
-// fields reads the rows of a table of text. A field that begins with a quote ends with one, and may have separators, ends of lines
-// and, written twice, quotes in it (RFC 4180). Rows are lines; empty lines are skipped.
+// fields reads the rows of a table of text. A field that begins with a quote ends with one, and may have separators,
+// ends of lines and, written twice, quotes in it (RFC 4180). Rows are lines; empty lines are skipped.
 type fields struct {
 	text      []byte
 	separator byte

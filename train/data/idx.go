@@ -27,14 +27,15 @@ func ReadIDX(ctx context.Context, path string) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// parseIDX reads two zeros, the type, the number of dimensions, the dimensions with four bytes each, and the elements; all numbers
-// have the most significant byte first.
+// parseIDX reads two zeros, the type, the number of dimensions, the dimensions with four bytes each, and the elements;
+// all numbers have the most significant byte first.
 func parseIDX(b []byte) (*tensor.Tensor, error) {
 	if err := tensor.CheckByteOrder(); err != nil {
 		return nil, err
 	}
 	if len(b) < 4 || b[0] != 0 || b[1] != 0 || idxTypes[b[2]] == 0 {
-		return nil, fmt.Errorf("not an IDX file: expected the bytes 00 00, a type and a number of dimensions, found % x", b[:min(4, len(b))])
+		return nil, fmt.Errorf("not an IDX file: expected the bytes 00 00, a type and a number of dimensions, found % x",
+			b[:min(4, len(b))])
 	}
 	dtype, rank := idxTypes[b[2]], int(b[3])
 	if len(b) < 4+4*rank {
@@ -51,7 +52,8 @@ func parseIDX(b []byte) (*tensor.Tensor, error) {
 	b = b[4+4*rank:]
 	width := dtype.Bits() / 8
 	if len(b)/width != count || len(b)%width != 0 {
-		return nil, fmt.Errorf("expected %s%s of %d bytes each, found %d bytes", dtype, tensor.ShapeString(shape), width, len(b))
+		return nil, fmt.Errorf("expected %s%s of %d bytes each, found %d bytes",
+			dtype, tensor.ShapeString(shape), width, len(b))
 	}
 	if width > 1 {
 		b = bytes.Clone(b)
@@ -62,12 +64,13 @@ func parseIDX(b []byte) (*tensor.Tensor, error) {
 	return tensor.FromBytes(dtype, shape, b)
 }
 
-var mnist = Source{Name: "MNIST", URL: "https://yann.lecun.com/exdb/mnist/ (or a mirror of it)", Hint: "with or without .gz"}
+var mnist = Source{Name: "MNIST",
+	URL: "https://yann.lecun.com/exdb/mnist/ (or a mirror of it)", Hint: "with or without .gz"}
 
-// MNIST reads the handwritten digits of LeCun, Cortes and Burges from the folder dir: the part "train" (60,000 samples) or "test"
-// (10,000), from the files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each
-// with or without .gz. Inputs are (784, 1) in [0, 1], row by row; classes are the digits. Sets in the same files and of other
-// pictures, such as Fashion-MNIST, are read as well.
+// MNIST reads the handwritten digits of LeCun, Cortes and Burges from the folder dir: the part "train" (60,000 samples)
+// or "test" (10,000), from the files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
+// t10k-labels-idx1-ubyte, each with or without .gz. Inputs are (784, 1) in [0, 1], row by row; classes are the digits.
+// Sets in the same files and of other pictures, such as Fashion-MNIST, are read as well.
 func MNIST(ctx context.Context, dir, split string) (Dataset, error) {
 	prefix := map[string]string{"train": "train", "test": "t10k"}[split]
 	if prefix == "" {
@@ -91,14 +94,16 @@ func MNIST(ctx context.Context, dir, split string) (Dataset, error) {
 	}
 	images, labels := all[0], all[1].Bytes()
 	if images.Dim(0) != len(labels) || len(labels) == 0 || images.Len() == 0 {
-		return nil, fmt.Errorf("%s: expected one label for each of %d pictures, found %d", paths[1], images.Dim(0), len(labels))
+		return nil, fmt.Errorf("%s: expected one label for each of %d pictures, found %d",
+			paths[1], images.Dim(0), len(labels))
 	}
 	for i, v := range labels {
 		if v > 9 {
 			return nil, fmt.Errorf("%s: label %d: expected 0 to 9, found %d", paths[1], i, v)
 		}
 	}
-	return &pictures{height: images.Dim(1), width: images.Dim(2), pixels: images.Bytes(), labels: labels, classes: numbered(10)}, nil
+	return &pictures{height: images.Dim(1), width: images.Dim(2), pixels: images.Bytes(), labels: labels,
+		classes: numbered(10)}, nil
 }
 
 // pictures are pictures of bytes: for each picture its channels, one after the other.
@@ -144,7 +149,8 @@ func (p *pictures) Sample(_ context.Context, i int) (Sample, error) {
 	return Sample{[]*tensor.Tensor{tensor.FromSlice(v, n, s.Features)}, class(int(p.labels[i]))}, nil
 }
 
-// luma returns the brightness of a colour, rounded as the Python library PIL rounds it: (19595 r + 38470 g + 7471 b + 2^15) / 2^16.
+// luma returns the brightness of a colour, rounded as the Python library PIL rounds it: (19595 r + 38470 g + 7471 b +
+// 2^15) / 2^16.
 func luma(r, g, b byte) byte {
 	return byte((19595*uint32(r) + 38470*uint32(g) + 7471*uint32(b) + 1<<15) >> 16)
 }

@@ -29,24 +29,24 @@ type Options struct {
 	Shuffle  bool   // a new order in each epoch; otherwise that of the set
 	DropLast bool   // leave out the last batch of an epoch if it has fewer samples
 
-	// Buckets, if greater than 0, puts sequences of similar lengths together: each Buckets·Batch samples that follow each other
-	// are sorted by their steps, cut into batches, and with Shuffle the batches of an epoch are shuffled. Sequences that are
-	// read as a whole to be sorted need less padding the larger Buckets is, and are less random.
+	// Buckets, if greater than 0, puts sequences of similar lengths together: each Buckets·Batch samples that follow each
+	// other are sorted by their steps, cut into batches, and with Shuffle the batches of an epoch are shuffled. Sequences
+	// that are read as a whole to be sorted need less padding the larger Buckets is, and are less random.
 	Buckets int
 
 	Padding    Padding
 	Transforms []Transform // applied to each sample, in this order
 
-	// Of each Of batches that follow each other, only those From … To-1 are made: the share of a process. The last batches of an
-	// epoch that are fewer than Of are left out. Zeros: all batches are made.
+	// Of each Of batches that follow each other, only those From … To-1 are made: the share of a process. The last batches
+	// of an epoch that are fewer than Of are left out. Zeros: all batches are made.
 	From, To, Of int
 
 	Workers int   // goroutines that make batches ahead; 0: Next makes them
 	Memory  int64 // bound on the bytes of batches made ahead, at least one batch; 0: DefaultMemory
 }
 
-// Position is a place in the batches of a loader: the next one is batch Batch of epoch Epoch. The other fields are what the order
-// follows from; Seek compares them.
+// Position is a place in the batches of a loader: the next one is batch Batch of epoch Epoch. The other fields are what
+// the order follows from; Seek compares them.
 type Position struct {
 	Epoch   int    `json:"epoch"`
 	Batch   int    `json:"batch"`
@@ -119,8 +119,8 @@ func (l *Loader) Batches() int {
 // Position returns the place of the next batch.
 func (l *Loader) Position() Position { return l.at }
 
-// Seek goes to a place that a loader of the same samples, in the same order, has returned. A share may be another one, if the
-// place is a multiple of Of.
+// Seek goes to a place that a loader of the same samples, in the same order, has returned. A share may be another one,
+// if the place is a multiple of Of.
 func (l *Loader) Seek(p Position) error {
 	want := l.at
 	for _, c := range []struct {
@@ -135,15 +135,16 @@ func (l *Loader) Seek(p Position) error {
 		}
 	}
 	if p.Epoch < 0 || p.Epoch > math.MaxUint32>>1 || p.Batch < 0 || p.Batch > l.Batches()+l.options.Of {
-		return fmt.Errorf("position in the data: expected a batch up to %d, found batch %d of epoch %d", l.Batches(), p.Batch, p.Epoch)
+		return fmt.Errorf("position in the data: expected a batch up to %d, found batch %d of epoch %d",
+			l.Batches(), p.Batch, p.Epoch)
 	}
 	l.Close()
 	l.at = p
 	return nil
 }
 
-// Next returns the next batch, or io.EOF at the end of an epoch; after that comes the next epoch. After any other error the
-// position is as before.
+// Next returns the next batch, or io.EOF at the end of an epoch; after that comes the next epoch. After any other error
+// the position is as before.
 func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	number := l.own(l.at.Batch)
 	if number >= l.Batches() {

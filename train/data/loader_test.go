@@ -93,7 +93,8 @@ func newLoader(t *testing.T, set Dataset, o Options) *Loader {
 	return l
 }
 
-// TestEpochs checks that each epoch has each sample once, in the set's order without Shuffle, and that padding is as asked for.
+// TestEpochs checks that each epoch has each sample once, in the set's order without Shuffle, and that padding is as
+// asked for.
 func TestEpochs(t *testing.T) {
 	set := &counting{n: 23}
 	for _, o := range []Options{{Batch: 5}, {Batch: 5, DropLast: true}, {Batch: 5, Shuffle: true, Seed: 3},
@@ -182,7 +183,8 @@ func TestBucketsPadLess(t *testing.T) {
 	}
 }
 
-// TestOrderIsFixed checks orders that a separate program in Python has computed: checkpoints of older versions go on with them.
+// TestOrderIsFixed checks orders that a separate program in Python has computed: checkpoints of older versions go on
+// with them.
 func TestOrderIsFixed(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
@@ -349,8 +351,8 @@ func TestNoGoroutinesLeft(t *testing.T) {
 	}
 }
 
-// TestShares checks that the shares of several processes are the batches of one, with fewer than Of at the end left out, and that a
-// share resumes from the position of another one between two groups.
+// TestShares checks that the shares of several processes are the batches of one, with fewer than Of at the end left
+// out, and that a share resumes from the position of another one between two groups.
 func TestShares(t *testing.T) {
 	all := batches(t, newLoader(t, &counting{n: 31}, Options{Batch: 3, Shuffle: true}), 24) // 11 batches, twice
 	for _, workers := range []int{0, 2} {

@@ -58,7 +58,8 @@ func (m *memory) Sample(_ context.Context, i int) (Sample, error) {
 	return s, nil
 }
 
-// Collect returns a set of samples that are kept as they are. If the specification states no number of steps, it gets that of the longest input.
+// Collect returns a set of samples that are kept as they are. If the specification states no number of steps, it gets
+// that of the longest input.
 func Collect(spec Spec, samples []Sample) (Dataset, error) {
 	longest := 0
 	for i, s := range samples {
@@ -90,9 +91,9 @@ type ArrayOptions struct {
 	Raw     bool // inputs of type uint8 are not divided by 255
 }
 
-// Arrays returns a set of arrays: inputs (samples, steps, features), or (samples, steps) for tokens or for one feature; targets
-// (samples) of integers for classes, (samples) or (samples, n) for numbers; lengths (samples), or nil if all samples have all
-// steps. Features may be of any numeric type. Those of type uint8 are divided by 255.
+// Arrays returns a set of arrays: inputs (samples, steps, features), or (samples, steps) for tokens or for one feature;
+// targets (samples) of integers for classes, (samples) or (samples, n) for numbers; lengths (samples), or nil if all
+// samples have all steps. Features may be of any numeric type. Those of type uint8 are divided by 255.
 func Arrays(inputs, targets, lengths *tensor.Tensor, o ArrayOptions) (Dataset, error) {
 	shape := inputs.Shape()
 	if len(shape) < 2 || len(shape) > 3 || o.Tokens > 0 && len(shape) != 2 {

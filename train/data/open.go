@@ -80,7 +80,8 @@ type Source struct {
 	Hint string // what to do with the download, such as "unpack it there"; may be empty
 }
 
-// Missing returns an error that says which file to put where, if err is about a file that does not exist; otherwise err.
+// Missing returns an error that says which file to put where, if err is about a file that does not exist; otherwise
+// err.
 func (s Source) Missing(path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -89,7 +90,8 @@ func (s Source) Missing(path string, err error) error {
 	if s.Hint != "" {
 		hint = "; " + s.Hint
 	}
-	return fmt.Errorf("%s: file not found: put %s of %s there, from %s%s: %w", path, filepath.Base(path), s.Name, s.URL, hint,
+	return fmt.Errorf("%s: file not found: put %s of %s there, from %s%s: %w",
+		path, filepath.Base(path), s.Name, s.URL, hint,
 		fs.ErrNotExist)
 }
 

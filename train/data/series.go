@@ -16,14 +16,15 @@ const MaxDimensions = 1 << 16
 
 // SeriesOptions say how series are read.
 type SeriesOptions struct {
-	// Classes are the names of the classes in their order; nil: those of the file's line @classLabel. The test part is read with
-	// the classes of the training part.
+	// Classes are the names of the classes in their order; nil: those of the file's line @classLabel. The test part is
+	// read with the classes of the training part.
 	Classes []string
 }
 
-// Series reads a file of the UCR/UEA archives in the .ts format of the Python libraries aeon and sktime: a sample per line, its
-// dimensions separated by colons, their values by commas, and the class or, with @targetLabel, a number after the last colon. Inputs
-// are (steps, dimensions). A missing value, written ?, is the one before it, and 0 at the beginning. Time stamps are refused.
+// Series reads a file of the UCR/UEA archives in the .ts format of the Python libraries aeon and sktime: a sample per
+// line, its dimensions separated by colons, their values by commas, and the class or, with @targetLabel, a number after
+// the last colon. Inputs are (steps, dimensions). A missing value, written ?, is the one before it, and 0 at the
+// beginning. Time stamps are refused.
 func Series(ctx context.Context, path string, o SeriesOptions) (_ Dataset, err error) {
 	defer ends.Catch(path, &err)
 	b, err := ReadFile(ctx, path, MaxTable)
@@ -147,7 +148,8 @@ func (s *series) sample(line string) error {
 		}
 		s.columns = append(s.columns, column)
 		if len(column) != len(s.columns[0]) {
-			return fmt.Errorf("dimension %d: expected %d values, as in the first one, found %d", len(s.columns), len(s.columns[0]), len(column))
+			return fmt.Errorf("dimension %d: expected %d values, as in the first one, found %d",
+				len(s.columns), len(s.columns[0]), len(column))
 		}
 	}
 	if s.spec.Features == 0 {

@@ -30,8 +30,9 @@ func (s *subset) Sample(ctx context.Context, i int) (Sample, error) {
 	return s.set.Sample(ctx, s.samples[i])
 }
 
-// Split cuts a set into parts of the given sizes, by a permutation that follows from the seed and the number of samples: the first
-// part is its beginning, and so on. One size may be -1: what the others leave. Samples in no part are left out.
+// Split cuts a set into parts of the given sizes, by a permutation that follows from the seed and the number of
+// samples: the first part is its beginning, and so on. One size may be -1: what the others leave. Samples in no part
+// are left out.
 func Split(set Dataset, seed uint64, sizes ...int) ([]Dataset, error) {
 	n := set.Len()
 	sum, rest := 0, -1

@@ -15,8 +15,8 @@ import (
 // MaxTable is the number of bytes that a table of text may have. Larger data should be arrays.
 const MaxTable = 1 << 30
 
-// TableOptions say what the columns of a table are. A column is given by its name in the first row, or by its number from 0;
-// negative numbers count from the end.
+// TableOptions say what the columns of a table are. A column is given by its name in the first row, or by its number
+// from 0; negative numbers count from the end.
 type TableOptions struct {
 	Separator byte // 0: a tab for .tsv, otherwise a comma
 	NoHeader  bool // the first row is a sample
@@ -25,9 +25,9 @@ type TableOptions struct {
 	Targets []string // columns of numbers to be estimated, instead of a class
 	Text    string   // the column of text; empty: features are numbers
 
-	// Features are the columns of numbers; nil: all that are not targets. With Steps at 0 each is a step of one feature, and those
-	// without a number at the end of a row ("" or NaN) are left out, as series of different lengths have them. Otherwise a row is
-	// (Steps, features), the features of the first step first.
+	// Features are the columns of numbers; nil: all that are not targets. With Steps at 0 each is a step of one feature,
+	// and those without a number at the end of a row ("" or NaN) are left out, as series of different lengths have them.
+	// Otherwise a row is (Steps, features), the features of the first step first.
 	Features []string
 	Steps    int
 
@@ -36,8 +36,9 @@ type TableOptions struct {
 	Length  int      // tokens beyond this number are cut off; 0: none are
 }
 
-// Table reads the rows of a .csv or .tsv file, each a sample: numbers as features, or text as tokens. Fields in quotes may have
-// separators and ends of lines in them. Files of the UCR archive are tables without a header whose column 0 is the label.
+// Table reads the rows of a .csv or .tsv file, each a sample: numbers as features, or text as tokens. Fields in quotes
+// may have separators and ends of lines in them. Files of the UCR archive are tables without a header whose column 0 is
+// the label.
 func Table(ctx context.Context, path string, o TableOptions) (_ Dataset, err error) {
 	defer ends.Catch(path, &err)
 	b, err := ReadFile(ctx, path, MaxTable)
@@ -72,18 +73,22 @@ type table struct {
 
 func readTable(ctx context.Context, b []byte, o TableOptions) (Dataset, error) {
 	if o.Separator == '"' || o.Separator == '\n' || o.Separator == '\r' || o.Separator >= 0x80 {
-		return nil, fmt.Errorf("separator: expected an ASCII character that is not a quote or the end of a line, found %q", o.Separator)
+		return nil, fmt.Errorf("separator: expected an ASCII character that is not a quote or the end of a line, found %q",
+			o.Separator)
 	}
 	if (o.Label != "") == (len(o.Targets) > 0) {
-		return nil, fmt.Errorf("columns: expected either a label or targets, found label %q and targets %q", o.Label, o.Targets)
+		return nil, fmt.Errorf("columns: expected either a label or targets, found label %q and targets %q",
+			o.Label, o.Targets)
 	}
 	if o.Text != "" && (o.Features != nil || o.Steps != 0) {
-		return nil, fmt.Errorf("columns: expected either text or features, found text %q, features %q and %d steps", o.Text, o.Features, o.Steps)
+		return nil, fmt.Errorf("columns: expected either text or features, found text %q, features %q and %d steps",
+			o.Text, o.Features, o.Steps)
 	}
 	if o.Encode == nil {
 		o.Encode = Bytes{}
 	}
-	t := &table{TableOptions: o, set: &memory{spec: Spec{Inputs: 1}}, label: -1, text: -1, words: NewLabels(o.Classes), watch: ends.Of(ctx)}
+	t := &table{TableOptions: o, set: &memory{spec: Spec{Inputs: 1}}, label: -1, text: -1, words: NewLabels(o.Classes),
+		watch: ends.Of(ctx)}
 	f := newFields(b, o.Separator)
 	for {
 		row, line, err := f.next()

@@ -20,8 +20,8 @@ type TextOptions struct {
 	Length int     // tokens beyond this number are cut off; 0: none are
 }
 
-// TextFolder is a folder of texts: a folder for each class, and a .txt file in it for each sample. Files are read when a sample is
-// asked for.
+// TextFolder is a folder of texts: a folder for each class, and a .txt file in it for each sample. Files are read when
+// a sample is asked for.
 type TextFolder struct {
 	options TextOptions
 	names   []string
@@ -30,8 +30,8 @@ type TextFolder struct {
 	sizes   []int
 }
 
-// Texts returns the texts in the folders of dir, in the order of classes and names. Classes are the folders that are given; nil: all
-// folders, sorted.
+// Texts returns the texts in the folders of dir, in the order of classes and names. Classes are the folders that are
+// given; nil: all folders, sorted.
 func Texts(ctx context.Context, dir string, classes []string, o TextOptions) (*TextFolder, error) {
 	if o.Encode == nil {
 		o.Encode = Bytes{}
@@ -79,11 +79,12 @@ func Texts(ctx context.Context, dir string, classes []string, o TextOptions) (*T
 	return t, nil
 }
 
-var imdb = Source{Name: "the Large Movie Review Dataset", URL: "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+var imdb = Source{Name: "the Large Movie Review Dataset",
+	URL:  "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
 	Hint: "unpack it, and give the folder aclImdb"}
 
-// IMDB returns the reviews of Maas and others, of the part "train" or "test" (25,000 samples each), from the folders neg (class 0) and
-// pos (class 1) in dir/train and dir/test.
+// IMDB returns the reviews of Maas and others, of the part "train" or "test" (25,000 samples each), from the folders
+// neg (class 0) and pos (class 1) in dir/train and dir/test.
 func IMDB(ctx context.Context, dir, split string, o TextOptions) (*TextFolder, error) {
 	if split != "train" && split != "test" {
 		return nil, splitError(split, "train", "test")
@@ -156,8 +157,8 @@ func (t *TextFolder) Sample(ctx context.Context, i int) (Sample, error) {
 	return Sample{[]*tensor.Tensor{tensor.FromSlice(tokens, len(tokens))}, class(t.labels[i])}, nil
 }
 
-// Corpus is one long text for a language model: sample i is the steps tokens from i·steps on, and each step's label is the token after
-// it. A rest at the end that has fewer tokens is left out.
+// Corpus is one long text for a language model: sample i is the steps tokens from i·steps on, and each step's label is
+// the token after it. A rest at the end that has fewer tokens is left out.
 type Corpus struct {
 	tokens       []int64
 	steps, limit int
@@ -166,7 +167,8 @@ type Corpus struct {
 // NewCorpus returns the samples of some tokens, all in [0, limit).
 func NewCorpus(tokens []int64, steps, limit int) (*Corpus, error) {
 	if steps < 1 || len(tokens) < steps+1 {
-		return nil, fmt.Errorf("corpus: expected at least one sample of %d steps and a token after it, found %d tokens", steps, len(tokens))
+		return nil, fmt.Errorf("corpus: expected at least one sample of %d steps and a token after it, found %d tokens",
+			steps, len(tokens))
 	}
 	for i, v := range tokens {
 		if v < 0 || v >= int64(limit) {

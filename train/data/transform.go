@@ -17,8 +17,8 @@ type Random = philox.Source
 type Transform interface {
 	// Check returns the specification of the changed samples, or an error if such samples cannot be changed.
 	Check(Spec) (Spec, error)
-	// Apply returns a changed sample, and writes to no tensor of the given one. Its random numbers follow from the loader's seed,
-	// the transform's place among the others, the number of the sample and the epoch.
+	// Apply returns a changed sample, and writes to no tensor of the given one. Its random numbers follow from the
+	// loader's seed, the transform's place among the others, the number of the sample and the epoch.
 	Apply(Sample, *Random) (Sample, error)
 }
 
@@ -55,7 +55,8 @@ func (f *Flip) Check(s Spec) (Spec, error) {
 
 func sameImages(name string, s Spec, height, width, features int) error {
 	if s.Height != height || s.Width != width || s.Features != features {
-		return fmt.Errorf("%s: expected pictures of %d × %d × %d, found %d × %d × %d", name, height, width, features, s.Height,
+		return fmt.Errorf("%s: expected pictures of %d × %d × %d, found %d × %d × %d",
+			name, height, width, features, s.Height,
 			s.Width, s.Features)
 	}
 	return images(name, s)
@@ -111,12 +112,14 @@ type Normalize struct{ Mean, Std []float32 }
 // Check implements Transform.
 func (n *Normalize) Check(s Spec) (Spec, error) {
 	if s.Token() || len(n.Mean) != s.Features || len(n.Std) != s.Features {
-		return s, fmt.Errorf("normalize: expected the mean and standard deviation of %d features, found %d and %d", s.Features,
+		return s, fmt.Errorf("normalize: expected the mean and standard deviation of %d features, found %d and %d",
+			s.Features,
 			len(n.Mean), len(n.Std))
 	}
 	for f, d := range n.Std {
 		if !(d > 0) || math.IsInf(float64(d), 0) || math.IsNaN(float64(n.Mean[f])) {
-			return s, fmt.Errorf("normalize: feature %d: expected a positive standard deviation, found mean %v and deviation %v", f,
+			return s, fmt.Errorf("normalize: feature %d: expected a positive standard deviation, found mean %v and deviation %v",
+				f,
 				n.Mean[f], d)
 		}
 	}
@@ -133,8 +136,8 @@ func (n *Normalize) Apply(x Sample, _ *Random) (Sample, error) {
 	}), nil
 }
 
-// Statistics returns a transform that gives the features of a set mean 0 and variance 1, over all steps of at most limit samples
-// from the first on (0: all). Features that are constant are only shifted.
+// Statistics returns a transform that gives the features of a set mean 0 and variance 1, over all steps of at most
+// limit samples from the first on (0: all). Features that are constant are only shifted.
 func Statistics(ctx context.Context, set Dataset, limit int) (*Normalize, error) {
 	s := set.Spec()
 	if s.Token() {
@@ -202,7 +205,8 @@ type Every struct{ K int }
 // Check implements Transform.
 func (e Every) Check(s Spec) (Spec, error) {
 	if e.K < 1 || s.Labels > 0 {
-		return s, fmt.Errorf("every: expected 1 or more steps, and samples without labels of steps, found %d and %d labels", e.K,
+		return s, fmt.Errorf("every: expected 1 or more steps, and samples without labels of steps, found %d and %d labels",
+			e.K,
 			s.Labels)
 	}
 	if s.Steps > 0 {

@@ -24,7 +24,8 @@ func grid() (Spec, Sample) {
 		Sample{[]*tensor.Tensor{tensor.FromSlice(v, 12, 2)}, class(0)}
 }
 
-// TestPictures compares flips and crops with a picture that is looked up pixel by pixel, and checks that all places occur.
+// TestPictures compares flips and crops with a picture that is looked up pixel by pixel, and checks that all places
+// occur.
 func TestPictures(t *testing.T) {
 	spec, x := grid()
 	before := slices.Clone(tensor.Data[float32](x.Inputs[0]))

@@ -1,5 +1,5 @@
-// Package audio reads recordings for training: folders of .wav files, such as the Speech Commands. It changes their sampling rate and
-// computes MFCC, both as the Python library torchaudio defines them.
+// Package audio reads recordings for training: folders of .wav files, such as the Speech Commands. It changes their
+// sampling rate and computes MFCC, both as the Python library torchaudio defines them.
 package audio
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/essmc/essmc/train/data"
 )
 
-// MaxFile is the number of bytes that a recording may have, and MaxSteps the number of its samples after the change of the rate.
+// MaxFile is the number of bytes that a recording may have, and MaxSteps the number of its samples after the change of
+// the rate.
 const (
 	MaxFile  = 256 << 20
 	MaxSteps = 1 << 26
@@ -32,8 +33,9 @@ type Options struct {
 	MFCC   *MFCC // coefficients instead of samples; nil: none
 }
 
-// Folder is a folder of recordings: a folder for each class, and a .wav file in it for each sample. Files are read when a sample is asked
-// for. Inputs are (samples, 1) in [-1, 1], the mean of all channels, or the coefficients (frames, Count).
+// Folder is a folder of recordings: a folder for each class, and a .wav file in it for each sample. Files are read when
+// a sample is asked for. Inputs are (samples, 1) in [-1, 1], the mean of all channels, or the coefficients (frames,
+// Count).
 type Folder struct {
 	options Options
 	names   []string
@@ -41,17 +43,20 @@ type Folder struct {
 	labels  []int
 }
 
-// Open returns the recordings in the folders of dir, in the order of classes and names. Classes are the folders that are given; nil: all
-// folders whose names do not begin with "_", sorted. Keep, if not nil, says which ones to keep, by their paths within dir, with slashes.
+// Open returns the recordings in the folders of dir, in the order of classes and names. Classes are the folders that
+// are given; nil: all folders whose names do not begin with "_", sorted. Keep, if not nil, says which ones to keep, by
+// their paths within dir, with slashes.
 func Open(ctx context.Context, dir string, classes []string, keep func(path string) bool, o Options) (*Folder, error) {
 	if o.Rate == 0 {
 		o.Rate = 16000
 	}
 	if o.Rate < 1 || o.Rate > MaxRate || o.Length < 0 || o.Length > MaxSteps {
-		return nil, fmt.Errorf("recordings: expected a rate of 1 to %d Hz and at most %d samples, found %d and %d", MaxRate, MaxSteps, o.Rate, o.Length)
+		return nil, fmt.Errorf("recordings: expected a rate of 1 to %d Hz and at most %d samples, found %d and %d",
+			MaxRate, MaxSteps, o.Rate, o.Length)
 	}
 	if o.MFCC != nil && (o.MFCC.SampleRate != o.Rate || o.Length > 0 && o.Length <= o.MFCC.FFT/2) {
-		return nil, fmt.Errorf("MFCC: expected the rate of %d Hz and more than %d samples, found %d and %d", o.Rate, o.MFCC.FFT/2, o.MFCC.SampleRate, o.Length)
+		return nil, fmt.Errorf("MFCC: expected the rate of %d Hz and more than %d samples, found %d and %d",
+			o.Rate, o.MFCC.FFT/2, o.MFCC.SampleRate, o.Length)
 	}
 	if classes == nil {
 		list, err := files.ReadDir(dir)
@@ -88,7 +93,8 @@ func Open(ctx context.Context, dir string, classes []string, keep func(path stri
 	return f, nil
 }
 
-// The words of the Speech Commands, in the order in which the reference numbers them: those of the task with 10 classes, and all.
+// The words of the Speech Commands, in the order in which the reference numbers them: those of the task with 10
+// classes, and all.
 var (
 	Words10 = []string{"yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go"}
 	Words35 = []string{"bed", "cat", "down", "five", "forward", "go", "house", "left", "marvin", "no", "on", "right", "sheila", "tree",
@@ -96,11 +102,13 @@ var (
 		"stop", "three", "two", "wow", "zero"}
 )
 
-var commands = data.Source{Name: "the Speech Commands, version 2", URL: "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz",
+var commands = data.Source{Name: "the Speech Commands, version 2",
+	URL:  "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz",
 	Hint: "unpack it there"}
 
-// Commands returns the recordings of Warden's Speech Commands in the folder dir: those of the part "validation" or "test", which the files
-// validation_list.txt and testing_list.txt list, or of the part "train", which none of them lists. Length 0 stands for 16000.
+// Commands returns the recordings of Warden's Speech Commands in the folder dir: those of the part "validation" or
+// "test", which the files validation_list.txt and testing_list.txt list, or of the part "train", which none of them
+// lists. Length 0 stands for 16000.
 func Commands(ctx context.Context, dir, split string, words []string, o Options) (*Folder, error) {
 	if split != "train" && split != "validation" && split != "test" {
 		return nil, fmt.Errorf("part of the data: expected train, validation or test, found %q", split)

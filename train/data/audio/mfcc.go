@@ -25,9 +25,10 @@ const (
 	maxMels = 1 << 12
 )
 
-// MFCC computes mel-frequency cepstral coefficients, as torchaudio.transforms.MFCC does with its other settings at their defaults. It
-// is immutable. With N = FFT, frame f is the samples from f·Hop on of the signal with N/2 samples more at each side, which mirror it
-// (x[-i] = x[i]), times a window w[i] = sin²(πi/Window), with zeros at both sides up to N:
+// MFCC computes mel-frequency cepstral coefficients, as torchaudio.transforms.MFCC does with its other settings at
+// their defaults. It is immutable. With N = FFT, frame f is the samples from f·Hop on of the signal with N/2 samples
+// more at each side, which mirror it (x[-i] = x[i]), times a window w[i] = sin²(πi/Window), with zeros at both sides up
+// to N:
 //
 //	P[f,k] = |Σ_i w[i]·x[f·Hop+i]·exp(-2πi·ik/N)|², k = 0 … N/2, at the frequencies k·⌊SampleRate/2⌋/⌊N/2⌋ Hz
 //	M[f,m] = Σ_k P[f,k]·max(0, min((k's frequency - c[m])/(c[m+1]-c[m]), (c[m+2] - k's frequency)/(c[m+2]-c[m+1])))
@@ -67,7 +68,8 @@ func NewMFCC(o MFCCOptions) (*MFCC, error) {
 		return nil, fmt.Errorf("MFCC: expected transforms of 2 to %d samples, a window of at most as many and a hop of at least 1, found %d, %d and %d",
 			maxFFT, o.FFT, o.Window, o.Hop)
 	case o.Mels < 1 || o.Mels > maxMels || o.Count < 1 || o.Count > o.Mels:
-		return nil, fmt.Errorf("MFCC: expected 1 to %d filters and at most as many coefficients, found %d and %d", maxMels, o.Mels, o.Count)
+		return nil, fmt.Errorf("MFCC: expected 1 to %d filters and at most as many coefficients, found %d and %d",
+			maxMels, o.Mels, o.Count)
 	case !(o.Low >= 0 && o.Low < o.High && o.High <= MaxRate):
 		return nil, fmt.Errorf("MFCC: frequencies: expected 0 ≤ low < high, found %v and %v", o.Low, o.High)
 	}

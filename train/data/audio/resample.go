@@ -15,8 +15,9 @@ const (
 	maxTable  = 1 << 18 // numbers of a table; filters that need more are computed for each output
 )
 
-// Resampler changes the sampling rate of a signal, as torchaudio.functional.resample does by default: a sinc filter with a Hann
-// window. With o and n the rates divided by their greatest common divisor, and b = 0.99·min(o, n), output j is
+// Resampler changes the sampling rate of a signal, as torchaudio.functional.resample does by default: a sinc filter
+// with a Hann window. With o and n the rates divided by their greatest common divisor, and b = 0.99·min(o, n), output j
+// is
 //
 //	y[j] = Σ_i x[i]·(b/o)·h(b·(i/o - j/n)),  h(t) = cos²(πt/12)·sin(πt)/(πt) for |t| < 6, 0 elsewhere, h(0) = 1
 //

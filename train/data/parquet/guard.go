@@ -23,8 +23,8 @@ const (
 // errCut is the error for a structure that is longer than the bytes it is in.
 var errCut = errors.New("ends within a value")
 
-// compact walks through a structure in the compact protocol of Thrift, in which footers and headers of pages are written, and reports its
-// integers.
+// compact walks through a structure in the compact protocol of Thrift, in which footers and headers of pages are
+// written, and reports its integers.
 type compact struct {
 	b        []byte
 	at       int
@@ -178,7 +178,8 @@ func checkPages(r io.ReaderAt, size int64, f *pq.File, column int) error {
 			from = min(from, m.DictionaryPageOffset)
 		}
 		if from < 0 || m.TotalCompressedSize < 0 || from > size || m.TotalCompressedSize > size-from {
-			return fmt.Errorf("group %d of rows: expected %d bytes from byte %d on, found a file of %d", g, m.TotalCompressedSize, from, size)
+			return fmt.Errorf("group %d of rows: expected %d bytes from byte %d on, found a file of %d",
+				g, m.TotalCompressedSize, from, size)
 		}
 		for at, end := from, from+m.TotalCompressedSize; at < end; {
 			n, err := checkPage(r, at, end, m.NumValues)

@@ -1,8 +1,9 @@
-// Package parquet reads data for training from files in the Parquet format, by the library github.com/parquet-go/parquet-go.
+// Package parquet reads data for training from files in the Parquet format, by the library
+// github.com/parquet-go/parquet-go.
 //
-// Files are untrusted. What they claim about themselves is checked before the library reads it: the footer, and the header of each page of the columns
-// that are read. If the content of a compressed page is larger than its header says, the library may still take as much memory as that content has.
-// Encrypted files are refused.
+// Files are untrusted. What they claim about themselves is checked before the library reads it: the footer, and the
+// header of each page of the columns that are read. If the content of a compressed page is larger than its header says,
+// the library may still take as much memory as that content has. Encrypted files are refused.
 package parquet
 
 import (
@@ -27,8 +28,9 @@ type Options struct {
 	Targets []string // columns of numbers to be estimated, instead of a class
 	Text    string   // the column of text; empty: features are numbers
 
-	// Features are the columns of numbers: either all lists, each a feature whose lists have a number for each step; or all plain numbers, which are
-	// (Steps, features) for each row, as in data.TableOptions. A Steps of 0 makes each plain number a step.
+	// Features are the columns of numbers: either all lists, each a feature whose lists have a number for each step; or
+	// all plain numbers, which are (Steps, features) for each row, as in data.TableOptions. A Steps of 0 makes each plain
+	// number a step.
 	Features []string
 	Steps    int
 
@@ -224,7 +226,8 @@ func (t *table) features(spec *data.Spec) ([]*tensor.Tensor, error) {
 		x := make([]float32, steps*n)
 		for k := range lists {
 			if len(lists[k][row]) != steps {
-				return nil, fmt.Errorf("column %q, row %d: expected a list of %d, as in column %q, found %d", t.Features[k], row, steps, t.Features[0],
+				return nil, fmt.Errorf("column %q, row %d: expected a list of %d, as in column %q, found %d",
+					t.Features[k], row, steps, t.Features[0],
 					len(lists[k][row]))
 			}
 			for s, v := range lists[k][row] {

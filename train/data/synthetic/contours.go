@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/internal/philox"
 )
 
-// Trials, as published: of a place for a dash, and of a short contour. The long ones are drawn until they are complete; maxDrawings is far beyond
-// what that takes.
+// Trials, as published: of a place for a dash, and of a short contour. The long ones are drawn until they are complete;
+// maxDrawings is far beyond what that takes.
 const (
 	dashTrials  = 3
 	shortTrials = 5
@@ -65,7 +65,8 @@ func (p *Pathfinder) draw(ctx context.Context, i int) (*drawing, error) {
 		d.paint()
 		return d, nil
 	}
-	return nil, fmt.Errorf("Pathfinder: sample %d: expected two contours of %d dashes, found none in %d trials", i, p.o.Contour, maxDrawings)
+	return nil, fmt.Errorf("Pathfinder: sample %d: expected two contours of %d dashes, found none in %d trials",
+		i, p.o.Contour, maxDrawings)
 }
 
 // long draws the two long contours, in turns, on a new mask.
@@ -139,7 +140,8 @@ func (d *drawing) started(at pixel, dash *shape) *contour {
 	return &contour{origin: at, pivot: pivot, angle: dash.angle, tip: head, last: s, all: []*stamp{s}}
 }
 
-// beginAmid begins the first contour, where its dash and margin are so many pixels away from the sides. Nothing is occupied there.
+// beginAmid begins the first contour, where its dash and margin are so many pixels away from the sides. Nothing is
+// occupied there.
 func (d *drawing) beginAmid(sides int) *contour {
 	for range dashTrials {
 		dash := d.degrees[d.r.IntN(len(d.degrees))]
@@ -156,8 +158,8 @@ func (d *drawing) beginAmid(sides int) *contour {
 	return nil
 }
 
-// begin begins a contour anywhere, where its dash and margin cover no occupied pixel. It gives up if less than a hundredth of the picture is
-// free.
+// begin begins a contour anywhere, where its dash and margin cover no occupied pixel. It gives up if less than a
+// hundredth of the picture is free.
 func (d *drawing) begin() *contour {
 	free := 0
 	for _, v := range d.mask {

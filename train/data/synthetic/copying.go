@@ -19,9 +19,10 @@ type CopyingOptions struct {
 	Selective bool // the tokens are at random places; otherwise at the beginning
 }
 
-// Copying generates sequences of tokens in noise, and after them a marker for each token: there the token is to be returned, in the order of
-// appearance. The rules are those of Arjovsky, Shah and Bengio ("Unitary evolution recurrent neural networks", 2016) and, for selective
-// copying, of Gu and Dao ("Mamba", 2023), as in the code of state-spaces/s4: tokens are 1 to Tokens-2, each with the same probability.
+// Copying generates sequences of tokens in noise, and after them a marker for each token: there the token is to be
+// returned, in the order of appearance. The rules are those of Arjovsky, Shah and Bengio ("Unitary evolution recurrent
+// neural networks", 2016) and, for selective copying, of Gu and Dao ("Mamba", 2023), as in the code of state-spaces/s4:
+// tokens are 1 to Tokens-2, each with the same probability.
 //
 // Inputs are Length + Memorize tokens. Targets are labels of steps: the tokens at the markers, data.Ignore before them.
 type Copying struct{ o CopyingOptions }
@@ -32,7 +33,8 @@ func NewCopying(o CopyingOptions) (*Copying, error) {
 		return nil, fmt.Errorf("copying: %w", err)
 	}
 	if o.Memorize < 1 || o.Memorize > o.Length || o.Length > 1<<24 || o.Tokens < 3 || o.Tokens > 1<<24 {
-		return nil, fmt.Errorf("copying: expected 1 ≤ memorize ≤ length ≤ %d and 3 to %d tokens, found %d, %d and %d", 1<<24, 1<<24, o.Memorize,
+		return nil, fmt.Errorf("copying: expected 1 ≤ memorize ≤ length ≤ %d and 3 to %d tokens, found %d, %d and %d",
+			1<<24, 1<<24, o.Memorize,
 			o.Length, o.Tokens)
 	}
 	return &Copying{o}, nil

@@ -24,14 +24,15 @@ type ListOpsOptions struct {
 	Most    int // 0: 1999
 }
 
-// ListOps generates expressions of nested operators over digits, such as [MAX 4 [MIN 2 3] 1 0], whose value, a digit, is the class. The rules are
-// those of Nangia and Bowman ("ListOps: A diagnostic dataset for latent tree learning", 2018) as the Long Range Arena (Tay and others, 2021) uses
-// them: a node is an operator with probability 0.25, and a digit otherwise or at the greatest depth; an operator has 2 to Args arguments. The
-// operators are the minimum, the maximum, the median (of an even number the mean of the middle two, rounded down) and the sum modulo 10.
-// Expressions with fewer than Least or more than Most tokens are drawn again.
+// ListOps generates expressions of nested operators over digits, such as [MAX 4 [MIN 2 3] 1 0], whose value, a digit,
+// is the class. The rules are those of Nangia and Bowman ("ListOps: A diagnostic dataset for latent tree learning",
+// 2018) as the Long Range Arena (Tay and others, 2021) uses them: a node is an operator with probability 0.25, and a
+// digit otherwise or at the greatest depth; an operator has 2 to Args arguments. The operators are the minimum, the
+// maximum, the median (of an even number the mean of the middle two, rounded down) and the sum modulo 10. Expressions
+// with fewer than Least or more than Most tokens are drawn again.
 //
-// Inputs are tokens, of which there are 18: 0 padding, 1 unknown (never used), 2 the end, which each input has, 3 to 12 the digits, then
-// "[MIN", "[MAX", "[MED", "[SM" and "]".
+// Inputs are tokens, of which there are 18: 0 padding, 1 unknown (never used), 2 the end, which each input has, 3 to 12
+// the digits, then "[MIN", "[MAX", "[MED", "[SM" and "]".
 type ListOps struct {
 	o     ListOpsOptions
 	steps []atomic.Int32 // of each sample; 0: not known yet
@@ -116,7 +117,8 @@ func (l *ListOps) draw(i int) ([]int64, int, error) {
 			return append(t.tokens, listEnd), value, nil
 		}
 	}
-	return nil, 0, fmt.Errorf("ListOps: expected expressions of %d to %d tokens with depth %d and %d arguments, found none in %d", l.o.Least,
+	return nil, 0, fmt.Errorf("ListOps: expected expressions of %d to %d tokens with depth %d and %d arguments, found none in %d",
+		l.o.Least,
 		l.o.Most, l.o.Depth, l.o.Args, listRetry)
 }
 
@@ -127,7 +129,8 @@ type tree struct {
 	tokens []int64
 }
 
-// node draws an expression at a depth and returns its value. It ends early, with any value, once there are too many tokens.
+// node draws an expression at a depth and returns its value. It ends early, with any value, once there are too many
+// tokens.
 func (t *tree) node(depth int) int {
 	if depth == t.Depth || t.r.Float64() > 0.25 {
 		v := t.r.IntN(10)
@@ -161,8 +164,8 @@ func (t *tree) node(depth int) int {
 	return sum % 10
 }
 
-// ListOpsText encodes expressions as text into the tokens of ListOps, with the end. Parentheses, which the published files have, are left
-// out.
+// ListOpsText encodes expressions as text into the tokens of ListOps, with the end. Parentheses, which the published
+// files have, are left out.
 type ListOpsText struct{}
 
 // Tokens implements data.Encoder.
@@ -194,11 +197,12 @@ func (ListOpsText) Text(tokens []int64) string {
 	return strings.Join(out, " ")
 }
 
-var arena = data.Source{Name: "the Long Range Arena", URL: "https://storage.googleapis.com/long-range-arena/lra_release.gz",
+var arena = data.Source{Name: "the Long Range Arena",
+	URL:  "https://storage.googleapis.com/long-range-arena/lra_release.gz",
 	Hint: "unpack it, and give the folder listops-1000"}
 
-// ReadListOps reads the published expressions of the part "train" (96,000 samples), "val" or "test" (2000 each) from the folder dir:
-// basic_train.tsv, basic_val.tsv or basic_test.tsv, with the columns Source and Target.
+// ReadListOps reads the published expressions of the part "train" (96,000 samples), "val" or "test" (2000 each) from
+// the folder dir: basic_train.tsv, basic_val.tsv or basic_test.tsv, with the columns Source and Target.
 func ReadListOps(ctx context.Context, dir, split string) (data.Dataset, error) {
 	if !slices.Contains([]string{"train", "val", "test"}, split) {
 		return nil, fmt.Errorf("part of the data: expected train, val or test, found %q", split)

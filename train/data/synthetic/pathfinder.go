@@ -19,19 +19,23 @@ type PathfinderOptions struct {
 	Contour int // dashes of the two long contours: 6 (easy), 9 or 14 (hard); 0: 14
 }
 
-// Pathfinder draws pictures of two long contours of dashes, of shorter ones, and of two dots, each at an end of a long contour. The class is 1 if the
-// dots are at the two ends of one contour, and 0 if each is at another one. The rules are those of Linsley and others ("Learning long-range spatial
-// dependencies with horizontal gated recurrent units", 2018) with the parameters of the Long Range Arena for each size:
+// Pathfinder draws pictures of two long contours of dashes, of shorter ones, and of two dots, each at an end of a long
+// contour. The class is 1 if the dots are at the two ends of one contour, and 0 if each is at another one. The rules
+// are those of Linsley and others ("Learning long-range spatial dependencies with horizontal gated recurrent units",
+// 2018) with the parameters of the Long Range Arena for each size:
 //
-//   - A contour begins with a dash at a random place and in a random direction. The dash after it begins two margins further on, and its end is a
-//     random pixel on a circle, with the probability of max(0, cos(min(continuity·angle, π/2)))², where the angle is that between the two dashes,
-//     times what is left free there by the contours drawn before.
-//   - A dash and its margin must not cover what the margins of other dashes cover, those next to it in its own contour excepted. If no
-//     place is found, the contour is begun anew: the long ones until both are complete, others five times.
+//   - A contour begins with a dash at a random place and in a random direction. The dash after it begins two margins
+//     further on, and its end is a random pixel on a circle, with the probability of max(0, cos(min(continuity·angle,
+//     π/2)))², where the angle is that between the two dashes, times what is left free there by the contours drawn
+//     before.
+//   - A dash and its margin must not cover what the margins of other dashes cover, those next to it in its own contour
+//     excepted. If no place is found, the contour is begun anew: the long ones until both are complete, others five
+//     times.
 //   - The long contours begin near each other, far from the border of the picture, and grow in turns.
 //
-// Dashes and dots are drawn as the part of each pixel that they cover, at 4 × 4 points; the published program draws lines of whole pixels in a
-// larger picture, and reduces it. It also lets the newest dashes of the two contours cross; here contours never touch.
+// Dashes and dots are drawn as the part of each pixel that they cover, at 4 × 4 points; the published program draws
+// lines of whole pixels in a larger picture, and reduces it. It also lets the newest dashes of the two contours cross;
+// here contours never touch.
 //
 // Inputs are (Size², 1), row by row: multiples of 1/255 from 0 to 1.
 type Pathfinder struct {
@@ -52,11 +56,13 @@ type rules struct {
 	long, short float64
 }
 
-// ruled are the rules of the sizes. The brightness of the short contours in the smallest pictures is not that of the long ones, as published.
+// ruled are the rules of the sizes. The brightness of the short contours in the smallest pictures is not that of the
+// long ones, as published.
 var ruled = map[int]rules{
-	32:  {length: 2, thickness: 0.5, margins: []int{1}, seeds: 7, marker: 1.5, continuity: 1, total: 20, long: 1.5, short: 2},
-	64:  {length: 5, thickness: 1, margins: []int{1}, seeds: 12, marker: 2.5, continuity: 1.8, total: 22, long: 0.8, short: 0.8},
-	128: {length: 5, thickness: 1.5, margins: []int{2, 3}, seeds: 20, marker: 3, continuity: 1.8, total: 35, long: 0.9, short: 0.9},
+	32: {length: 2, thickness: 0.5, margins: []int{1}, seeds: 7, marker: 1.5, continuity: 1, total: 20, long: 1.5, short: 2},
+	64: {length: 5, thickness: 1, margins: []int{1}, seeds: 12, marker: 2.5, continuity: 1.8, total: 22, long: 0.8, short: 0.8},
+	128: {length: 5, thickness: 1.5, margins: []int{2, 3}, seeds: 20, marker: 3, continuity: 1.8, total: 35,
+		long: 0.9, short: 0.9},
 }
 
 // NewPathfinder returns a set of pictures.
@@ -72,7 +78,8 @@ func NewPathfinder(o PathfinderOptions) (*Pathfinder, error) {
 	}
 	r, ok := ruled[o.Size]
 	if !ok || o.Contour < 3 || o.Contour > 14 {
-		return nil, fmt.Errorf("Pathfinder: expected a size of 32, 64 or 128 and contours of 3 to 14 dashes, found %d and %d", o.Size, o.Contour)
+		return nil, fmt.Errorf("Pathfinder: expected a size of 32, 64 or 128 and contours of 3 to 14 dashes, found %d and %d",
+			o.Size, o.Contour)
 	}
 	p := &Pathfinder{o: o, r: r}
 	for _, margin := range r.margins {
@@ -117,8 +124,8 @@ const (
 // pixel is a place, y down and x to the right.
 type pixel struct{ y, x int }
 
-// sincos returns the sine and cosine of an angle as multiples of 2^-40: the functions of package math differ in their last bits from machine to
-// machine, which decides where a direction such as 45 degrees meets a pixel exactly.
+// sincos returns the sine and cosine of an angle as multiples of 2^-40: the functions of package math differ in their
+// last bits from machine to machine, which decides where a direction such as 45 degrees meets a pixel exactly.
 func sincos(angle float64) (sin, cos float64) {
 	const unit = 1 << 40
 	sin, cos = math.Sincos(angle)
@@ -128,7 +135,8 @@ func sincos(angle float64) (sin, cos float64) {
 // along returns the place at a distance in a direction, rounded up.
 func (p pixel) along(angle float64, distance int) pixel {
 	sin, cos := sincos(angle)
-	return pixel{int(math.Ceil(float64(p.y) + float64(float64(distance)*sin))), int(math.Ceil(float64(p.x) + float64(float64(distance)*cos)))}
+	return pixel{int(math.Ceil(float64(p.y) + float64(float64(distance)*sin))),
+		int(math.Ceil(float64(p.x) + float64(float64(distance)*cos)))}
 }
 
 // shape is what a dash in one direction and its margin cover of the pixels around its beginning, up to reach away.

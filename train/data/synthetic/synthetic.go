@@ -1,9 +1,9 @@
-// Package synthetic generates the data of tasks that measure how far a model remembers, by their published rules: ListOps and
-// Pathfinder of the Long Range Arena, copying and selective copying.
+// Package synthetic generates the data of tasks that measure how far a model remembers, by their published rules:
+// ListOps and Pathfinder of the Long Range Arena, copying and selective copying.
 //
-// Sample i of a set follows from the seed and i by package philox, and from nothing else: no files are needed, and sets of different
-// seeds are independent of each other. Sample i of a larger set with the same seed is the same. A part for validation is another seed,
-// or a part of a set (data.Split).
+// Sample i of a set follows from the seed and i by package philox, and from nothing else: no files are needed, and sets
+// of different seeds are independent of each other. Sample i of a larger set with the same seed is the same. A part for
+// validation is another seed, or a part of a set (data.Split).
 package synthetic
 
 import (

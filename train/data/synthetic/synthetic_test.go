@@ -90,8 +90,8 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// evaluate returns the value of an expression in words, how deep it is, and how many arguments its operators have at most. It shares nothing with
-// the generator: it reads the text from left to right, with a stack.
+// evaluate returns the value of an expression in words, how deep it is, and how many arguments its operators have at
+// most. It shares nothing with the generator: it reads the text from left to right, with a stack.
 func evaluate(words []string) (value, depth, args int, err error) {
 	type open struct {
 		op   string
@@ -334,7 +334,8 @@ func between(d *drawing, a, b *stamp, angleA, angleB float64) float64 {
 	return least
 }
 
-// TestPathfinder checks the pictures by their construction: the contours, the distances between their dashes, and the dots.
+// TestPathfinder checks the pictures by their construction: the contours, the distances between their dashes, and the
+// dots.
 func TestPathfinder(t *testing.T) {
 	for _, size := range []int{32, 64, 128} {
 		n := 100
@@ -391,7 +392,8 @@ func TestPathfinder(t *testing.T) {
 	}
 }
 
-// checkDots checks that the dots are at the two ends of one long contour, or each at another one, and that the picture is bright there.
+// checkDots checks that the dots are at the two ends of one long contour, or each at another one, and that the picture
+// is bright there.
 func checkDots(t *testing.T, d *drawing) {
 	t.Helper()
 	from, to := -1, -1
@@ -413,8 +415,8 @@ func checkDots(t *testing.T, d *drawing) {
 	}
 }
 
-// checkApart checks that dashes which follow each other in a contour are at most two margins apart, up to the rounding of their places, and that others do not
-// touch.
+// checkApart checks that dashes which follow each other in a contour are at most two margins apart, up to the rounding
+// of their places, and that others do not touch.
 func checkApart(t *testing.T, d *drawing) {
 	t.Helper()
 	type dash struct {
