@@ -3,7 +3,9 @@ package data
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 )
@@ -67,10 +69,12 @@ func cifar(ctx context.Context, from Source, dir string, names []string, meta st
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if b, err := ReadFile(ctx, filepath.Join(dir, meta), 1<<16); err == nil {
-		if words := strings.Fields(string(bytes.ToValidUTF8(b, []byte("?")))); len(words) == classes[label] {
-			p.classes = words
-		}
+	b, err := ReadFile(ctx, filepath.Join(dir, meta), 1<<16)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if words := strings.Fields(string(bytes.ToValidUTF8(b, []byte("?")))); len(words) == classes[label] {
+		p.classes = words
 	}
 	return p, nil
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // MaxColumns is the number of fields that a row of a table may have.
-const MaxColumns = 1 << 20
+const MaxColumns = 1 << 18
 
 // fields reads the rows of a table of text. A field that begins with a quote ends with one, and may have separators,
 // ends of lines and, written twice, quotes in it (RFC 4180). Rows are lines; empty lines are skipped.

@@ -115,7 +115,7 @@ func TestTable(t *testing.T) {
 	}
 	put(t, dir, map[string]string{"wide.csv": strings.Repeat(",", MaxColumns)})
 	if _, err := Table(t.Context(), filepath.Join(dir, "wide.csv"), TableOptions{Label: "0"}); err == nil ||
-		!strings.Contains(err.Error(), "line 1: expected at most 1048576 fields, found more") {
+		!strings.Contains(err.Error(), "line 1: expected at most 262144 fields, found more") {
 		t.Errorf("error %v", err)
 	}
 	put(t, dir, map[string]string{"long.csv": "a,b\n" + strings.Repeat("1,2\n", 100000)})
@@ -300,7 +300,7 @@ func TestCIFAR(t *testing.T) {
 }
 
 func TestSeries(t *testing.T) {
-	const head = "# about\n@problemName X\n@timeStamps false\n@missing true\n@univariate false\n@classLabel true b a\n@data\n"
+	const head = "%# about\n@problemName X\n@timeStamps false\n@missing true\n@univariate false\n@classLabel true b a\n@data\n"
 	dir := t.TempDir()
 	for text, want := range map[string]string{
 		head + "1,2:3,4:a\n5,?:?,6:b\r\n":      "[1 3 2 4] [2 2] [1] [5 0 5 6] [2 2] [0]",

@@ -58,7 +58,7 @@ func (s *series) read(b []byte) error {
 		if line == 1 {
 			text = bytes.TrimPrefix(text, []byte("\ufeff"))
 		}
-		if len(text) == 0 || text[0] == '#' {
+		if len(text) == 0 || text[0] == '#' || text[0] == '%' {
 			continue
 		}
 		read := s.sample

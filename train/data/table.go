@@ -45,11 +45,8 @@ func Table(ctx context.Context, path string, o TableOptions) (_ Dataset, err err
 	if err != nil {
 		return nil, err
 	}
-	if o.Separator == 0 {
-		o.Separator = ','
-		if strings.EqualFold(filepath.Ext(path), ".tsv") {
-			o.Separator = '\t'
-		}
+	if o.Separator == 0 && strings.EqualFold(filepath.Ext(path), ".tsv") {
+		o.Separator = '\t'
 	}
 	set, err := readTable(ctx, b, o)
 	if err != nil {
@@ -72,6 +69,9 @@ type table struct {
 }
 
 func readTable(ctx context.Context, b []byte, o TableOptions) (Dataset, error) {
+	if o.Separator == 0 {
+		o.Separator = ','
+	}
 	if o.Separator == '"' || o.Separator == '\n' || o.Separator == '\r' || o.Separator >= 0x80 {
 		return nil, fmt.Errorf("separator: expected an ASCII character that is not a quote or the end of a line, found %q",
 			o.Separator)
