@@ -19,7 +19,6 @@ type ahead struct {
 	wanted  int            // the next batch to be taken
 	made    map[int]result // batches that are made and not taken
 	held    int64          // bytes of batches that are made, and estimates of those that are begun
-	largest int64          // bytes of the largest batch so far, the estimate of others
 	stopped bool
 }
 
@@ -34,13 +33,6 @@ func (l *Loader) start(number int) *ahead {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &ahead{loader: l, order: l.order, cancel: cancel, next: number, wanted: number, made: map[int]result{}}
 	a.changed = sync.NewCond(&a.mu)
-	if steps := max(l.spec.Steps, l.options.Padding.Steps); steps > 0 {
-		width := int64(8)
-		if !l.spec.Token() {
-			width = 4 * int64(l.spec.Features)
-		}
-		a.largest = int64(l.spec.Inputs) * int64(l.options.Batch) * int64(steps) * width
-	}
 	for range l.options.Workers {
 		a.ended.Go(func() { a.work(ctx) })
 	}
@@ -54,13 +46,17 @@ func (a *ahead) work(ctx context.Context) {
 	defer a.mu.Unlock()
 	for {
 		// The wanted batch is always begun, so that the loader goes on if it is larger than the bound.
-		for !a.stopped && a.next < total && a.next != a.wanted && a.held+a.largest > a.loader.options.Memory {
+		estimate := int64(0)
+		for !a.stopped && a.next < total {
+			if estimate = a.loader.estimate(a.order.samples(a.next)); a.next == a.wanted || a.held+estimate <= a.loader.options.Memory {
+				break
+			}
 			a.changed.Wait()
 		}
 		if a.stopped || a.next >= total {
 			return
 		}
-		number, estimate := a.next, a.largest
+		number := a.next
 		a.next = a.loader.own(number + 1)
 		a.held += estimate
 		a.mu.Unlock()
@@ -71,12 +67,40 @@ func (a *ahead) work(ctx context.Context) {
 			a.next = total // nobody goes on after an error
 		} else {
 			r.bytes = b.Bytes()
-			a.largest = max(a.largest, r.bytes)
 		}
 		a.held += r.bytes - estimate
 		a.made[number] = r
 		a.changed.Broadcast()
 	}
+}
+
+// estimate returns the bytes of a batch of samples: at most, if the number of steps is bounded, and otherwise as far as the set
+// knows the steps of its samples.
+func (l *Loader) estimate(samples []int) int64 {
+	steps := l.options.Padding.Steps
+	if steps == 0 {
+		steps = l.spec.Steps
+	}
+	if steps == 0 {
+		for _, i := range samples {
+			steps = max(steps, l.set.Steps(i))
+		}
+	}
+	if n := l.options.Padding.MultipleOf; n > 1 {
+		steps = (steps + n - 1) / n * n
+	}
+	row := 8 + 4*int64(l.spec.Features)*int64(steps) // the length and the input
+	if l.spec.Token() {
+		row += 8 * int64(steps)
+	}
+	target := 4 * int64(l.spec.Targets)
+	switch {
+	case l.spec.Labels > 0:
+		target = 8 * int64(steps)
+	case l.spec.Targets == 0:
+		target = 8
+	}
+	return int64(len(samples)) * (int64(l.spec.Inputs)*row + target)
 }
 
 // take waits for the next batch.

@@ -1,7 +1,7 @@
 // Package data reads and makes data for training: sets of samples, and batches of them in a random order that can be
 // repeated.
 //
-//	set, err := data.MNIST("mnist", "train")
+//	set, err := data.MNIST(ctx, "mnist", "train")
 //	parts, err := data.Split(set, 1, 50000, 10000)
 //	loader, err := data.NewLoader(parts[0], data.Options{Batch: 50, Seed: 1, Shuffle: true, Workers: 2})
 //	for batch, err := range loader.Epoch(ctx) {

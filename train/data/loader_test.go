@@ -275,6 +275,27 @@ func TestAheadIsBounded(t *testing.T) {
 	}
 }
 
+// TestEstimate compares estimates with batches.
+func TestEstimate(t *testing.T) {
+	corpus, err := NewCorpus(make([]int64, 31), 3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []Dataset{&counting{n: 23}, pairs{}, corpus} {
+		for _, p := range []Padding{{}, {Steps: 9}, {MultipleOf: 4}} {
+			l := newLoader(t, set, Options{Batch: 2, Padding: p})
+			for b, err := range l.Epoch(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e := l.estimate(b.Samples); e != b.Bytes() {
+					t.Errorf("%T, %+v: %d bytes are estimated, a batch has %d", set, p, e, b.Bytes())
+				}
+			}
+		}
+	}
+}
+
 // TestCancel checks that a context ends Next while a sample is read, and that the loader goes on from there.
 func TestCancel(t *testing.T) {
 	for _, workers := range []int{0, 3} {

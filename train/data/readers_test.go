@@ -110,6 +110,9 @@ func TestTable(t *testing.T) {
 		set, err := Table(t.Context(), filepath.Join(dir, name), c.o)
 		expect(t, name, set, err, c.want)
 	}
+	put(t, dir, map[string]string{"x.tsv.gz": compressed("a\tb\n1\t2\n")})
+	set, err := Table(t.Context(), filepath.Join(dir, "x.tsv.gz"), TableOptions{Label: "b"})
+	expect(t, "x.tsv.gz", set, err, "[1] [1 1] [0]")
 	if _, err := Table(t.Context(), filepath.Join(dir, "wide.csv"), TableOptions{Label: "0"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}

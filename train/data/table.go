@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/essmc/essmc/internal/ends"
+	"github.com/essmc/essmc/internal/files"
 )
 
 // MaxTable is the number of bytes that a table of text may have. Larger data should be arrays.
@@ -36,16 +37,19 @@ type TableOptions struct {
 	Length  int      // tokens beyond this number are cut off; 0: none are
 }
 
-// Table reads the rows of a .csv or .tsv file, each a sample: numbers as features, or text as tokens. Fields in quotes
-// may have separators and ends of lines in them. Files of the UCR archive are tables without a header whose column 0 is
-// the label.
+// Table reads the rows of a .csv or .tsv file, or .csv.gz or .tsv.gz, each a sample: numbers as features, or text as
+// tokens. Fields in quotes may have separators and ends of lines in them. Files of the UCR archive are tables without a
+// header whose column 0 is the label.
 func Table(ctx context.Context, path string, o TableOptions) (_ Dataset, err error) {
 	defer ends.Catch(path, &err)
-	b, err := ReadFile(ctx, path, MaxTable)
+	b, err := readPlain(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	if o.Separator == 0 && strings.EqualFold(filepath.Ext(path), ".tsv") {
+	if n := int64(len(b)); n > MaxTable {
+		return nil, fmt.Errorf("%s: %w", path, &files.LimitError{Size: n, Limit: MaxTable})
+	}
+	if o.Separator == 0 && strings.EqualFold(filepath.Ext(strings.TrimSuffix(path, ".gz")), ".tsv") {
 		o.Separator = '\t'
 	}
 	set, err := readTable(ctx, b, o)
