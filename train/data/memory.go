@@ -50,12 +50,16 @@ func (m *memory) Sample(_ context.Context, i int) (Sample, error) {
 		h := m.spec.Features
 		s.Inputs = []*tensor.Tensor{tensor.FromSlice(m.numbers[from*h:to*h:to*h], to-from, h)}
 	}
-	if k := m.spec.Targets; k > 0 {
-		s.Target = tensor.FromSlice(m.values[i*k:(i+1)*k:(i+1)*k], k)
-	} else {
-		s.Target = tensor.Scalar(m.labels[i])
-	}
+	s.Target = m.target(i)
 	return s, nil
+}
+
+// target returns the target of a sample.
+func (m *memory) target(i int) *tensor.Tensor {
+	if k := m.spec.Targets; k > 0 {
+		return tensor.FromSlice(m.values[i*k:(i+1)*k:(i+1)*k], k)
+	}
+	return tensor.Scalar(m.labels[i])
 }
 
 // Collect returns a set of samples that are kept as they are. If the specification states no number of steps, it gets

@@ -110,6 +110,18 @@ func TestTable(t *testing.T) {
 		set, err := Table(t.Context(), filepath.Join(dir, name), c.o)
 		expect(t, name, set, err, c.want)
 	}
+	put(t, dir, map[string]string{"pairs.csv": "same,a,b\n1,x,yz\n0,abc,d\n"})
+	pair, err := Table(t.Context(), filepath.Join(dir, "pairs.csv"), TableOptions{Label: "same", Text: "a", Second: "b", Length: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := newLoader(t, pair, Options{Batch: 2}).Next(t.Context())
+	if want := []int64{121, 0, 98, 99, 122, 123, 101, 0}; err != nil || !slices.Equal(tensor.Data[int64](b.Input), want) ||
+		!slices.Equal(tensor.Data[int64](b.Lengths), []int64{1, 2, 2, 1}) || !slices.Equal(tensor.Data[int64](b.Target), []int64{1, 0}) {
+		t.Errorf("pairs: %+v, %v", b, err)
+	}
+	_, err = Table(t.Context(), filepath.Join(dir, "pairs.csv"), TableOptions{Label: "same", Second: "b"})
+	expect(t, "second", nil, err, "expected a text beside the second one")
 	put(t, dir, map[string]string{"x.tsv.gz": compressed("a\tb\n1\t2\n")})
 	set, err := Table(t.Context(), filepath.Join(dir, "x.tsv.gz"), TableOptions{Label: "b"})
 	expect(t, "x.tsv.gz", set, err, "[1] [1 1] [0]")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/essmc/essmc/internal/ends"
 	"github.com/essmc/essmc/internal/files"
+	"github.com/essmc/essmc/ir/tensor"
 )
 
 // MaxTable is the number of bytes that a table of text may have. Larger data should be arrays.
@@ -25,6 +26,7 @@ type TableOptions struct {
 	Label   string   // the column of the class; empty: none
 	Targets []string // columns of numbers to be estimated, instead of a class
 	Text    string   // the column of text; empty: features are numbers
+	Second  string   // the column of a second text, for tasks that compare two; empty: none
 
 	// Features are the columns of numbers; nil: all that are not targets. With Steps at 0 each is a step of one feature,
 	// and those without a number at the end of a row ("" or NaN) are left out, as series of different lengths have them.
@@ -62,14 +64,15 @@ func Table(ctx context.Context, path string, o TableOptions) (_ Dataset, err err
 // table is a table that is being read.
 type table struct {
 	TableOptions
-	set               *memory
-	columns           int
-	label, text       int // -1: none
-	targets, features []int
-	names             []string // of the columns; nil without a header
-	words             *Labels
-	skip              []bool // columns that are no features
-	watch             *ends.Watch
+	set                 *memory
+	columns             int
+	label, text, second int                // -1: none
+	pairs               [][]*tensor.Tensor // inputs, of samples with two texts
+	targets, features   []int
+	names               []string // of the columns; nil without a header
+	words               *Labels
+	skip                []bool // columns that are no features
+	watch               *ends.Watch
 }
 
 func readTable(ctx context.Context, b []byte, o TableOptions) (Dataset, error) {
@@ -84,6 +87,9 @@ func readTable(ctx context.Context, b []byte, o TableOptions) (Dataset, error) {
 		return nil, fmt.Errorf("columns: expected either a label or targets, found label %q and targets %q",
 			o.Label, o.Targets)
 	}
+	if o.Second != "" && o.Text == "" {
+		return nil, fmt.Errorf("columns: expected a text beside the second one, found only %q", o.Second)
+	}
 	if o.Text != "" && (o.Features != nil || o.Steps != 0) {
 		return nil, fmt.Errorf("columns: expected either text or features, found text %q, features %q and %d steps",
 			o.Text, o.Features, o.Steps)
@@ -91,7 +97,7 @@ func readTable(ctx context.Context, b []byte, o TableOptions) (Dataset, error) {
 	if o.Encode == nil {
 		o.Encode = Bytes{}
 	}
-	t := &table{TableOptions: o, set: &memory{spec: Spec{Inputs: 1}}, label: -1, text: -1, words: NewLabels(o.Classes),
+	t := &table{TableOptions: o, set: &memory{spec: Spec{Inputs: 1}}, label: -1, text: -1, second: -1, words: NewLabels(o.Classes),
 		watch: ends.Of(ctx)}
 	f := newFields(b, o.Separator)
 	for {
@@ -118,13 +124,20 @@ func readTable(ctx context.Context, b []byte, o TableOptions) (Dataset, error) {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 	}
-	if t.set.Len() == 0 {
+	if t.set.Len()+len(t.pairs) == 0 {
 		return nil, fmt.Errorf("expected rows, found none")
 	}
 	if t.label >= 0 {
 		t.set.spec.Classes, t.set.labels = t.words.Finish(t.set.labels)
 	}
-	return t.set, nil
+	if t.pairs == nil {
+		return t.set, nil
+	}
+	samples := make([]Sample, len(t.pairs))
+	for i, in := range t.pairs {
+		samples[i] = Sample{in, t.set.target(i)}
+	}
+	return Collect(t.set.spec, samples)
 }
 
 // begin finds the columns, by the first row.
@@ -150,8 +163,11 @@ func (t *table) begin(row [][]byte) (err error) {
 	}
 	t.set.spec.Targets = len(t.targets)
 	if t.Text != "" {
-		t.text, err = t.column(t.Text)
 		t.set.spec.Tokens = t.Encode.Tokens()
+		if t.text, err = t.column(t.Text); err == nil && t.Second != "" {
+			t.set.spec.Inputs = 2
+			t.second, err = t.column(t.Second)
+		}
 		return err
 	}
 	if t.Features != nil {
@@ -227,13 +243,7 @@ func (t *table) add(ctx context.Context, row [][]byte) error {
 		t.set.values = append(t.set.values, v)
 	}
 	if t.text >= 0 {
-		tokens, err := EncodeText(ctx, t.Encode, string(row[t.text]), t.Length)
-		if err != nil {
-			return fmt.Errorf("column %d: %w", t.text+1, err)
-		}
-		t.set.tokens = append(t.set.tokens, tokens...)
-		t.set.add()
-		return nil
+		return t.texts(ctx, row)
 	}
 	features := t.features
 	for n := len(features); t.Steps == 0 && n > 1 && absent(row[features[n-1]]); n-- {
@@ -247,6 +257,28 @@ func (t *table) add(ctx context.Context, row [][]byte) error {
 		t.set.numbers = append(t.set.numbers, v)
 	}
 	t.set.add()
+	return nil
+}
+
+// texts adds the texts of a row.
+func (t *table) texts(ctx context.Context, row [][]byte) error {
+	var pair []*tensor.Tensor
+	for _, k := range []int{t.text, t.second} {
+		if k < 0 {
+			continue
+		}
+		tokens, err := EncodeText(ctx, t.Encode, string(row[k]), t.Length)
+		if err != nil {
+			return fmt.Errorf("column %d: %w", k+1, err)
+		}
+		if t.second < 0 {
+			t.set.tokens = append(t.set.tokens, tokens...)
+			t.set.add()
+			return nil
+		}
+		pair = append(pair, tensor.FromSlice(tokens, len(tokens)))
+	}
+	t.pairs = append(t.pairs, pair)
 	return nil
 }
 
