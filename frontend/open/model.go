@@ -167,8 +167,8 @@ func (m *Model) onSource(shapes shapes) (err error) {
 	return nil
 }
 
-// PassNames returns the names of the passes in order, for Options.Skip: with others, Options.Passes, if these have a place.
-// Some passes run twice.
+// PassNames returns the names of the passes in order, for Options.Skip: with others, Options.Passes, if these have a
+// place. Some passes run twice.
 func PassNames(others ...*passes.Pass) []string {
 	all, err := passes.Insert(Pipeline(), others...)
 	if err != nil {

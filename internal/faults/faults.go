@@ -1,6 +1,6 @@
 // Package faults is for tests. It makes each operation of a call fail in turn. Its own tests are the table of
-// everything that the project reads, writes and computes within a budget; the tests of cmd/essmc/command add what only the
-// command does.
+// everything that the project reads, writes and computes within a budget; the tests of cmd/essmc/command add what only
+// the command does.
 //
 // It imports internal/fault and the standard library. Operations are counted per process, so tests that use it must
 // not run in parallel with others.

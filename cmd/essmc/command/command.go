@@ -5,10 +5,10 @@
 //
 // Passes of its own are in Options.
 //
-// The package may import everything. Each subcommand is one file with a function that makes its cobra command. Common parts
-// are in flags.go and in the packages under internal. All state belongs to the commands of one call of Main. Errors are one
-// line on standard error. The exit code is 1 for errors in files, models and inputs, and 2 for errors in the command
-// line. Files are written completely or not at all.
+// The package may import everything. Each subcommand is one file with a function that makes its cobra command. Common
+// parts are in flags.go and in the packages under internal. All state belongs to the commands of one call of Main.
+// Errors are one line on standard error. The exit code is 1 for errors in files, models and inputs, and 2 for errors in
+// the command line. Files are written completely or not at all.
 package command
 
 import (

@@ -66,8 +66,10 @@ docs/serving.md.`,
 	cmd.Flags().StringVar(&f.http, "http", "127.0.0.1:8080", "`ADDRESS` of the protocol as REST")
 	cmd.Flags().StringVar(&f.grpc, "grpc", "127.0.0.1:9000", "`ADDRESS` of the protocol as gRPC")
 	cmd.Flags().StringVar(&f.admin, "admin", "127.0.0.1:9090", "`ADDRESS` of metrics, profiles and reloads")
-	cmd.Flags().BoolVar(&f.untrusted, "untrusted", false, "bound what a model may take, for files of people you do not know")
-	cmd.Flags().StringVar(&f.access, "access-log", "", "write a JSON line for each request to `FILE`, or - for standard output")
+	cmd.Flags().BoolVar(&f.untrusted, "untrusted", false, "bound what a model may take, for files of people you do "+
+		"not know")
+	cmd.Flags().StringVar(&f.access, "access-log", "", "write a JSON line for each request to `FILE`, or - for "+
+		"standard output")
 	complete(cmd, "config", filesOf("yaml", "yml"))
 	complete(cmd, "models", directories)
 	return cmd
@@ -97,7 +99,8 @@ func (f *serveFlags) options(cmd *cobra.Command, args []string) (serve.Options, 
 			name, path = serve.NameOf(arg), arg
 		}
 		if other, twice := o.Models[name]; twice {
-			return o, usagef("%s: %s and %s both have the name %q; give one as NAME=MODEL", cmd.CommandPath(), other, path, name)
+			return o, usagef("%s: %s and %s both have the name %q; give one as NAME=MODEL", cmd.CommandPath(), other,
+				path, name)
 		}
 		if _, err := files.Stat(path); err != nil {
 			return o, err
@@ -105,7 +108,8 @@ func (f *serveFlags) options(cmd *cobra.Command, args []string) (serve.Options, 
 		o.Models[name] = path
 	}
 	if len(o.Models) == 0 && o.Dir == "" {
-		return o, usagef("%s: expected MODEL or --models DIR, found neither; see %s -h", cmd.CommandPath(), cmd.CommandPath())
+		return o, usagef("%s: expected MODEL or --models DIR, found neither; see %s -h", cmd.CommandPath(),
+			cmd.CommandPath())
 	}
 	return o, nil
 }
@@ -163,11 +167,13 @@ func printServer(w io.Writer, s *serve.Server, o serve.Options) error {
 		}
 		rows = append(rows, []string{m.Name, m.Version, kind, sequences, batches})
 	}
-	if err := table.Print(w, []table.Column{{Title: "model"}, {Title: "version"}, {Title: "kind"}, {Title: "sequences"}, {Title: "requests"}},
+	if err := table.Print(w, []table.Column{{Title: "model"}, {Title: "version"}, {Title: "kind"}, {Title: "sequences"},
+		{Title: "requests"}},
 		rows); err != nil {
 		return err
 	}
-	for _, l := range []struct{ name, format string }{{"http", "http://%s/v2"}, {"grpc", "%s"}, {"admin", "http://%s/metrics"}} {
+	for _, l := range []struct{ name, format string }{{"http", "http://%s/v2"}, {"grpc", "%s"},
+		{"admin", "http://%s/metrics"}} {
 		if a := s.Address(l.name); a != nil {
 			if _, err := fmt.Fprintf(w, "%-6s %s\n", l.name, fmt.Sprintf(l.format, a)); err != nil {
 				return err

@@ -42,8 +42,8 @@ func newVersionCommand() *cobra.Command {
 // release and commit are set by .ci/release, which builds without the data of a checkout.
 var release, commit string
 
-// version returns the version of the release or of the module, with the commit where it is known. In a program of another
-// module it is the version of essmc that the program links.
+// version returns the version of the release or of the module, with the commit where it is known. In a program of
+// another module it is the version of essmc that the program links.
 func version() string {
 	if release != "" {
 		return strings.TrimSpace(release + " " + commit[:min(12, len(commit))])

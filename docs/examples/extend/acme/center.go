@@ -1,5 +1,5 @@
-// Package acme extends essmc by the operator acme.Center with a kernel (this file), a pass that finds it in graphs (pass.go),
-// and a family of models that has it (family.go).
+// Package acme extends essmc by the operator acme.Center with a kernel (this file), a pass that finds it in graphs
+// (pass.go), and a family of models that has it (family.go).
 package acme
 
 import (

@@ -43,8 +43,8 @@ func (c *Config) Validate() error { return table.Validate(c) }
 
 // Common returns the settings that all families have.
 func (c *Config) Common() models.Common {
-	return models.Common{Input: models.Plural(c.Inputs, "feature"), Layers: 1, Width: c.Inputs, Outputs: c.Outputs, Causal: true,
-		Streams: true, Resamples: true}
+	return models.Common{Input: models.Plural(c.Inputs, "feature"), Layers: 1, Width: c.Inputs, Outputs: c.Outputs,
+		Causal: true, Streams: true, Resamples: true}
 }
 
 // Specs lists the tensors of the checkpoint.
@@ -67,7 +67,8 @@ func init() {
 		Presets: func() []models.Preset {
 			c := newConfig()
 			c.Inputs, c.Outputs = 6, 2
-			return []models.Preset{{ID: "acme-small", Doc: "6 features, 2 outputs", Config: c, Length: 100, Init: initial}}
+			return []models.Preset{{ID: "acme-small", Doc: "6 features, 2 outputs", Config: c, Length: 100,
+				Init: initial}}
 		}})
 }
 

@@ -198,8 +198,8 @@ func (p *parallel) system(re tried, im *tried, pairs bool, in *sequences) (_ *st
 		v := func(t int) complex128 { return complexAt(vr, vi, r, step(t)) }
 		a := (z(1) - v(1)) / z(0)
 		for t := 2; t < hr.steps; t++ {
-			if want := a*z(t-1) +
-				v(t); !(cmplx.Abs(z(t)-want) <= regions.ResponseTol*(cmplx.Abs(z(t))+cmplx.Abs(v(t)))) {
+			want := a*z(t-1) + v(t)
+			if !(cmplx.Abs(z(t)-want) <= regions.ResponseTol*(cmplx.Abs(z(t))+cmplx.Abs(v(t)))) {
 				return nil, t
 			}
 		}
