@@ -82,38 +82,49 @@ var LinearAttention = ops.Register(&ir.Op{
 	Tol:        ir.Long,
 })
 
-func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+// linearAttention is an application of LinearAttention to tensors.
+type linearAttention struct {
+	batch, length   int
+	hq, hkv, dk, dv int  // heads of query, and of key and value; their features
+	gated, delta    bool // the parts of the update rule
+	decay, beta     []float64
+	decays, betas   int // the sizes of their last axes
+}
+
+// read reads the sizes and the update rule, and checks the inputs.
+func (a *linearAttention) read(c *ir.EvalCtx, in []tensor.Datum) error {
 	n := c.Node
 	query, err := need(in, 0, "query")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	key, err := need(in, 1, "key")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	value, err := need(in, 2, "value")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	hq, hkv := int(getInt(n, "q_num_heads")), int(getInt(n, "kv_num_heads"))
 	if hkv < 1 || hq < 1 || hq%hkv != 0 || query.Rank() != 3 || query.Dim(2)%hq != 0 || value.Rank() != 3 ||
 		value.Dim(2)%hkv != 0 {
-		return nil, fmt.Errorf(
+		return fmt.Errorf(
 			"query %s with %d heads, value %s with %d: expected three axes, the last of whole heads, and a positive "+
 				"multiple of heads", query, hq, value, hkv)
 	}
 	batch, length, dk, dv := query.Dim(0), query.Dim(1), query.Dim(2)/hq, value.Dim(2)/hkv
 	if err := ops.SameShape(key.Shape(), []int{batch, length, hkv * dk}); err != nil {
-		return nil, fmt.Errorf("key: %w", err)
+		return fmt.Errorf("key: %w", err)
 	}
 	if err := ops.SameShape(value.Shape(), []int{batch, length, hkv * dv}); err != nil {
-		return nil, fmt.Errorf("value: %w", err)
+		return fmt.Errorf("value: %w", err)
 	}
 	rule := getStr(n, "update_rule")
-	gated, delta := rule == "gated" || rule == "gated_delta", rule == "delta" || rule == "gated_delta"
+	*a = linearAttention{batch: batch, length: length, hq: hq, hkv: hkv, dk: dk, dv: dv,
+		gated: rule == "gated" || rule == "gated_delta", delta: rule == "delta" || rule == "gated_delta"}
 	// perStep reads decay or beta. Its last axis may have one of two sizes.
-	perStep := func(i int, wanted bool, a, b int) ([]float64, int, error) {
+	perStep := func(i int, wanted bool, size, other int) ([]float64, int, error) {
 		t := ops.Tensor(in, i)
 		if (t != nil) != wanted {
 			return nil, 0, fmt.Errorf("%s: update_rule %s requires it: %v, it is given: %v", n.Op.In[i].Name, rule,
@@ -122,87 +133,64 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 		if t == nil {
 			return nil, 0, nil
 		}
-		if s := t.Shape(); len(s) != 3 || s[0] != batch || s[1] != length || s[2] != a && s[2] != b {
+		if s := t.Shape(); len(s) != 3 || s[0] != batch || s[1] != length || s[2] != size && s[2] != other {
 			return nil, 0, fmt.Errorf("%s: expected (%d,%d,%d) or (%d,%d,%d), found %s", n.Op.In[i].Name, batch, length,
-				a, batch, length, b, t)
+				size, batch, length, other, t)
 		}
 		return ops.F64(c, in, i), t.Dim(2), nil
 	}
-	decay, decays, err := perStep(4, gated, hkv, hkv*dk)
-	if err != nil {
+	if a.decay, a.decays, err = perStep(4, a.gated, hkv, hkv*dk); err != nil {
+		return err
+	}
+	a.beta, a.betas, err = perStep(5, a.delta, hkv, 1)
+	return err
+}
+
+func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+	var a linearAttention
+	if err := a.read(c, in); err != nil {
 		return nil, err
 	}
-	beta, betas, err := perStep(5, delta, hkv, 1)
-	if err != nil {
-		return nil, err
-	}
-	states := []int{batch, hkv, dk, dv}
-	outShape := []int{batch, length, hq * dv}
+	states := []int{a.batch, a.hkv, a.dk, a.dv}
+	outShape := []int{a.batch, a.length, a.hq * a.dv}
 	if _, err := ops.Elems(states); err != nil {
 		return nil, err
 	}
 	if _, err := ops.Elems(outShape); err != nil {
 		return nil, err
 	}
-	state, stateType := ops.Make[float64](c, product(states)), query.DType()
+	elem := ops.Tensor(in, 0).DType()
+	state, stateType := ops.Make[float64](c, product(states)), elem
 	if p := ops.Tensor(in, 3); p != nil {
 		if err := ops.SameShape(p.Shape(), states); err != nil {
 			return nil, fmt.Errorf("past_state: %w", err)
 		}
 		state, stateType = ops.F64(c, in, 3), p.DType()
 	}
-	scale := getFloat(n, "scale")
+	scale := getFloat(c.Node, "scale")
 	if scale == 0 {
-		scale = 1 / math.Sqrt(float64(dk))
+		scale = 1 / math.Sqrt(float64(a.dk))
 	}
 	q, k, v := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2)
-	y, u := ops.Make[float64](c, product(outShape)), ops.Make[float64](c, dv)
-	for b := range batch {
+	y, u := ops.Make[float64](c, product(outShape)), ops.Make[float64](c, a.dv)
+	for b := range a.batch {
 		c.Step(1)
-		for t := range length {
+		for t := range a.length {
 			c.Step(1)
-			at := b*length + t
-			for h := range hkv {
+			at := b*a.length + t
+			for h := range a.hkv {
 				c.Step(1)
-				s := state[(b*hkv+h)*dk*dv:][:dk*dv]
-				kt, vt := k[(at*hkv+h)*dk:][:dk], v[(at*hkv+h)*dv:][:dv]
-				for i := 0; gated && i < dk; i++ {
-					g := 0.0
-					if decays == hkv {
-						g = decay[at*hkv+h]
-					} else {
-						g = decay[(at*hkv+h)*dk+i]
-					}
-					g = math.Exp(g)
-					for j := range ops.Each(c, dv) {
-						s[i*dv+j] *= g
-					}
-				}
-				ops.Put(c, u, vt)
-				if delta {
-					for i, x := range kt {
-						c.Step(1)
-						for j := range ops.Each(c, len(u)) {
-							u[j] -= x * s[i*dv+j]
-						}
-					}
-					rate := beta[at*betas+h%betas]
-					for j := range ops.Each(c, len(u)) {
-						u[j] *= rate
-					}
-				}
-				for i, x := range kt {
-					c.Step(1)
-					for j, z := range ops.All(c, u) {
-						s[i*dv+j] += x * z
-					}
-				}
-				for g := h * (hq / hkv); g < (h+1)*(hq/hkv); g++ {
-					out := y[(at*hq+g)*dv:][:dv]
-					for i, x := range q[(at*hq+g)*dk:][:dk] {
+				s := state[(b*a.hkv+h)*a.dk*a.dv:][:a.dk*a.dv]
+				row := at*a.hkv + h
+				a.update(c, s, u, k[row*a.dk:][:a.dk], v[row*a.dv:][:a.dv], at, h)
+				each := a.hq / a.hkv
+				for g := h * each; g < (h+1)*each; g++ {
+					row := at*a.hq + g
+					out := y[row*a.dv:][:a.dv]
+					for i, x := range q[row*a.dk:][:a.dk] {
 						c.Step(1)
 						for j := range ops.Each(c, len(out)) {
-							out[j] += scale * x * s[i*dv+j]
+							out[j] += scale * x * s[i*a.dv+j]
 						}
 					}
 				}
@@ -210,8 +198,45 @@ func evalLinearAttention(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, erro
 		}
 	}
 	return several(
-		func() (*tensor.Tensor, error) { return ops.Real(c, query.DType(), y, outShape...) },
+		func() (*tensor.Tensor, error) { return ops.Real(c, elem, y, outShape...) },
 		func() (*tensor.Tensor, error) { return ops.Real(c, stateType, ops.Clone(c, state), states...) })
+}
+
+// update updates the state s of head h by the key and the value of a step, the one at index at of all samples. It uses
+// u, which is as long as the value.
+func (a *linearAttention) update(c *ir.EvalCtx, s, u, key, value []float64, at, h int) {
+	dv := a.dv
+	for i := 0; a.gated && i < a.dk; i++ {
+		g := 0.0
+		if a.decays == a.hkv {
+			g = a.decay[at*a.hkv+h]
+		} else {
+			g = a.decay[(at*a.hkv+h)*a.dk+i]
+		}
+		g = math.Exp(g)
+		for j := range ops.Each(c, dv) {
+			s[i*dv+j] *= g
+		}
+	}
+	ops.Put(c, u, value)
+	if a.delta {
+		for i, x := range key {
+			c.Step(1)
+			for j := range ops.Each(c, len(u)) {
+				u[j] -= x * s[i*dv+j]
+			}
+		}
+		rate := a.beta[at*a.betas+h%a.betas]
+		for j := range ops.Each(c, len(u)) {
+			u[j] *= rate
+		}
+	}
+	for i, x := range key {
+		c.Step(1)
+		for j, z := range ops.All(c, u) {
+			s[i*dv+j] += x * z
+		}
+	}
 }
 
 func linearAttentionSets(n *ir.Node) [][]int {

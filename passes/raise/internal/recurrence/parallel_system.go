@@ -214,60 +214,7 @@ func (p *parallel) system(re tried, im *tried, pairs bool, in *sequences) (_ *st
 
 // confirmSystem reads a system's factors from impulses, and compares all steps of random inputs with them.
 func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
-	numbers := func(random bool) (x [2][]float64, h [2]*rows, shape []int, err error) {
-		var bad error
-		var leaf []int
-		err = p.trial(regions.Constants(p.run, bind), func(i int, shape []int) []float64 {
-			n, _ := tensor.Size(shape)
-			k := slices.Index(st.at[:], i)
-			if k >= 0 {
-				leaf = shape
-			}
-			switch {
-			case k < 0:
-				return make([]float64, n)
-			case random:
-				x[k] = drawn(uint64(200+i), shape, -1, 1)
-			default:
-				x[k] = make([]float64, n)
-				if r := rowsAlong(x[k], shape, st.axis); k == 0 && r.steps > 0 {
-					if st.pairs {
-						r = r.part(0)
-					}
-					for _, at := range r.base {
-						if st.backward {
-							at += (r.steps - 1) * r.stride
-						}
-						x[k][at] = 1
-					}
-				}
-			}
-			return x[k]
-		}, func(v *ir.Value, t *tensor.Tensor) bool {
-			for k := range h {
-				if v == st.h[k] {
-					y, err := t.Float64s()
-					if err != nil || !sameSteps(t.Shape(), leaf, st.axis) {
-						bad = errors.Join(err, fmt.Errorf("%s has another shape than its input", v.Name))
-						return false
-					}
-					h[k], shape = rowsAlong(y, leaf, st.axis), leaf
-				}
-			}
-			return h[0] == nil || st.h[1] != nil && h[1] == nil
-		})
-		if err == nil {
-			err = bad
-		}
-		if err == nil && (h[0] == nil || st.h[1] != nil && h[1] == nil || h[0].steps < 2) {
-			err = errors.New("it has too few steps")
-		}
-		if err == nil && st.pairs {
-			h[0], h[1] = h[0].part(0), h[1].part(1)
-		}
-		return x, h, shape, err
-	}
-	_, h, shape, err := numbers(false)
+	_, h, shape, err := p.statesOf(st, bind, false)
 	if err != nil {
 		return err
 	}
@@ -287,7 +234,7 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 	} else if !slices.Equal(factors, st.factors) {
 		return errors.New("its factors depend on the number of steps")
 	}
-	x, h, shape, err := numbers(true)
+	x, h, shape, err := p.statesOf(st, bind, true)
 	if err != nil {
 		return err
 	}
@@ -318,6 +265,61 @@ func (p *parallel) confirmSystem(st *states, bind map[string]int64) error {
 	return nil
 }
 
+// statesOf runs a part on numbers x of a system's leaves, and returns its states h as rows of the given shape. The
+// numbers are random or, if they are not, an impulse at the first step of the real part.
+func (p *parallel) statesOf(st *states, bind map[string]int64, random bool) (x [2][]float64, h [2]*rows, shape []int,
+	err error) {
+	var bad error
+	var leaf []int
+	missing := func() bool { return h[0] == nil || st.h[1] != nil && h[1] == nil }
+	err = p.trial(regions.Constants(p.run, bind), func(i int, shape []int) []float64 {
+		n, _ := tensor.Size(shape)
+		k := slices.Index(st.at[:], i)
+		if k < 0 {
+			return make([]float64, n)
+		}
+		if leaf = shape; random {
+			x[k] = drawn(uint64(200+i), shape, -1, 1)
+			return x[k]
+		}
+		x[k] = make([]float64, n)
+		if r := rowsAlong(x[k], shape, st.axis); k == 0 && r.steps > 0 {
+			if st.pairs {
+				r = r.part(0)
+			}
+			for _, at := range r.base {
+				if st.backward {
+					at += (r.steps - 1) * r.stride
+				}
+				x[k][at] = 1
+			}
+		}
+		return x[k]
+	}, func(v *ir.Value, t *tensor.Tensor) bool {
+		for k := range h {
+			if v == st.h[k] {
+				y, err := t.Float64s()
+				if err != nil || !sameSteps(t.Shape(), leaf, st.axis) {
+					bad = errors.Join(err, fmt.Errorf("%s has another shape than its input", v.Name))
+					return false
+				}
+				h[k], shape = rowsAlong(y, leaf, st.axis), leaf
+			}
+		}
+		return missing()
+	})
+	if err == nil {
+		err = bad
+	}
+	if err == nil && (missing() || h[0].steps < 2) {
+		err = errors.New("it has too few steps")
+	}
+	if err == nil && st.pairs {
+		h[0], h[1] = h[0].part(0), h[1].part(1)
+	}
+	return x, h, shape, err
+}
+
 // emitSystem replaces states by a scan.
 func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 	if r := st.h[0].Def; r.Op.FullName() == "CumSum" && !slices.ContainsFunc(st.factors,
@@ -334,44 +336,9 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 			return "", fmt.Errorf("the shape of %s is not known", h.Name)
 		}
 	}
-	batch := -1
-	for i, d := range shape {
-		if _, known := d.Known(); known || i == st.axis {
-			continue
-		}
-		if batch >= 0 {
-			return "", fmt.Errorf("the shape %v of %s has two open dimensions besides time", shape, st.h[0].Name)
-		}
-		batch = i
-	}
-	factors := func(batch int) []complex128 { // of the features; nil if they differ between samples
-		step := slices.Delete(slices.Clone(st.shape), st.axis, st.axis+1)
-		if batch > st.axis {
-			batch--
-		}
-		var out []complex128
-		same := true
-		eachSample(p.run, step, batch, func(i, sample, feature int) {
-			if sample == 0 {
-				out = append(out, st.factors[i])
-			}
-			same = same && st.factors[i] == out[feature]
-		})
-		if !same {
-			return nil
-		}
-		return out
-	}
-	if batch < 0 && len(shape) > 2 && st.axis > 0 {
-		batch = 0
-	}
-	a := factors(batch)
-	if a == nil && batch == 0 {
-		batch = -1
-		a = factors(batch)
-	}
-	if a == nil {
-		return "", errors.New("its factors differ between the samples of a batch")
+	batch, a, err := p.batchOf(st, shape)
+	if err != nil {
+		return "", err
 	}
 	samples := 2
 	if batch >= 0 && known(shape[batch]) {
@@ -448,6 +415,52 @@ func (p *parallel) emitSystem(g *ir.Graph, st *states) (string, error) {
 		passes.Replace(g, v, made.outputs[i])
 	}
 	return fmt.Sprintf("%s and what leads to it from %s → a linear recurrence, %v", name, from, made.plan), nil
+}
+
+// batchOf returns the axis of samples of states of a shape, -1 for none, and the factors of the features of a sample.
+func (p *parallel) batchOf(st *states, shape ir.Shape) (batch int, factors []complex128, err error) {
+	batch = -1
+	for i, d := range shape {
+		if known(d) || i == st.axis {
+			continue
+		}
+		if batch >= 0 {
+			return 0, nil, fmt.Errorf("the shape %v of %s has two open dimensions besides time", shape, st.h[0].Name)
+		}
+		batch = i
+	}
+	if batch < 0 && len(shape) > 2 && st.axis > 0 {
+		batch = 0
+	}
+	factors = p.factorsOf(st, batch)
+	if factors == nil && batch == 0 {
+		batch = -1
+		factors = p.factorsOf(st, batch)
+	}
+	if factors == nil {
+		return 0, nil, errors.New("its factors differ between the samples of a batch")
+	}
+	return batch, factors, nil
+}
+
+// factorsOf returns the factors of the features; nil if they differ between samples.
+func (p *parallel) factorsOf(st *states, batch int) []complex128 {
+	step := slices.Delete(slices.Clone(st.shape), st.axis, st.axis+1)
+	if batch > st.axis {
+		batch--
+	}
+	var out []complex128
+	same := true
+	eachSample(p.run, step, batch, func(i, sample, feature int) {
+		if sample == 0 {
+			out = append(out, st.factors[i])
+		}
+		same = same && st.factors[i] == out[feature]
+	})
+	if !same {
+		return nil
+	}
+	return out
 }
 
 // split makes the real and the imaginary parts of leaf and states separate values, for all their readers.
