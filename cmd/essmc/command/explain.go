@@ -20,17 +20,22 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
+// explainFlags are the options of essmc explain.
+type explainFlags struct {
+	shape               shape
+	page                string
+	out                 target
+	json                bool
+	why, lowered, timed bool
+	outputs             []string
+	threads             whole
+	precision, fallback choice
+	on                  device
+	source              sourceFlags
+}
+
 func newExplainCommand() *cobra.Command {
-	var s shape
-	var page string
-	var out target
-	var asJSON bool
-	var why, lowered, timed bool
-	var outputs []string
-	var threads whole
-	var precision, fallback choice
-	var on device
-	var source sourceFlags
+	var f explainFlags
 	cmd := &cobra.Command{
 		Use:     "explain MODEL",
 		Short:   "Show the work of each pass, and the form of each layer, with reasons",
@@ -65,108 +70,111 @@ places of values in memory.`,
   essmc explain model --html passes.html
   essmc explain model --html passes.html --bench --shape 1x4096`,
 		Args: args("MODEL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(page, pageFile, args[0]); err != nil {
-				return err
-			}
-			if timed && page == "" {
-				return usagef("%s: --bench is for the page of --html; essmc bench prints the times", cmd.CommandPath())
-			}
-			if on.value == deviceRef {
-				return usagef("%s: --device ref has no forms; expected cpu or cuda", cmd.CommandPath())
-			}
-			if err := checkFallback(cmd, &on, &fallback); err != nil {
-				return err
-			}
-			var seen []passes.Snapshot
-			var drawn pageMaker
-			m, err := readModel(cmd, args[0], open.Options{Shapes: s.named, Skip: source.skip,
-				Parameters: source.parameters, Observe: func(p passes.Snapshot) {
-					if page != "" {
-						drawn.observe(p)
-					}
-					p.Graph = nil // valid during the call only
-					seen = append(seen, p)
-				}})
-			if err != nil {
-				return wrongSource(args[0], err)
-			}
-			g, err := busy(cmd, "compiling", m.Graph)
-			drawn.plan(m, g)
-			if page != "" { // even if a pass has failed: the page shows its result
-				if err := drawn.write(page, args[0]); err != nil {
-					return err
-				}
-			}
-			if err != nil {
-				return err
-			}
-			w := cmd.OutOrStdout()
-			o := runtime.Options{Threads: threads.value, Precision: precisions[precision.value], Outputs: outputs,
-				Copy: ownCopy(m)}
-			measured := tuned(cmd)
-			o.Backend, err = on.backend(fallback.value, func() []cpu.Option { return withCosts(measured) })
-			if err != nil {
-				return err
-			}
-			model, failed := m.Compile(o)
-			if failed == nil {
-				defer model.Close()
-			}
-			if err := wrongOutputs(cmd, failed); err != failed || failed != nil && lowered {
-				return err
-			}
-			if timed && failed == nil {
-				if err := drawn.measure(cmd, m, s, o); err != nil {
-					return err
-				}
-				if err := drawn.write(page, args[0]); err != nil {
-					return err
-				}
-			}
-			if lowered {
-				return printLowered(w, m, model, s)
-			}
-			if asJSON {
-				return explainJSON(w, m, model, failed, s, on.value, passesJSON(seen, g.History))
-			}
-			if m.Kind == open.Plan {
-				fmt.Fprintf(w, "Passes, from the plan's history\n")
-				printHistory(w, withoutMisses(g.History), true)
-			} else {
-				fmt.Fprintf(w, "Passes\n")
-				printPasses(w, seen)
-			}
-			if page != "" {
-				fmt.Fprintf(w, "  %s shows the graph after each pass\n", page)
-			}
-			printParameters(w, g)
-			printMisses(w, g.History, why)
-			if failed != nil {
-				return failed
-			}
-			return explainForms(w, m, model, s, on.kind(), measured)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	modelCompletion(cmd)
-	cmd.Flags().Var(&s, "shape", "sizes for the choice of forms: samples x steps, or by name (default 1x1024)")
-	outputsVar(cmd, &outputs, "explain runs that compute only these outputs: `NAMES` with commas (default: all)")
-	deviceVar(cmd, &on, "device", "cpu, or cuda, an NVIDIA card")
-	fallbackVar(cmd, &fallback)
-	choiceVar(cmd, &precision, "precision", "say which products run in low precision", "float32", "bf16", "int8",
+	cmd.Flags().Var(&f.shape, "shape", "sizes for the choice of forms: samples x steps, or by name (default 1x1024)")
+	outputsVar(cmd, &f.outputs, "explain runs that compute only these outputs: `NAMES` with commas (default: all)")
+	deviceVar(cmd, &f.on, "device", "cpu, or cuda, an NVIDIA card")
+	fallbackVar(cmd, &f.fallback)
+	choiceVar(cmd, &f.precision, "precision", "say which products run in low precision", "float32", "bf16", "int8",
 		"tf32")
-	threads = whole{0, 0}
-	cmd.Flags().Var(&threads, "threads", "number of threads; 0: all processors")
-	cmd.Flags().BoolVar(&lowered, "lowered", false, "print the steps that run, and with --shape their plan")
-	cmd.Flags().BoolVar(&why, "why", false, "list near misses, with the conditions that failed")
-	cmd.Flags().StringVar(&page, "html", "", "write a page that draws the graph after each pass to `FILE`")
-	cmd.Flags().BoolVar(&timed, "bench", false, "with --html: run the model, and show the time and form of each step")
-	jsonVar(cmd, &asJSON, "write passes, near misses and forms as one JSON object")
+	f.threads = whole{0, 0}
+	cmd.Flags().Var(&f.threads, "threads", "number of threads; 0: all processors")
+	cmd.Flags().BoolVar(&f.lowered, "lowered", false, "print the steps that run, and with --shape their plan")
+	cmd.Flags().BoolVar(&f.why, "why", false, "list near misses, with the conditions that failed")
+	cmd.Flags().StringVar(&f.page, "html", "", "write a page that draws the graph after each pass to `FILE`")
+	cmd.Flags().BoolVar(&f.timed, "bench", false, "with --html: run the model, and show the time and form of each step")
+	jsonVar(cmd, &f.json, "write passes, near misses and forms as one JSON object")
 	complete(cmd, "html", filesOf("html"))
-	source.registerSkip(cmd)
-	source.registerParameters(cmd)
-	out.register(cmd)
+	f.source.registerSkip(cmd)
+	f.source.registerParameters(cmd)
+	f.out.register(cmd)
 	return cmd
+}
+
+// run explains the model at a path.
+func (f *explainFlags) run(cmd *cobra.Command, path string) error {
+	if err := f.out.check(f.page, pageFile, path); err != nil {
+		return err
+	}
+	if f.timed && f.page == "" {
+		return usagef("%s: --bench is for the page of --html; essmc bench prints the times", cmd.CommandPath())
+	}
+	if f.on.value == deviceRef {
+		return usagef("%s: --device ref has no forms; expected cpu or cuda", cmd.CommandPath())
+	}
+	if err := checkFallback(cmd, &f.on, &f.fallback); err != nil {
+		return err
+	}
+	var seen []passes.Snapshot
+	var drawn pageMaker
+	m, err := readModel(cmd, path, open.Options{Shapes: f.shape.named, Skip: f.source.skip,
+		Parameters: f.source.parameters, Observe: func(p passes.Snapshot) {
+			if f.page != "" {
+				drawn.observe(p)
+			}
+			p.Graph = nil // valid during the call only
+			seen = append(seen, p)
+		}})
+	if err != nil {
+		return wrongSource(path, err)
+	}
+	g, err := busy(cmd, "compiling", m.Graph)
+	drawn.plan(m, g)
+	if f.page != "" { // even if a pass has failed: the page shows its result
+		if err := drawn.write(f.page, path); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	w := cmd.OutOrStdout()
+	o := runtime.Options{Threads: f.threads.value, Precision: precisions[f.precision.value], Outputs: f.outputs,
+		Copy: ownCopy(m)}
+	measured := tuned(cmd)
+	o.Backend, err = f.on.backend(f.fallback.value, func() []cpu.Option { return withCosts(measured) })
+	if err != nil {
+		return err
+	}
+	model, failed := m.Compile(o)
+	if failed == nil {
+		defer model.Close()
+	}
+	if err := wrongOutputs(cmd, failed); err != failed || failed != nil && f.lowered {
+		return err
+	}
+	if f.timed && failed == nil {
+		if err := drawn.measure(cmd, m, f.shape, o); err != nil {
+			return err
+		}
+		if err := drawn.write(f.page, path); err != nil {
+			return err
+		}
+	}
+	if f.lowered {
+		return printLowered(w, m, model, f.shape)
+	}
+	if f.json {
+		return explainJSON(w, m, model, failed, f.shape, f.on.value, passesJSON(seen, g.History))
+	}
+	if m.Kind == open.Plan {
+		fmt.Fprintf(w, "Passes, from the plan's history\n")
+		printHistory(w, withoutMisses(g.History), true)
+	} else {
+		fmt.Fprintf(w, "Passes\n")
+		printPasses(w, seen)
+	}
+	if f.page != "" {
+		fmt.Fprintf(w, "  %s shows the graph after each pass\n", f.page)
+	}
+	printParameters(w, g)
+	printMisses(w, g.History, f.why)
+	if failed != nil {
+		return failed
+	}
+	return explainForms(w, m, model, f.shape, f.on.kind(), measured)
 }
 
 // printParameters names the parameters of a graph and what updates them.

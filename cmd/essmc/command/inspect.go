@@ -459,50 +459,17 @@ func (r *inspection) print(w io.Writer) error {
 	if rate := r.Meta[ir.MetaRate]; rate != "" {
 		fmt.Fprintf(w, "resampled by %s\n", rate)
 	}
-	portTable := func(title string, all []portReport) error {
-		fmt.Fprintf(w, "\n%s\n", title)
-		var rows [][]string
-		for _, p := range all {
-			optional := ""
-			if p.Optional {
-				optional = "optional"
-			}
-			if len(p.Keys) > 0 {
-				words := make([]string, len(p.Keys))
-				for i, k := range p.Keys {
-					words[i] = fmt.Sprint(k)
-				}
-				optional = strings.TrimSpace(optional + " maps of " + oneLine(list(words, 8)))
-			}
-			rows = append(rows, []string{p.Name, p.Type, optional})
-		}
-		return table.Print(w, []table.Column{{Title: "name"}, {Title: "type"}, {Title: ""}}, rows)
-	}
-	if err := portTable("Inputs", r.Inputs); err != nil {
+	if err := printPorts(w, "Inputs", r.Inputs); err != nil {
 		return err
 	}
-	if err := portTable("Outputs", r.Outputs); err != nil {
+	if err := printPorts(w, "Outputs", r.Outputs); err != nil {
 		return err
 	}
 	if len(r.Labels) > 0 {
 		fmt.Fprintf(w, "\nClasses: %s\n", oneLine(list(r.Labels, 12)))
 	}
-	if len(r.Replaceable) > 0 {
-		fmt.Fprintf(w, "\nReplaceable parameters\n")
-		var rows [][]string
-		for _, p := range r.Replaceable[:min(len(r.Replaceable), mostReplaceable)] {
-			update := ""
-			if p.Update != "" {
-				update = "updated by " + p.Update
-			}
-			rows = append(rows, []string{p.Name, p.Type, update})
-		}
-		if err := table.Print(w, []table.Column{{Title: "name"}, {Title: "type"}, {Title: ""}}, rows); err != nil {
-			return err
-		}
-		if n := len(r.Replaceable) - len(rows); n > 0 {
-			fmt.Fprintf(w, "  and %d more; --json lists all\n", n)
-		}
+	if err := r.printReplaceable(w); err != nil {
+		return err
 	}
 	title := "Parameters"
 	if r.plan {
@@ -511,6 +478,68 @@ func (r *inspection) print(w io.Writer) error {
 	if err := r.printParts(w, title); err != nil {
 		return err
 	}
+	if err := r.printOps(w); err != nil {
+		return err
+	}
+	if err := r.printTime(w); err != nil {
+		return err
+	}
+	r.printMemory(w)
+	if len(r.Slow) > 0 {
+		fmt.Fprintf(w, "\nSlow\n")
+		for _, line := range r.Slow {
+			fmt.Fprintf(w, "  %s\n", oneLine(line))
+		}
+	}
+	return nil
+}
+
+// printPorts prints inputs or outputs.
+func printPorts(w io.Writer, title string, all []portReport) error {
+	fmt.Fprintf(w, "\n%s\n", title)
+	var rows [][]string
+	for _, p := range all {
+		optional := ""
+		if p.Optional {
+			optional = "optional"
+		}
+		if len(p.Keys) > 0 {
+			words := make([]string, len(p.Keys))
+			for i, k := range p.Keys {
+				words[i] = fmt.Sprint(k)
+			}
+			optional = strings.TrimSpace(optional + " maps of " + oneLine(list(words, 8)))
+		}
+		rows = append(rows, []string{p.Name, p.Type, optional})
+	}
+	return table.Print(w, []table.Column{{Title: "name"}, {Title: "type"}, {Title: ""}}, rows)
+}
+
+// printReplaceable prints the parameters whose content may be replaced.
+func (r *inspection) printReplaceable(w io.Writer) error {
+	if len(r.Replaceable) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\nReplaceable parameters\n")
+	var rows [][]string
+	for _, p := range r.Replaceable[:min(len(r.Replaceable), mostReplaceable)] {
+		update := ""
+		if p.Update != "" {
+			update = "updated by " + p.Update
+		}
+		rows = append(rows, []string{p.Name, p.Type, update})
+	}
+	if err := table.Print(w, []table.Column{{Title: "name"}, {Title: "type"}, {Title: ""}}, rows); err != nil {
+		return err
+	}
+	if n := len(r.Replaceable) - len(rows); n > 0 {
+		fmt.Fprintf(w, "  and %d more; --json lists all\n", n)
+	}
+	return nil
+}
+
+// printOps prints how many nodes of each operator the source and the compiled graph have.
+func (r *inspection) printOps(w io.Writer) error {
 	var rows [][]string
 	fmt.Fprintf(w, "\nOperators\n")
 	for _, o := range r.Ops {
@@ -530,27 +559,36 @@ func (r *inspection) print(w io.Writer) error {
 				o.Condition)
 		}
 	}
-	if t := r.Time; t != nil {
-		fmt.Fprintf(w, "\nAlong time (%s)\n", t.Symbol)
-		if t.Streamable {
-			fmt.Fprintf(w, "  can run as a stream, with a state of %s\n", plural(int(t.State), "number"))
-		} else {
-			fmt.Fprintf(w, "  cannot run as a stream: %s\n", t.Blocker)
-		}
-		rows = nil
-		for _, p := range t.Parts {
-			state := ""
-			if p.State > 0 {
-				state = grouped(p.State)
-			}
-			rows = append(rows, []string{partName(p.Part), dependence(p.fact), axis(p.fact), state})
-		}
-		columns := []table.Column{{Title: "part"}, {Title: "a step depends on"}, {Title: "time axis"},
-			{Title: "state", Right: true}}
-		if err := table.Print(w, columns, rows); err != nil {
-			return err
-		}
+	return nil
+}
+
+// printTime prints how the model moves along time.
+func (r *inspection) printTime(w io.Writer) error {
+	t := r.Time
+	if t == nil {
+		return nil
 	}
+	fmt.Fprintf(w, "\nAlong time (%s)\n", t.Symbol)
+	if t.Streamable {
+		fmt.Fprintf(w, "  can run as a stream, with a state of %s\n", plural(int(t.State), "number"))
+	} else {
+		fmt.Fprintf(w, "  cannot run as a stream: %s\n", t.Blocker)
+	}
+	var rows [][]string
+	for _, p := range t.Parts {
+		state := ""
+		if p.State > 0 {
+			state = grouped(p.State)
+		}
+		rows = append(rows, []string{partName(p.Part), dependence(p.fact), axis(p.fact), state})
+	}
+	columns := []table.Column{{Title: "part"}, {Title: "a step depends on"}, {Title: "time axis"},
+		{Title: "state", Right: true}}
+	return table.Print(w, columns, rows)
+}
+
+// printMemory prints the memory for weights and for a run.
+func (r *inspection) printMemory(w io.Writer) {
 	fmt.Fprintf(w, "\nMemory\n  weights  %s\n", byteCount(r.Memory.Weights))
 	if r.Memory.Working > 0 {
 		what := ""
@@ -562,13 +600,6 @@ func (r *inspection) print(w io.Writer) error {
 	if r.Memory.Error != "" {
 		fmt.Fprintf(w, "  working  unknown: %s\n", r.Memory.Error)
 	}
-	if len(r.Slow) > 0 {
-		fmt.Fprintf(w, "\nSlow\n")
-		for _, line := range r.Slow {
-			fmt.Fprintf(w, "  %s\n", oneLine(line))
-		}
-	}
-	return nil
 }
 
 // mostReplaceable is how many parameters the text lists.
