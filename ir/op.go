@@ -49,6 +49,9 @@ type Op struct {
 	// false if attributes, constant inputs and known dimensions do not determine them, or if other elements than zeros
 	// are added. Operators that only move elements may have none.
 	Moves func(n *Node) (pieces []Piece, ok bool)
+	// Reshapes marks operators whose only result has the elements of the first input, in order, in another shape: it
+	// may share the memory of that input.
+	Reshapes bool
 	// Sums returns the axis along which an operator sums up its first input. ok is false if constant inputs do not
 	// determine it. It is nil for operators that do anything else.
 	Sums func(n *Node) (sum RunningSum, ok bool)

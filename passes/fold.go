@@ -203,14 +203,14 @@ func moved(n *ir.Node, in []tensor.Datum) []tensor.Datum {
 	if !ok || !t.Lazy() {
 		return nil
 	}
-	switch n.Op.Name {
-	case "Identity":
+	switch {
+	case n.Op.Name == "Identity":
 		return []tensor.Datum{t}
-	case "Transpose":
+	case n.Op.Name == "Transpose":
 		if p := ops.Permutation(n); t.Rank() == 2 && p[0] == 1 {
 			return []tensor.Datum{tensor.LazyTranspose(t)}
 		}
-	case "Reshape", "Squeeze", "Unsqueeze", "Flatten":
+	case n.Op.Reshapes:
 		typ, ok := n.Outputs[0].TensorType()
 		if !ok || typ.NoRank {
 			return nil

@@ -50,7 +50,6 @@ var named = map[string]string{
 	"runtime/cuda/internal/recurrence/layer.go fuseLayer": pattern,
 	"runtime/cuda/internal/recurrence/layer.go add":       pattern,
 	"runtime/cuda/internal/rows/reduce.go init":           kernels,
-	"runtime/cuda/internal/tensors/moves.go init":         kernels,
 	"runtime/cuda/kernel/cell_plain.go apply":             functions,
 
 	"passes/raise/internal/regions/regions.go Boundaries":       bounds,

@@ -15,7 +15,8 @@ var Reshape = ops.Register(&ir.Op{
 	Name: "Reshape", Since: 24,
 	Doc: "data with another shape: 0 copies the dimension at its index (unless allowzero), and one -1 is computed " +
 		"from the number of elements.",
-	In: ops.Sig("data:T", "shape:int64[_]"), Out: ops.Sig("reshaped:T"), Elems: elems("T", ops.Any),
+	Reshapes: true,
+	In:       ops.Sig("data:T", "shape:int64[_]"), Out: ops.Sig("reshaped:T"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{intAttr("allowzero", 0, "whether 0 means an empty dimension")},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		if _, err := ops.Bind(n); err != nil {
@@ -185,7 +186,8 @@ func reshapedAxis(n *ir.Node, axis int) int {
 // Flatten returns a matrix.
 var Flatten = ops.Register(&ir.Op{
 	Name: "Flatten", Since: 24, Doc: "input as a matrix: the axes before axis are its rows, the others its columns.",
-	In: ops.Sig("input:T"), Out: ops.Sig("output:T[_,_]"), Elems: elems("T", ops.Any),
+	Reshapes: true,
+	In:       ops.Sig("input:T"), Out: ops.Sig("output:T[_,_]"), Elems: elems("T", ops.Any),
 	Attrs: []ir.AttrSpec{intAttr("axis", 1, "first axis of the columns")},
 	Infer: inferAs(elemOf(0), func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		a, err := flattenAxis(n, len(in))
@@ -221,7 +223,8 @@ func flattenAxis(n *ir.Node, rank int) (int, error) {
 // Squeeze removes axes of size 1.
 var Squeeze = ops.Register(&ir.Op{
 	Name: "Squeeze", Since: 24, Doc: "data without the given axes, or without all axes of size 1 if none are given.",
-	In: ops.Sig("data:T", "axes:int64?"), Out: ops.Sig("squeezed:T"), Elems: elems("T", ops.Any),
+	Reshapes: true,
+	In:       ops.Sig("data:T", "axes:int64?"), Out: ops.Sig("squeezed:T"), Elems: elems("T", ops.Any),
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		drop, ok, err := squeezeAxes(n, in)
 		if err != nil || !ok {
@@ -305,7 +308,8 @@ func squeezeAxes(n *ir.Node, in ir.Shape) (axes []int, ok bool, err error) {
 // Unsqueeze inserts axes of size 1.
 var Unsqueeze = ops.Register(&ir.Op{
 	Name: "Unsqueeze", Since: 24, Doc: "data with axes of size 1 inserted; axes are indices in the output.",
-	In: ops.Sig("data:T", "axes:int64"), Out: ops.Sig("expanded:T"), Elems: elems("T", ops.Any),
+	Reshapes: true,
+	In:       ops.Sig("data:T", "axes:int64"), Out: ops.Sig("expanded:T"), Elems: elems("T", ops.Any),
 	Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {
 		given, ok := ops.ConstInts(n.In(1))
 		if !ok {

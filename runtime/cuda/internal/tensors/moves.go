@@ -13,9 +13,10 @@ import (
 )
 
 func init() {
-	for _, name := range []string{"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"} {
-		record.Register(record.Record{Op: name, Takes: takes(whole), Build: view})
-	}
+	record.Register(record.Record{Op: "Identity", Takes: takes(whole), Build: view})
+	record.RegisterKind(110, record.Record{Op: "reshapes", Build: view, Takes: func(s *lowering.Step) bool {
+		return s.Node.Op.Reshapes && takes(whole)(s)
+	}})
 	record.RegisterKind(110, record.Record{Op: "moves", Build: pieces, Takes: func(s *lowering.Step) bool {
 		return s.Node.Op.Moves != nil && takes(whole)(s)
 	}})

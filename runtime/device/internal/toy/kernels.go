@@ -56,9 +56,6 @@ func of(b *device.Builder, v *lowering.Value) operand {
 type operators struct{}
 
 var records = map[string]device.Record{
-	"Reshape":   reshape,
-	"Flatten":   reshape,
-	"Unsqueeze": reshape,
 	"Transpose": transpose,
 	"MatMul":    matMul,
 	"Softmax":   softmax,
@@ -67,6 +64,9 @@ var records = map[string]device.Record{
 }
 
 func (operators) For(s *lowering.Step) device.Record {
+	if s.Node.Op.Reshapes {
+		return reshape
+	}
 	if r := records[s.Node.Op.FullName()]; r != nil && ops.Newest(s.Node.Op) {
 		return r
 	}
@@ -88,7 +88,7 @@ func (operators) Fusions() []device.Fusion {
 			return nil
 		}
 		for _, s := range steps[:2] {
-			if records[s.Node.Op.FullName()] != nil || len(s.Out) != 1 {
+			if _, ok := ops.Element(s.Node); !ok || len(s.Out) != 1 {
 				return nil
 			}
 		}

@@ -14,10 +14,6 @@ import (
 
 // makers holds the loops of operators that are not elementwise.
 var makers = map[string]maker{
-	"Reshape":   copying,
-	"Squeeze":   copying,
-	"Unsqueeze": copying,
-	"Flatten":   copying,
 	"Transpose": transpose,
 
 	"MatMul":      matMul,

@@ -54,7 +54,11 @@ func (backend) Implement(_ *lowering.Compiler, s *lowering.Step) lowering.Suppor
 		s.Impl = maker(elementwise)
 		return lowering.Implemented
 	}
-	if mk := makers[s.Node.Op.FullName()]; mk != nil && ops.Newest(s.Node.Op) {
+	mk := makers[s.Node.Op.FullName()]
+	if s.Node.Op.Reshapes {
+		mk = copying
+	}
+	if mk != nil && ops.Newest(s.Node.Op) {
 		s.Impl = mk
 		return lowering.Implemented
 	}
