@@ -211,7 +211,7 @@ func (p *plan) bytes(v *lowering.Value) int {
 // onHost adds a unit of the host, and ends the segment before it.
 func (m *mover) onHost(u *unit) {
 	s := u.steps[0]
-	for _, v := range reads(s) {
+	for v := range s.Reads {
 		if m.d.Fixed(v) != nil || !m.d.Placed(v) {
 			continue
 		}

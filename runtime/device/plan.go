@@ -248,27 +248,13 @@ func (p *plan) orderly(live, taken []*lowering.Step, index, in map[*lowering.Ste
 		if own[s] || place > last {
 			continue
 		}
-		for _, v := range reads(s) {
+		for v := range s.Reads {
 			if results[v] {
 				return false
 			}
 		}
 	}
 	return true
-}
-
-// reads returns the values that a step reads, including those that its subgraphs read.
-func reads(s *lowering.Step) []*lowering.Value {
-	var all []*lowering.Value
-	for _, v := range s.In {
-		if v != nil {
-			all = append(all, v)
-		}
-	}
-	for _, c := range s.Captures {
-		all = append(all, c.Outer)
-	}
-	return all
 }
 
 // hosted makes the unit of a step that the host computes.

@@ -74,10 +74,17 @@ func (p *plan) carries(in, out *lowering.Value) bool {
 
 // hostReads reports whether a unit of the host reads one of the values.
 func (p *plan) hostReads(values ...*lowering.Value) bool {
-	has := func(v *lowering.Value) bool { return slices.Contains(values, v) }
-	return slices.ContainsFunc(p.units, func(u *unit) bool {
-		return u.work == nil && slices.ContainsFunc(reads(u.steps[0]), has)
-	})
+	for _, u := range p.units {
+		if u.work != nil {
+			continue
+		}
+		for v := range u.steps[0].Reads {
+			if slices.Contains(values, v) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // enters reports whether an input of the program is copied to the device.

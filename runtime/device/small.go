@@ -39,7 +39,7 @@ func (p *plan) small(live []*lowering.Step) map[*lowering.Step]bool {
 			small[s] = small[s] || able[s] && wanted[v]
 		}
 		if small[s] || len(s.Node.Subgraphs()) > 0 {
-			for _, v := range reads(s) {
+			for v := range s.Reads {
 				wanted[v] = true
 			}
 		}

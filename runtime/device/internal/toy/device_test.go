@@ -213,7 +213,7 @@ func TestProfile(t *testing.T) {
 			t.Errorf("%s: %d calls", x.Name, x.Calls)
 		}
 	}
-	for _, want := range []string{"copy: crossing", "pair: element", "Einsum: on the host: no kernel", "Softmax: softmax_exp, softmax_divide"} {
+	for _, want := range []string{"copy: crossing", "elements: element", "Einsum: on the host: no kernel", "Softmax: softmax_exp, softmax_divide"} {
 		if _, ok := forms[want]; !ok {
 			t.Errorf("the profile lacks %q: %v", want, forms)
 		}

@@ -81,21 +81,20 @@ func (operators) For(s *lowering.Step) device.Record {
 func (operators) Binds(string, int) bool { return false }
 func (operators) Wide(*ir.Op) bool       { return false }
 
-// Fusions returns one: an elementwise operator and the next one, which reads its result.
+// Fusions returns one: an elementwise operator with those that read its results.
 func (operators) Fusions() []device.Fusion {
-	return []device.Fusion{{Name: "pair", Build: func(b *device.Builder, steps []*lowering.Step) []*lowering.Step {
-		if len(steps) < 2 {
+	own := func(s *lowering.Step) bool { return records[s.Node.Op.FullName()] == nil }
+	return []device.Fusion{{Name: "elements", Build: func(b *device.Builder, steps []*lowering.Step) []*lowering.Step {
+		f := fusion(b, steps[0])
+		if f == nil || !own(steps[0]) {
 			return nil
 		}
-		for _, s := range steps[:2] {
-			if _, ok := ops.Element(s.Node); !ok || len(s.Out) != 1 {
-				return nil
-			}
-		}
-		if !slices.Contains(steps[1].In, steps[0].Out[0]) || !elementwise(b, steps[0]) || !elementwise(b, steps[1]) {
+		more := b.Binding.Follow(steps[:1], steps[1:], len(steps), nil,
+			func(s *lowering.Step) bool { return own(s) && f.Add(s) })
+		if len(more) == 0 || !compute(b, f, more[len(more)-1].Out[0]) {
 			return nil
 		}
-		return steps[:2]
+		return append(steps[:1:1], more...)
 	}}}
 }
 
@@ -111,28 +110,43 @@ func floats(b *device.Builder, s *lowering.Step, inputs ...int) bool {
 
 // elementwise computes the operator's expression.
 func elementwise(b *device.Builder, s *lowering.Step) bool {
+	f := fusion(b, s)
+	return f != nil && compute(b, f, s.Out[0])
+}
+
+// fusion returns a fusion that begins with a step, or nil if there is no kernel for it.
+func fusion(b *device.Builder, first *lowering.Step) *lowering.Fusion {
 	d := b.Binding
-	e, ok := ops.Element(d.Concrete(s))
-	if !ok || len(s.Out) != 1 || !floats(b, s) {
-		return false
+	shape := d.Shape(first.Out[0])
+	f := lowering.NewFusion(d, shape, func(_ scalar.Expr, s *lowering.Step, operands []*lowering.Value) bool {
+		return floats(b, s) && !slices.ContainsFunc(operands, func(v *lowering.Value) bool {
+			y, err := ops.Broadcast(d.Shape(v), shape)
+			return err != nil || !slices.Equal(y, shape) || !d.IsFloat32(v) && d.Fixed(v) == nil
+		})
+	})
+	if !f.Add(first) {
+		return nil
 	}
-	shape, reads := d.Shape(s.Out[0]), e.Reads()
-	operands, strides := []operand{of(b, s.Out[0])}, [][]int{nil}
+	return f
+}
+
+// compute computes the expression of a result.
+func compute(b *device.Builder, f *lowering.Fusion, v *lowering.Value) bool {
+	d, e := b.Binding, f.Of(v)
+	shape, reads := d.Shape(v), e.Reads()
+	operands, strides := []operand{of(b, v)}, [][]int{nil}
 	for _, i := range reads {
-		x, ok := b.Float32(s.In[i])
+		x, ok := b.Float32(f.Operands[i])
 		if !ok {
 			return false
 		}
-		in := d.ShapeOf(s, i)
-		if y, err := ops.Broadcast(in, shape); err != nil || !slices.Equal(y, shape) {
-			return false
-		}
+		in := d.Shape(f.Operands[i])
 		operands, strides = append(operands, operand{x, tensor.Float32, in}), append(strides, ops.BroadcastStrides(in, shape))
 	}
-	code := scalar.Linearize(nil, e)
+	code, count := scalar.Linearize(nil, e), len(f.Operands)
 	return launch(b, "element", func(t [][]float32) {
 		const block = 256
-		m, args, y := scalar.NewMachine(code, block), make([][]float64, len(s.In)), [][]float64{make([]float64, block)}
+		m, args, y := scalar.NewMachine(code, block), make([][]float64, count), [][]float64{make([]float64, block)}
 		for lo := 0; lo < len(t[0]); lo += block {
 			n := min(block, len(t[0])-lo)
 			for j, i := range reads {
