@@ -71,12 +71,16 @@ func (s *Server) modelMetadata(name, number string) (*pb.ModelMetadataResponse, 
 	defer v.done()
 	m := &pb.ModelMetadataResponse{Name: v.name, Versions: numbers(s.repo.slots(name)), Platform: v.platform()}
 	for _, p := range v.inputs {
-		m.Inputs = append(m.Inputs, &pb.ModelMetadataResponse_TensorMetadata{Name: p.Name, Datatype: datatype(p), Shape: dims(p)})
+		m.Inputs = append(m.Inputs, tensorMetadata(p))
 	}
 	for _, p := range v.outputs {
-		m.Outputs = append(m.Outputs, &pb.ModelMetadataResponse_TensorMetadata{Name: p.Name, Datatype: datatype(p), Shape: dims(p)})
+		m.Outputs = append(m.Outputs, tensorMetadata(p))
 	}
 	return m, nil
+}
+
+func tensorMetadata(p runtime.Port) *pb.ModelMetadataResponse_TensorMetadata {
+	return &pb.ModelMetadataResponse_TensorMetadata{Name: p.Name, Datatype: datatype(p), Shape: dims(p)}
 }
 
 var configTypes = map[tensor.DType]pb.DataType{
@@ -95,7 +99,8 @@ func (s *Server) modelConfig(name, number string) (*pb.ModelConfig, error) {
 		return nil, err
 	}
 	defer v.done()
-	c := &pb.ModelConfig{Name: v.name, Platform: v.platform(), Backend: backend, Parameters: map[string]*pb.ModelParameter{}}
+	c := &pb.ModelConfig{Name: v.name, Platform: v.platform(), Backend: backend,
+		Parameters: map[string]*pb.ModelParameter{}}
 	joined, why := v.q.Joined()
 	cut := 0
 	if joined && v.q.Axis() == 0 {
@@ -111,7 +116,8 @@ func (s *Server) modelConfig(name, number string) (*pb.ModelConfig, error) {
 			Dims: dims(p)[cut:]})
 		v.columns(c, p)
 	}
-	c.InstanceGroup = []*pb.ModelInstanceGroup{{Name: v.name, Count: int32(v.q.Workers()), Kind: pb.ModelInstanceGroup_KIND_CPU}}
+	c.InstanceGroup = []*pb.ModelInstanceGroup{{Name: v.name, Count: int32(v.q.Workers()),
+		Kind: pb.ModelInstanceGroup_KIND_CPU}}
 	if joined {
 		b := v.o.Batch
 		d := &pb.ModelDynamicBatching{MaxQueueDelayMicroseconds: uint64(b.Delay.Microseconds()),
@@ -163,7 +169,8 @@ func (s *Server) modelStatistics(name, number string) (*pb.ModelStatisticsRespon
 		defer st.mu.Unlock()
 		m := &pb.ModelStatistics{Name: n, Version: num, InferenceCount: st.inferences, ExecutionCount: st.executions,
 			InferenceStats: &pb.InferStatistics{Success: st.success.pb(), Fail: st.fail.pb(), Queue: st.waited.pb(),
-				ComputeInput: &pb.StatisticDuration{}, ComputeInfer: st.ranFor.pb(), ComputeOutput: &pb.StatisticDuration{}}}
+				ComputeInput: &pb.StatisticDuration{}, ComputeInfer: st.ranFor.pb(),
+				ComputeOutput: &pb.StatisticDuration{}}}
 		if !st.last.IsZero() {
 			m.LastInference = uint64(st.last.UnixMilli())
 		}
@@ -171,7 +178,9 @@ func (s *Server) modelStatistics(name, number string) (*pb.ModelStatisticsRespon
 			m.BatchStats = append(m.BatchStats, &pb.InferBatchStatistics{BatchSize: uint64(size),
 				ComputeInput: &pb.StatisticDuration{}, ComputeInfer: d.pb(), ComputeOutput: &pb.StatisticDuration{}})
 		}
-		slices.SortFunc(m.BatchStats, func(a, b *pb.InferBatchStatistics) int { return cmp.Compare(a.BatchSize, b.BatchSize) })
+		slices.SortFunc(m.BatchStats, func(a, b *pb.InferBatchStatistics) int {
+			return cmp.Compare(a.BatchSize, b.BatchSize)
+		})
 		out.ModelStats = append(out.ModelStats, m)
 	})
 	return out, nil
@@ -186,8 +195,8 @@ func (s *Server) index(ready bool) *pb.RepositoryIndexResponse {
 			state = "UNAVAILABLE"
 		}
 		if !ready || m.Reason == "" {
-			out.Models = append(out.Models, &pb.RepositoryIndexResponse_ModelIndex{Name: m.Name, Version: m.Version, State: state,
-				Reason: m.Reason})
+			out.Models = append(out.Models, &pb.RepositoryIndexResponse_ModelIndex{Name: m.Name, Version: m.Version,
+				State: state, Reason: m.Reason})
 		}
 	}
 	return out

@@ -22,6 +22,13 @@ import (
 	pb "github.com/essmc/essmc/serve/internal/inference"
 )
 
+// Names that gRPC generates are long.
+type (
+	checkRequest  = grpc_health_v1.HealthCheckRequest
+	checkResponse = grpc_health_v1.HealthCheckResponse
+	streamServer  = grpc.BidiStreamingServer[pb.ModelInferRequest, pb.ModelStreamInferResponse]
+)
+
 // GRPC returns a server of the protocol over gRPC, with health and reflection.
 func (s *Server) GRPC() *grpc.Server {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(int(s.o.Limits.Body)), grpc.MaxSendMsgSize(1<<31-1),
@@ -49,7 +56,7 @@ type healthService struct {
 }
 
 // Check reports whether the server, or a model, is ready.
-func (h *healthService) Check(_ context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h *healthService) Check(_ context.Context, r *checkRequest) (*checkResponse, error) {
 	state := grpc_health_v1.HealthCheckResponse_SERVING
 	if name := r.GetService(); name != "" && name != pb.GRPCInferenceService_ServiceDesc.ServiceName {
 		v, err := h.s.repo.find(name, "")
@@ -65,7 +72,7 @@ func (h *healthService) Check(_ context.Context, r *grpc_health_v1.HealthCheckRe
 	if !h.s.Ready() {
 		state = grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	}
-	return &grpc_health_v1.HealthCheckResponse{Status: state}, nil
+	return &checkResponse{Status: state}, nil
 }
 
 // service is the protocol over gRPC.
@@ -156,19 +163,20 @@ func (g *service) ModelInfer(ctx context.Context, m *pb.ModelInferRequest) (*pb.
 	return g.infer(ctx, m, nil, "infer")
 }
 
-func (g *service) infer(ctx context.Context, m *pb.ModelInferRequest, own *sessions, name string) (*pb.ModelInferResponse, error) {
-	return grpcCall(ctx, g.s, accessLine{Call: name, Model: m.GetModelName(), Version: m.GetModelVersion(), ID: m.GetId()},
-		func() (*pb.ModelInferResponse, error) {
-			r, err := grpcRequest(m)
-			if err != nil {
-				return nil, err
-			}
-			out, err := g.s.infer(ctx, r, own)
-			if err != nil {
-				return nil, err
-			}
-			return grpcResponse(out)
-		})
+func (g *service) infer(ctx context.Context, m *pb.ModelInferRequest, own *sessions, name string) (
+	*pb.ModelInferResponse, error) {
+	line := accessLine{Call: name, Model: m.GetModelName(), Version: m.GetModelVersion(), ID: m.GetId()}
+	return grpcCall(ctx, g.s, line, func() (*pb.ModelInferResponse, error) {
+		r, err := grpcRequest(m)
+		if err != nil {
+			return nil, err
+		}
+		out, err := g.s.infer(ctx, r, own)
+		if err != nil {
+			return nil, err
+		}
+		return grpcResponse(out)
+	})
 }
 
 // received is a message of a bidirectional stream.
@@ -179,7 +187,7 @@ type received struct {
 
 // ModelStreamInfer answers the requests of a connection, in their order. Sessions (essmc_session) end with it. When the
 // server drains, the state of each session is sent, and the connection ends.
-func (g *service) ModelStreamInfer(stream grpc.BidiStreamingServer[pb.ModelInferRequest, pb.ModelStreamInferResponse]) error {
+func (g *service) ModelStreamInfer(stream streamServer) error {
 	own := &sessions{of: map[string]*sequence{}}
 	defer own.close(g.s)
 	in := make(chan received)
@@ -216,8 +224,8 @@ func (g *service) ModelStreamInfer(stream grpc.BidiStreamingServer[pb.ModelInfer
 		var err error
 		if answer.InferResponse, err = g.infer(ctx, next.m, own, "stream_infer"); err != nil {
 			answer.ErrorMessage = status.Convert(err).Message()
-			answer.InferResponse = &pb.ModelInferResponse{ModelName: next.m.GetModelName(), ModelVersion: next.m.GetModelVersion(),
-				Id: next.m.GetId()}
+			answer.InferResponse = &pb.ModelInferResponse{ModelName: next.m.GetModelName(),
+				ModelVersion: next.m.GetModelVersion(), Id: next.m.GetId()}
 		}
 		if err := stream.Send(answer); err != nil {
 			return err
@@ -226,7 +234,7 @@ func (g *service) ModelStreamInfer(stream grpc.BidiStreamingServer[pb.ModelInfer
 }
 
 // handOver sends the states of the sessions of a connection, for another replica.
-func (g *service) handOver(stream grpc.BidiStreamingServer[pb.ModelInferRequest, pb.ModelStreamInferResponse], own *sessions) error {
+func (g *service) handOver(stream streamServer, own *sessions) error {
 	for _, q := range own.of {
 		if q.over {
 			continue
@@ -235,7 +243,8 @@ func (g *service) handOver(stream grpc.BidiStreamingServer[pb.ModelInferRequest,
 		if err != nil {
 			return status.Error(codes.Unavailable, err.Error())
 		}
-		m, err := grpcResponse(&response{model: q.v.name, version: q.v.number, ended: true, outputs: []output{{stateName, state, true}}})
+		m, err := grpcResponse(&response{model: q.v.name, version: q.v.number, ended: true,
+			outputs: []output{{stateName, state, true}}})
 		if err != nil {
 			return status.Error(codes.Unavailable, err.Error())
 		}
@@ -247,10 +256,11 @@ func (g *service) handOver(stream grpc.BidiStreamingServer[pb.ModelInferRequest,
 }
 
 // List lists the models with the server, for clients of health that ask for all.
-func (h *healthService) List(ctx context.Context, _ *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
-	out := &grpc_health_v1.HealthListResponse{Statuses: map[string]*grpc_health_v1.HealthCheckResponse{}}
+func (h *healthService) List(ctx context.Context, _ *grpc_health_v1.HealthListRequest) (
+	*grpc_health_v1.HealthListResponse, error) {
+	out := &grpc_health_v1.HealthListResponse{Statuses: map[string]*checkResponse{}}
 	for _, name := range slices.Concat([]string{""}, h.s.repo.names()) {
-		state, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: name})
+		state, err := h.Check(ctx, &checkRequest{Service: name})
 		if err == nil {
 			out.Statuses[name] = state
 		}

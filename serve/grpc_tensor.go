@@ -31,7 +31,8 @@ func grpcRequest(m *pb.ModelInferRequest) (*request, error) {
 	}
 	raw := m.GetRawInputContents()
 	if len(raw) > 0 && len(raw) != len(m.GetInputs()) {
-		return nil, invalid.errorf("raw_input_contents: expected %d, one for each input, found %d", len(m.GetInputs()), len(raw))
+		return nil, invalid.errorf("raw_input_contents: expected %d, one for each input, found %d", len(m.GetInputs()),
+			len(raw))
 	}
 	for i, in := range m.GetInputs() {
 		if _, twice := r.in[in.GetName()]; twice {
@@ -153,7 +154,8 @@ func grpcResponse(out *response) (*pb.ModelInferResponse, error) {
 			return nil, internal.errorf("output %q: %w", o.name, err)
 		}
 		name, _ := wire.Name(o.data.DType())
-		m.Outputs = append(m.Outputs, &pb.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: name, Shape: wire.Dims(o.data)})
+		m.Outputs = append(m.Outputs, &pb.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: name,
+			Shape: wire.Dims(o.data)})
 		m.RawOutputContents = append(m.RawOutputContents, raw)
 	}
 	return m, nil

@@ -132,7 +132,8 @@ func (s *Server) infer(ctx context.Context, r *request, own *sessions) (_ *respo
 	defer cancel()
 	for _, name := range []string{r.model, r.version, r.id} {
 		if len(name) > 1024 {
-			return nil, invalid.errorf("names of models, versions and requests have at most 1024 bytes, found %d", len(name))
+			return nil, invalid.errorf("names of models, versions and requests have at most 1024 bytes, found %d",
+				len(name))
 		}
 	}
 	for _, d := range r.in {
@@ -176,8 +177,8 @@ func (v *version) checkOutputs(r *request) error {
 // respond makes the answer of the outputs that a request asks for, or all.
 func (v *version) respond(r *request, res queue.Result) *response {
 	out := &response{model: v.name, version: v.number, id: r.id}
-	add := func(name string, binary bool) {
-		if t, ok := res.Out[name].(*tensor.Tensor); ok && t != nil { // absent if it is optional, or if a step does not give it
+	add := func(name string, binary bool) { // it is absent if it is optional, or if a step does not give it
+		if t, ok := res.Out[name].(*tensor.Tensor); ok && t != nil {
 			out.outputs = append(out.outputs, output{name, t, binary})
 		}
 	}

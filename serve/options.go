@@ -171,7 +171,8 @@ func (o *Options) defaults() error {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	for name, v := range map[string]int64{"limits.head": int64(o.Limits.Head), "limits.send": int64(o.Limits.Send),
-		"limits.idle": int64(o.Limits.Idle), "limits.request": int64(o.Limits.Request), "limits.drain": int64(o.Limits.Drain),
+		"limits.idle": int64(o.Limits.Idle), "limits.request": int64(o.Limits.Request),
+		"limits.drain":    int64(o.Limits.Drain),
 		"limits.requests": int64(o.Limits.Requests), "streams.idle": int64(o.Streams.Idle),
 		"streams.expiry": int64(o.Streams.Expiry)} {
 		if v < 0 {

@@ -358,7 +358,8 @@ func (r *repository) each(f func(name, number string, s *slot)) {
 // setLoaded loads or unloads a model for a client.
 func (s *Server) setLoaded(ctx context.Context, name string, on bool) error {
 	if !s.o.Repository {
-		return forbidden.errorf("clients may not load and unload models of this server (repository: true in serve.yaml allows it)")
+		return forbidden.errorf("clients may not load and unload models of this server " +
+			"(repository: true in serve.yaml allows it)")
 	}
 	s.repo.loading.Lock()
 	defer s.repo.loading.Unlock()

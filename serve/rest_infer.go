@@ -48,7 +48,8 @@ func restRequest(b []byte, header string) (*request, error) {
 	if header != "" {
 		n, err := strconv.Atoi(header)
 		if err != nil || n < 0 || n > len(b) {
-			return nil, invalid.errorf("%s: expected a number up to %d, the size of the body, found %.30q", headerLength, len(b), header)
+			return nil, invalid.errorf("%s: expected a number up to %d, the size of the body, found %.30q", headerLength,
+				len(b), header)
 		}
 		b, data = b[:n], b[n:]
 	}
@@ -111,8 +112,8 @@ func restInput(in wire.Input, data []byte) (*tensor.Tensor, []byte, error) {
 	}
 	n, ok := size.(uint64)
 	if !ok || n > uint64(len(data)) {
-		return nil, nil, invalid.errorf("binary_data_size: expected a number up to %d, the binary data that follow, found %.30v",
-			len(data), size)
+		return nil, nil, invalid.errorf("binary_data_size: expected a number up to %d, the binary data that follow, "+
+			"found %.30v", len(data), size)
 	}
 	if in.Data != nil {
 		return nil, nil, invalid.errorf("expected data or binary_data_size, found both")

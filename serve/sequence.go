@@ -142,8 +142,8 @@ func (s *Server) sealed(q *sequence) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := s.keys.Seal(seal.State{Sequence: q.id, Number: q.number, Expires: time.Now().Add(s.o.Streams.Expiry), Model: q.v.name,
-		Version: q.v.number, Snapshot: snapshot})
+	b := s.keys.Seal(seal.State{Sequence: q.id, Number: q.number, Expires: time.Now().Add(s.o.Streams.Expiry),
+		Model: q.v.name, Version: q.v.number, Snapshot: snapshot})
 	return tensor.FromStrings([]string{base64.RawURLEncoding.EncodeToString(b)}, 1), nil
 }
 
@@ -228,7 +228,8 @@ func (s *Server) acquireNamed(ctx context.Context, r *request, carried *seal.Sta
 		if !q.over && (!r.params.start || again) {
 			if carried != nil {
 				release(q)
-				return nil, nil, invalid.errorf("sequence %q lives here; a state starts a sequence, with sequence_start", key.id)
+				return nil, nil, invalid.errorf("sequence %q lives here; a state starts a sequence, with sequence_start",
+					key.id)
 			}
 			if r.version != "" && r.version != q.v.number {
 				release(q)
@@ -240,7 +241,8 @@ func (s *Server) acquireNamed(ctx context.Context, r *request, carried *seal.Sta
 		release(q)
 	}
 	if !r.params.start {
-		return nil, nil, invalid.errorf("model %q has no sequence %q here; its first request needs sequence_start", r.model, key.id)
+		return nil, nil, invalid.errorf("model %q has no sequence %q here; its first request needs sequence_start",
+			r.model, key.id)
 	}
 	next, err := s.begin(ctx, r, carried, true)
 	if err != nil {
@@ -320,8 +322,8 @@ func (s *Server) resume(q *sequence, from *seal.State) error {
 			return err
 		}
 		if info.Backend != own.Backend || info.Variant != own.Variant {
-			return fmt.Errorf("the state was computed by the kernels %s %s, and this server has %s %s", info.Backend, info.Variant,
-				own.Backend, own.Variant)
+			return fmt.Errorf("the state was computed by the kernels %s %s, and this server has %s %s", info.Backend,
+				info.Variant, own.Backend, own.Variant)
 		}
 	}
 	if s.o.Streams.Replays == "refuse" {

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,7 +58,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{o: o, drained: make(chan struct{}), addresses: map[string]net.Addr{}, access: newAccess(o.Access)}
 	s.quiet.L = &s.mu
 	s.repo.models, s.repo.off = map[string]map[string]*slot{}, map[string]bool{}
-	s.sequences = sequences{named: map[sequenceKey]*sequence{}, budget: int64(o.Streams.Memory), spent: map[[16]byte]spent{}}
+	s.sequences = sequences{named: map[sequenceKey]*sequence{}, budget: int64(o.Streams.Memory),
+		spent: map[[16]byte]spent{}}
 	s.metrics = newMetrics(s)
 	var err error
 	if o.Streams.Keys == "" {
@@ -103,7 +105,8 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, l := range []struct {
 		name, address string
 		serve         func(net.Listener, chan<- error) func(context.Context)
-	}{{"http", s.o.HTTP, s.serveHTTP(s.Handler())}, {"grpc", s.o.GRPC, s.serveGRPC}, {"admin", s.o.Admin, s.serveHTTP(s.Admin())}} {
+	}{{"http", s.o.HTTP, s.serveHTTP(s.Handler())}, {"grpc", s.o.GRPC, s.serveGRPC},
+		{"admin", s.o.Admin, s.serveHTTP(s.Admin())}} {
 		if l.address == "" {
 			continue
 		}
@@ -246,7 +249,7 @@ func (s *Server) serveGRPC(l net.Listener, failed chan<- error) func(context.Con
 type Status struct {
 	Name, Version string
 	Path          string
-	Kind          string // of the file; empty if it is unavailable
+	Kind          string // plan, directory, onnx or text; empty if it is unavailable
 	Reason        string // for which it is unavailable; empty if it is served
 	Joined        string // why requests are not joined; empty if they are
 	Streams       string // why there are no streams; empty if there are
@@ -261,7 +264,7 @@ func (s *Server) Models() []Status {
 			st.Reason = cmp.Or(slot.reason, "not loaded")
 		} else {
 			_, st.Joined = slot.v.q.Joined()
-			st.Kind, st.Streams = slot.v.kind.String(), slot.v.why
+			st.Kind, st.Streams = strings.TrimPrefix(slot.v.platform(), "essmc_"), slot.v.why
 		}
 		out = append(out, st)
 	})

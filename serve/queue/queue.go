@@ -39,8 +39,8 @@ type Options struct {
 	Workers int
 	// Max is the number of requests that one batch may have; 0: 32. With 1, requests run one by one.
 	Max int
-	// Preferred are sizes at which a batch does not wait for more requests. Other batches have a power of two of requests, so
-	// that few shapes are bound.
+	// Preferred are sizes at which a batch does not wait for more requests. The number of requests in other batches is a
+	// power of two, so that few shapes are bound.
 	Preferred []int
 	// Delay is how long a request may wait for others. With 0, a batch has the requests that wait when a worker is idle.
 	Delay time.Duration

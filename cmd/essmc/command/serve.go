@@ -167,9 +167,9 @@ func printServer(w io.Writer, s *serve.Server, o serve.Options) error {
 		}
 		rows = append(rows, []string{m.Name, m.Version, kind, sequences, batches})
 	}
-	if err := table.Print(w, []table.Column{{Title: "model"}, {Title: "version"}, {Title: "kind"}, {Title: "sequences"},
-		{Title: "requests"}},
-		rows); err != nil {
+	columns := []table.Column{{Title: "model"}, {Title: "version"}, {Title: "kind"}, {Title: "sequences"},
+		{Title: "requests"}}
+	if err := table.Print(w, columns, rows); err != nil {
 		return err
 	}
 	for _, l := range []struct{ name, format string }{{"http", "http://%s/v2"}, {"grpc", "%s"},

@@ -52,7 +52,7 @@ func TestServe(t *testing.T) {
 			break
 		}
 	}
-	for _, want := range []string{"m       1        IR text      no         joined", "broken  1        unavailable", "grpc   127.0.0.1:", "/metrics"} {
+	for _, want := range []string{"m       1        text         no         joined", "broken  1        unavailable", "grpc   127.0.0.1:", "/metrics"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("expected %q in:\n%s", want, printed)
 		}

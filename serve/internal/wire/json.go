@@ -45,9 +45,9 @@ func DecodeJSON(d tensor.DType, dims []int64, text []byte) (*tensor.Tensor, erro
 	case tensor.Uint64:
 		return read(&l, parseUint[uint64](64))
 	case tensor.Float32:
-		return read(&l, parseFloat[float32](32))
+		return readFloats[float32](&l, 32)
 	case tensor.Float64:
-		return read(&l, parseFloat[float64](64))
+		return readFloats[float64](&l, 64)
 	}
 	out := make([]string, 0, n)
 	if err := l.all(func(text []byte) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Request is the JSON of a request for inference. Data is not decoded.
@@ -165,6 +166,10 @@ func (p *parser) value() ([]byte, error) {
 	p.next()
 	start, depth := p.at, 0
 	for p.at < len(p.b) {
+		if plain[p.b[p.at]] {
+			p.at++
+			continue
+		}
 		switch p.b[p.at] {
 		case '"':
 			if err := p.text(); err != nil {
@@ -193,6 +198,14 @@ func (p *parser) value() ([]byte, error) {
 	}
 	return nil, errors.New("the value has no end")
 }
+
+// plain are the bytes that do not matter to value.
+var plain = func() (out [256]bool) {
+	for i := range out {
+		out[i] = !strings.ContainsRune("\"[]{}, \n\t\r", rune(i)) || i >= 0x80
+	}
+	return out
+}()
 
 func (p *parser) scalar(start int) ([]byte, error) {
 	if start == p.at {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,4 +151,47 @@ func equal(x, y *tensor.Tensor) bool {
 	a, errA := Encode(x)
 	b, errB := Encode(y)
 	return errA == nil && errB == nil && bytes.Equal(a, b)
+}
+
+// Floats are rounded as strconv rounds them, also where the short way is between two float32 numbers.
+func TestFloats(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	texts := []string{"0", "-0", "1.", "0.1", "16777217", "16777219.0", "16777217.00000001", "-16777217", "1e3", "1E-3", "123456789012345",
+		"1234567890123456", "0.123456789012345", "0.1234567890123456", "3.4028235e38", "1e-46", "0.000000000000001", "8388608.5", "8388609.5"}
+	for range 20000 {
+		f := math.Float32frombits(r.Uint32())
+		if f != f || math.IsInf(float64(f), 0) {
+			continue
+		}
+		texts = append(texts, strconv.FormatFloat(float64(f), 'f', r.IntN(9), 64), strconv.FormatFloat(float64(r.Float32()), 'f', r.IntN(16), 64),
+			strconv.FormatFloat(float64(r.Uint32())+0.5, 'f', 1+r.IntN(3), 64))
+	}
+	want32, want64 := make([]float32, len(texts)), make([]float64, len(texts))
+	for i, text := range texts {
+		v, err := strconv.ParseFloat(text, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want32[i] = float32(v)
+		if want64[i], err = strconv.ParseFloat(text, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sep := range []string{",", " ,\n\t"} {
+		list := []byte(" [ " + strings.Join(texts, sep) + " ] ")
+		a, err := DecodeJSON(tensor.Float32, []int64{int64(len(texts))}, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := DecodeJSON(tensor.Float64, []int64{int64(len(texts))}, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, text := range texts {
+			if x, y := tensor.Data[float32](a)[i], tensor.Data[float64](b)[i]; math.Float32bits(x) != math.Float32bits(want32[i]) ||
+				math.Float64bits(y) != math.Float64bits(want64[i]) {
+				t.Fatalf("%s: expected %v and %v, found %v and %v", text, want32[i], want64[i], x, y)
+			}
+		}
+	}
 }
