@@ -31,7 +31,8 @@ type (
 
 // GRPC returns a server of the protocol over gRPC, with health and reflection.
 func (s *Server) GRPC() *grpc.Server {
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(int(s.o.Limits.Body)), grpc.MaxSendMsgSize(1<<31-1),
+	server := grpc.NewServer(grpc.UnaryInterceptor(recoverCall), grpc.StreamInterceptor(recoverStream),
+		grpc.MaxRecvMsgSize(int(s.o.Limits.Body)), grpc.MaxSendMsgSize(1<<31-1),
 		grpc.MaxHeaderListSize(uint32(s.o.Limits.Header)), grpc.MaxConcurrentStreams(uint32(s.o.Limits.Requests)),
 		grpc.ConnectionTimeout(s.o.Limits.Head),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: s.o.Limits.Idle, Time: time.Minute}),
@@ -47,6 +48,24 @@ func (s *Server) GRPC() *grpc.Server {
 	grpc_reflection_v1.RegisterServerReflectionServer(server, reflection.NewServerV1(o))
 	grpc_reflection_v1alpha.RegisterServerReflectionServer(server, reflection.NewServer(o))
 	return server
+}
+
+// recoverCall makes an error of a panic, which is a bug. net/http does so by itself.
+func recoverCall(ctx context.Context, r any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
+	defer recovered(&err)
+	return next(ctx, r)
+}
+
+// recoverStream is recoverCall for streams.
+func recoverStream(s any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer recovered(&err)
+	return next(s, stream)
+}
+
+func recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = status.Errorf(codes.Internal, "internal error: %v", v)
+	}
 }
 
 // healthService answers for the server, and for its models by their names.

@@ -230,6 +230,19 @@ func TestGRPCBad(t *testing.T) {
 			t.Errorf("%s: expected %v %q, found %v", what, c2.code, c2.want, err)
 		}
 	}
+	bomb := ok()
+	bomb.Inputs[0].Shape[1], bomb.RawInputContents[0] = 1<<17, make([]byte, 1<<17)
+	if _, err := c.ModelInfer(t.Context(), bomb, grpc.UseCompressor(gzip.Name)); status.Code(err) != codes.ResourceExhausted {
+		t.Error("a bomb:", err)
+	}
+	var broken error
+	func() {
+		defer recovered(&broken)
+		panic("a bug")
+	}()
+	if status.Code(broken) != codes.Internal {
+		t.Error("a panic:", broken)
+	}
 	if _, err := c.ModelInfer(t.Context(), ok()); err != nil {
 		t.Error("after bad requests:", err)
 	}
@@ -325,7 +338,7 @@ func TestHealthAndReflection(t *testing.T) {
 // A program may link another client of the protocol: our descriptors are not in the global registry, so its are no
 // conflict, and the messages of both understand each other.
 func TestOtherClient(t *testing.T) {
-	if _, err := protoregistry.GlobalFiles.FindDescriptorByName("inference.ModelInferRequest"); err == nil {
+	if _, err := protoregistry.GlobalFiles.FindFileByPath("service.proto"); err == nil {
 		t.Fatal("our descriptors are in the global registry")
 	}
 	ours, err := pb.Files.FindFileByPath("service.proto")
@@ -334,17 +347,20 @@ func TestOtherClient(t *testing.T) {
 	}
 	text := protodesc.ToFileDescriptorProto(ours)
 	text.Name = proto.String("grpc_service.proto")
-	theirs, err := protodesc.NewFile(text, protoregistry.GlobalFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := protoregistry.GlobalFiles.RegisterFile(theirs); err != nil {
-		t.Fatal("another client cannot be linked:", err)
+	theirs, err := protoregistry.GlobalFiles.FindFileByPath("grpc_service.proto")
+	if err != nil { // in the first run of the process
+		if theirs, err = protodesc.NewFile(text, protoregistry.GlobalFiles); err != nil {
+			t.Fatal(err)
+		}
+		if err := protoregistry.GlobalFiles.RegisterFile(theirs); err != nil {
+			t.Fatal("another client cannot be linked:", err)
+		}
+		request := dynamicpb.NewMessageType(theirs.Messages().ByName("ModelInferRequest"))
+		if err := protoregistry.GlobalTypes.RegisterMessage(request); err != nil {
+			t.Fatal(err)
+		}
 	}
 	request := dynamicpb.NewMessageType(theirs.Messages().ByName("ModelInferRequest"))
-	if err := protoregistry.GlobalTypes.RegisterMessage(request); err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	identity(t, "float", dir, "m.txt")
 	conn := dial(t, start(t, Options{Dir: dir}))

@@ -113,6 +113,13 @@ func (a axes) key(m *runtime.Model, in map[string]tensor.Datum) string {
 // run computes a batch, and sets the results.
 func (q *Queue) run(session *runtime.Session, batch []*request) {
 	start := time.Now()
+	defer func() {
+		if v := recover(); v != nil { // a bug; the worker goes on
+			for _, r := range batch {
+				r.err = runtime.Recovered(nil, v)
+			}
+		}
+	}()
 	switch {
 	case batch[0].stream != nil:
 		q.step(batch)

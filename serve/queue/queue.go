@@ -37,7 +37,8 @@ var (
 type Options struct {
 	// Workers is the number of batches that run at once, each with a session of its own; 0: 1.
 	Workers int
-	// Max is the number of requests that one batch may have; 0: 32. With 1, requests run one by one.
+	// Max is the number of requests that one batch may have; 0: 32. With 1, requests run one by one. Up to 64 streams step
+	// together in any case.
 	Max int
 	// Preferred are sizes at which a batch does not wait for more requests. The number of requests in other batches is a
 	// power of two, so that few shapes are bound.
@@ -97,6 +98,9 @@ const maxChecked = 4096
 
 // steps is the key of steps of streams, which StepMany sorts by shape. Keys of runs begin with another byte.
 const steps = "s"
+
+// maxSteps is the number of streams that step together, as many as StepMany joins.
+const maxSteps = 64
 
 // New makes a queue. Its workers run until Close.
 func New(m *runtime.Model, o Options) (*Queue, error) {
@@ -310,7 +314,7 @@ func (q *Queue) due() (first *request, n int, wait time.Duration) {
 				return r, q.size(r, joins), 0
 			}
 			left := q.o.Delay - time.Since(r.since)
-			if n := counts[r.key]; n >= q.o.Max || slices.Contains(q.o.Preferred, n) || left <= 0 {
+			if n := counts[r.key]; n >= q.most(r) || slices.Contains(q.o.Preferred, n) || left <= 0 {
 				return r, q.size(r, joins), 0
 			}
 			if wait == 0 || left < wait {
@@ -319,6 +323,14 @@ func (q *Queue) due() (first *request, n int, wait time.Duration) {
 		}
 	}
 	return nil, 0, wait
+}
+
+// most returns the number of requests that the batch of r may have.
+func (q *Queue) most(r *request) int {
+	if r.key == steps {
+		return maxSteps
+	}
+	return q.o.Max
 }
 
 // size returns the number of requests for the batch of r: a preferred size, or a power of two.
@@ -334,7 +346,7 @@ func (q *Queue) size(r *request, joins bool) int {
 			}
 		}
 	}
-	count = min(count, q.o.Max)
+	count = min(count, q.most(r))
 	if r.key == steps {
 		return count
 	}

@@ -345,3 +345,21 @@ func TestCancel(t *testing.T) {
 		t.Error(err, s.Steps())
 	}
 }
+
+// A panic is an error of its batch, and the queue goes on.
+func TestPanic(t *testing.T) {
+	m := small(t, false, "pool")
+	calls := 0
+	q := start(t, m, Options{Ran: func(int, time.Duration) {
+		if calls++; calls == 1 {
+			panic("a bug")
+		}
+	}})
+	in := map[string]tensor.Datum{"input": noise(1, 1, 4, 2)}
+	if _, err := q.Run(t.Context(), in, 0); !errors.Is(err, runtime.ErrInternal) {
+		t.Error(err)
+	}
+	if _, err := q.Run(t.Context(), in, 0); err != nil {
+		t.Error(err)
+	}
+}
