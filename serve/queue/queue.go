@@ -283,11 +283,19 @@ func (q *Queue) next() []*request {
 		first, n, wait := q.due()
 		switch {
 		case first != nil:
-			return q.take(first, n)
+			batch := q.take(first, n)
+			if q.pending > 0 { // for another worker, which may wait for longer than this one did
+				q.wake.Signal()
+			}
+			return batch
 		case q.closed:
 			return nil
 		case wait > 0:
-			timer := time.AfterFunc(wait, q.wake.Broadcast)
+			timer := time.AfterFunc(wait, func() {
+				q.mu.Lock() // not before this worker waits
+				defer q.mu.Unlock()
+				q.wake.Broadcast()
+			})
 			q.wake.Wait()
 			timer.Stop()
 		default:

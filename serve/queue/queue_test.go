@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,4 +363,45 @@ func TestPanic(t *testing.T) {
 	if _, err := q.Run(t.Context(), in, 0); err != nil {
 		t.Error(err)
 	}
+}
+
+// A delay that is over before its worker waits is not missed.
+func TestShortDelay(t *testing.T) {
+	m := text(t, `<ir_version: 10, opset_import: ["" : 20]> g (float[B,2] x) => (float[B,2] y) { y = Relu (x) }`)
+	q := start(t, m, Options{Batch: "B", Delay: 3 * time.Microsecond})
+	in := map[string]tensor.Datum{"x": noise(1, 1, 2)}
+	for range 20000 {
+		if _, err := q.Run(t.Context(), in, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a worker leaves waiting is due for another worker, also while the first one is busy.
+func TestOtherWorker(t *testing.T) {
+	m := small(t, false, "pool")
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan bool)
+		var calls atomic.Int64
+		q, err := New(m, Options{Workers: 2, Delay: time.Minute, Ran: func(int, time.Duration) {
+			if calls.Add(1) == 1 {
+				<-release
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(length int) {
+			if _, err := q.Run(t.Context(), map[string]tensor.Datum{"input": noise(1, 1, length, 2)}, 0); err != nil {
+				t.Error(err)
+			}
+		}
+		var first sync.WaitGroup
+		first.Go(func() { run(3) })
+		time.Sleep(time.Second)
+		run(4)
+		close(release)
+		first.Wait()
+		q.Close()
+	})
 }
