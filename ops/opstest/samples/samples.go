@@ -7,6 +7,7 @@ package samples
 
 import (
 	"hash/fnv"
+	"slices"
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/tensor"
@@ -30,7 +31,8 @@ var byDomain = map[string][]func(o *ir.Op) []opstest.Sample{
 	"essm":                     {essmSamples},
 }
 
-// Of returns samples for an operator, or nil if there are none. They are the same in every call.
+// Of returns samples for an operator, or nil if there are none. Where none are written down, they follow from the signature.
+// They are the same in every call.
 func Of(o *ir.Op) (all []opstest.Sample) {
 	h := fnv.New64a()
 	h.Write([]byte(o.FullName()))
@@ -39,6 +41,9 @@ func Of(o *ir.Op) (all []opstest.Sample) {
 			if all = f(o); all != nil {
 				return
 			}
+		}
+		if byDomain[o.Domain] != nil && !slices.Contains(Refused[o.Domain], o.Name) {
+			all = generated(o)
 		}
 	})
 	return all

@@ -1,0 +1,22 @@
+package samples_test
+
+import "testing"
+
+// withoutAlong are the operators that state no Along although a sample goes step by step, with the reasons.
+var withoutAlong = map[string]string{
+	"Loop":                          "its body decides",
+	"GatherElements":                "not stated so far: it goes step by step along axes other than its own",
+	"ScatterElements":               "not stated so far: it goes step by step along axes other than its own",
+	"MaxUnpool":                     "not stated so far: it goes step by step along samples and channels",
+	"ai.onnx.preview.FlexAttention": "not stated so far: it goes step by step along samples and heads",
+	"essm.Constrain":                "its inputs are the system, which does not move along time",
+	"essm.Discretize":               "its inputs are the system, which does not move along time",
+	"essm.DiscretizeDense":          "its inputs are the system, which does not move along time",
+}
+
+// TestAlongIsStated checks operators of all domains.
+func TestAlongIsStated(t *testing.T) {
+	for _, u := range suites() {
+		u.AlongIsStated(t, withoutAlong)
+	}
+}
