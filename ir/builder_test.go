@@ -135,3 +135,19 @@ func TestOp(t *testing.T) {
 		}
 	}
 }
+
+// TestImport checks that operators of a domain are found once the builder imports it, in subgraphs too, and that a domain keeps
+// the version that the graph names.
+func TestImport(t *testing.T) {
+	own := map[string]int{"": 1}
+	for _, opsets := range []map[string]int{nil, {"": 1}} {
+		g := &Graph{Name: "g", Opsets: opsets}
+		b := Edit(g, nil, own)
+		b.Sub("inner").Import("acme", 2)
+		b.Import("acme", 3)
+		if own["acme"] != 2 || opsets != nil && g.Opsets["acme"] != 2 {
+			t.Errorf("found versions %v and %v, expected 2 of acme", own, g.Opsets)
+		}
+		delete(own, "acme")
+	}
+}

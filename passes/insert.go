@@ -67,7 +67,7 @@ func ordered(all []*Pass, own int, former [][]int) ([]*Pass, error) {
 			}
 		}
 		if next < 0 {
-			return nil, cycle(all, former, placed)
+			return nil, cycle(all, own, former, placed)
 		}
 		placed[next] = true
 		out = append(out, all[next])
@@ -76,7 +76,7 @@ func ordered(all []*Pass, own int, former [][]int) ([]*Pass, error) {
 }
 
 // cycle is the error for passes of which each waits for another one.
-func cycle(all []*Pass, former [][]int, placed []bool) error {
+func cycle(all []*Pass, own int, former [][]int, placed []bool) error {
 	i := slices.Index(placed, false)
 	var path []int
 	for !slices.Contains(path, i) {
@@ -84,9 +84,12 @@ func cycle(all []*Pass, former [][]int, placed []bool) error {
 		i = former[i][slices.IndexFunc(former[i], func(j int) bool { return !placed[j] })]
 	}
 	path = append(path[slices.Index(path, i):], i)
-	text := make([]string, len(path))
+	var text []string
 	for k, i := range path {
-		text[k] = all[i].Name
+		if k > 0 && k < len(path)-1 && max(path[k-1], i, path[k+1]) < own { // in the order of the list
+			continue
+		}
+		text = append(text, all[i].Name)
 	}
 	return fmt.Errorf("the order of passes contradicts itself: %s", strings.Join(text, " after "))
 }

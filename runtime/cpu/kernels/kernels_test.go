@@ -102,6 +102,20 @@ var (
 		}})
 )
 
+// shifted adds a constant, which its kernel reads when it is made. decides has a kernel for some constants only.
+var (
+	shifted = ops.Register(&ir.Op{Domain: domain, Name: "Shifted", Doc: "Shifted is x + by.", Tol: ir.Rounding,
+		In: ops.Sig("x:float[B,L,N]", "by:float[1]"), Out: ops.Sig("y:float[B,L,N]"), Along: ops.AlongRows,
+		Eval: func(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
+			y := ops.Clone(c, ops.F64(c, in, 0))
+			for i := range y {
+				y[i] += ops.F64(c, in, 1)[0]
+			}
+			return ops.One(ops.Real(c, ops.Tensor(in, 0).DType(), y, ops.Tensor(in, 0).Shape()...))
+		}})
+	decides = scaled("Decides")
+)
+
 func init() {
 	kernels.MustRow(rowed, kernels.Row{Constant: []int{1}, Make: scaledRow})
 	kernels.MustRow(joined, kernels.Row{Make: func(*kernels.Node) (kernels.RowFunc, error) {
@@ -134,6 +148,21 @@ func init() {
 			}
 			return nil
 		}, nil
+	}})
+	kernels.MustTensor(shifted, kernels.Tensor{Constant: []int{1}, Make: func(n *kernels.Node) (kernels.TensorFunc, error) {
+		x, y, by := kernels.Input[float32](n, 0), kernels.Output[float32](n, 0), tensor.Data[float32](n.Tensor(1))[0]
+		return func(r *kernels.Run) error {
+			for i, v := range x.In(r) {
+				y.In(r)[i] = v + by
+			}
+			return nil
+		}, nil
+	}})
+	kernels.MustRow(decides, kernels.Row{Constant: []int{1}, Make: func(n *kernels.Node) (kernels.RowFunc, error) {
+		if n.Numbers(1)[0] > 1 {
+			return nil, nil
+		}
+		return func(y []float32, x [][]float32, _ []float32) error { right(y, x[0]); return nil }, nil
 	}})
 	for name, k := range bad {
 		k.op = scaled(name)
@@ -248,6 +277,7 @@ func TestKernels(t *testing.T) {
 	kernelstest.Check(t, kernelstest.Case{Op: rowed, In: []any{x}})
 	kernelstest.Check(t, kernelstest.Case{Op: rowed, In: []any{x, w}})
 	kernelstest.Check(t, kernelstest.Case{Op: joined, In: []any{x, ir.Tensor(tensor.Float32, "B", "L", 3)}})
+	kernelstest.Check(t, kernelstest.Case{Op: shifted, In: []any{x, tensor.FromSlice([]float32{0.5}, 1)}})
 	in := []any{ir.Tensor(tensor.Float32, "L", 3), ir.Tensor(tensor.Int64)}
 	for outputs := 1; outputs <= 2; outputs++ {
 		kernelstest.Check(t, kernelstest.Case{Op: largest, In: in[:outputs], Outputs: outputs,
@@ -402,6 +432,33 @@ func TestCancel(t *testing.T) {
 	_, err = m.NewSession().Run(ctx, map[string]tensor.Datum{"x": tensor.New(tensor.Float32, 1, length, 5)})
 	if !errors.Is(err, context.Canceled) || slowRows > length/10 {
 		t.Errorf("found %v after %d rows", err, slowRows)
+	}
+}
+
+// TestDecides checks the error for a kernel that is made for some contents of a parameter only.
+func TestDecides(t *testing.T) {
+	b := ir.NewBuilder("g", ops.Default, ops.Opsets())
+	b.Import(domain, 1)
+	w := b.Parameter("w", tensor.FromSlice([]float32{1, 1}, 2))
+	b.Output("y", b.Op(domain, decides.Name, []*ir.Value{b.Input("x", ir.Tensor(tensor.Float32, 1, "L", 2)), w}))
+	m, err := runtime.New(must(b.Build()), runtime.Options{Backend: cpu.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, in := m.NewSession(), map[string]tensor.Datum{"x": tensor.New(tensor.Float32, 1, 3, 2)}
+	if _, err := s.Run(context.Background(), in); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []float32{1, 1, 1, 1, 2} { // the last ones come into memory that had others
+		if err = m.Set().Replace(context.Background(), map[string]tensor.Datum{"w": tensor.FromSlice([]float32{w, 1}, 2)}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Run(context.Background(), in)
+	}
+	if err == nil || !strings.Contains(err.Error(),
+		"row kernel of kernels.test.Decides: Make decides by the content of a parameter") {
+		t.Errorf("found %v", err)
 	}
 }
 

@@ -242,8 +242,27 @@ func (c Case) parameters(t testing.TB) {
 	if _, err := s.Run(context.Background(), in); err != nil {
 		t.Fatal(err)
 	}
-	content := map[string]tensor.Datum{}
-	other := c
+	for _, factor := range []float64{1.25, 0.75, 1.5, 0.5, 1.1} { // so many that contents come into memory that had others
+		content, other := c.scaled(t, g, factor)
+		if err := m.Set().Replace(context.Background(), content); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Run(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := other.graph(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, c.Op.FullName()+" after the replacement of parameters", c.Op.Tol, got, c.defined(t, plain, in))
+	}
+}
+
+// scaled returns contents for the parameters of g, their own times a factor, and the case with them as constants.
+func (c Case) scaled(t testing.TB, g *ir.Graph, factor float64) (content map[string]tensor.Datum, other Case) {
+	t.Helper()
+	content, other = map[string]tensor.Datum{}, c
 	other.In = slices.Clone(c.In)
 	for i := range c.In {
 		p := g.Parameter(fmt.Sprintf("x%d", i))
@@ -256,7 +275,7 @@ func (c Case) parameters(t testing.TB) {
 		}
 		x = slices.Clone(x)
 		for k := range x {
-			x[k] *= 1.25
+			x[k] *= factor
 		}
 		y, err := tensor.FromSlice(x, p.Init.Shape()...).Convert(p.Init.DType(), false)
 		if err != nil {
@@ -264,17 +283,7 @@ func (c Case) parameters(t testing.TB) {
 		}
 		content[p.Name], other.In[i] = y, y
 	}
-	if err := m.Set().Replace(context.Background(), content); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.Run(context.Background(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g, err = other.graph(false); err != nil {
-		t.Fatal(err)
-	}
-	near(t, c.Op.FullName()+" after the replacement of parameters", c.Op.Tol, got, c.defined(t, g, in))
+	return content, other
 }
 
 // stream gives a stream the sequence in chunks, and compares the answers with those for the whole.
