@@ -12,8 +12,8 @@ import (
 	"github.com/essmc/essmc/runtime"
 )
 
-// TestPasses checks that further passes run where their After and Before say, also where the model skips passes that they
-// name, and that they are in the history, and can be skipped.
+// TestPasses checks that further passes run where their After and Before say, also where the model skips passes that
+// they name, and that they are in the history, and can be skipped.
 func TestPasses(t *testing.T) {
 	own := func(name, after, before string) *passes.Pass {
 		return &passes.Pass{Name: name, Doc: "notes", Run: func(c *passes.Context, _ *ir.Graph) (int, error) { c.Note("seen"); return 0, nil },

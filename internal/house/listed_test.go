@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestListed checks what is listed by hand: the families of models in models/families, and passes in their pipelines. Those
-// that are missing there would never run.
+// TestListed checks what is listed by hand: the families of models in models/families, and passes in their pipelines.
+// Those that are missing there would never run.
 func TestListed(t *testing.T) {
 	root := filepath.Join("..", "..")
 	read := func(path string) string {

@@ -11,9 +11,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// AlongIsStated checks that operators without Along need none: where each step of an output depends on the same step of an
-// input, along some axis of each sample, Along must say so, or models with the operator cannot stream. without has the
-// operators that need none in spite of that, with reasons.
+// AlongIsStated checks that operators without Along need none: where each step of an output depends on the same step of
+// an input, along some axis of each sample, Along must say so, or models with the operator cannot stream. without has
+// the operators that need none in spite of that, with reasons.
 func (u Suite) AlongIsStated(t *testing.T, without map[string]string) {
 	by := map[*ir.Op]int{} // samples with such an axis; less than 0: a sample has none
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
@@ -33,12 +33,12 @@ func (u Suite) AlongIsStated(t *testing.T, without map[string]string) {
 	slices.Sort(found)
 	for _, name := range found {
 		if without[name] == "" {
-			t.Errorf("%s: each step of the output depends on one step of an input, expected Along (ops.AlongRows and the like)", name)
+			t.Errorf("%s: each step of the output depends on one step of an input, expected Along (as ops.AlongRows)", name)
 		}
 	}
 	for name := range without {
-		if op := ops.Default.Resolve(u.Domain, strings.TrimPrefix(name, u.Domain+"."), math.MaxInt32); op != nil && op.FullName() == name &&
-			!slices.Contains(found, name) {
+		op := ops.Default.Resolve(u.Domain, strings.TrimPrefix(name, u.Domain+"."), math.MaxInt32)
+		if op != nil && op.FullName() == name && !slices.Contains(found, name) {
 			t.Errorf("%s is listed, and states Along or does not need it", name)
 		}
 	}
@@ -54,7 +54,8 @@ func stepwise(t *testing.T, op *ir.Op, s Sample) bool {
 	before := ops.Tensor(out, 0)
 	for i, d := range s.In {
 		x, ok := d.(*tensor.Tensor)
-		if !ok || x.DType() != tensor.Float32 || slices.Contains(s.Consts, i) || x.Len() == 0 || before == nil || before.DType() == tensor.String {
+		if !ok || x.DType() != tensor.Float32 || slices.Contains(s.Consts, i) || x.Len() == 0 || before == nil ||
+			before.DType() == tensor.String {
 			continue
 		}
 		for axis := range min(x.Rank(), before.Rank()) {
@@ -79,7 +80,8 @@ func along(n *ir.Node, s Sample, i, axis int, x, before *tensor.Tensor) bool {
 			return false
 		}
 		after := ops.Tensor(out, 0)
-		if after == nil || tensor.Equal(before, after) || within(ir.Fact{Symbol: "L", Axis: axis, Stride: 1}, before, after, step) != nil {
+		fact := ir.Fact{Symbol: "L", Axis: axis, Stride: 1}
+		if after == nil || tensor.Equal(before, after) || within(fact, before, after, step) != nil {
 			return false
 		}
 	}

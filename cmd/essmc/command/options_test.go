@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/runtime/cpu/kernels"
 )
 
-// TestPasses checks that passes in Options run, are listed, can be skipped and completed, and that the command refuses those
-// whose order contradicts itself.
+// TestPasses checks that passes in Options run, are listed, can be skipped and completed, and that the command refuses
+// those whose order contradicts itself.
 func TestPasses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	text := "neg (float[B,3] x) => (float[B,3] y) {\n  y = Neg (x)\n}\n"

@@ -9,8 +9,8 @@ import (
 	"github.com/essmc/essmc/ops/opstest"
 )
 
-// generated makes samples from the signature of an operator on float32 numbers that needs no attributes: with all optional
-// inputs, and with none. It returns nil if the operator's inference refuses these.
+// generated makes samples from the signature of an operator on float32 numbers that needs no attributes: with all
+// optional inputs, and with none. It returns nil if the operator's inference refuses these.
 func generated(o *ir.Op) list {
 	var all list
 	for _, optional := range []bool{true, false} {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// elsewhere are the functions that tests of this package do not call by their names: parts of kernels that it tests, and
-// functions that the tests of runtime/cpu and internal/golden compare with the interpreter.
+// elsewhere are the functions that tests of this package do not call by their names: parts of kernels that it tests,
+// and functions that the tests of runtime/cpu and internal/golden compare with the interpreter.
 var elsewhere = strings.Fields(`AddSum Cos Dots FillBytes Key32 Key64 Keys32 Keys64 MatVec MatVec32 NewBF16 NewBlocks NewInt8 Normal
 Normalize Output Quads SameAnywhere ShortSoftmax Sign Sin Squares Standardize Sum64 SumPanel Tan Variant WalkSamples WalkTrees`)
 

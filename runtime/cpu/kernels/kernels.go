@@ -10,27 +10,27 @@
 // An operator without a kernel runs by its Body, or as Eval defines it. A kernel changes how fast the operator is, and
 // nothing else. There are two kinds, and an operator may have both:
 //
-//   - A row kernel computes each row by itself: the features of one step of one sample. The backend computes long sequences
-//     in tiles, on several threads, and together with the operators around.
+//   - A row kernel computes each row by itself: the features of one step of one sample. The backend computes long
+//     sequences in tiles, on several threads, and together with the operators around.
 //   - A tensor kernel computes whole tensors at once, of any element types.
 //
 // Operators with an Element need none: their kernels follow from the expression.
 //
 // These rules hold for all kernels of the backend, and kernelstest checks them:
 //
-//   - Answers are the same, bit by bit, at any number of threads. So a kernel divides its work by shapes only, and sums in a
-//     fixed order.
-//   - A row depends on the same row of the inputs, on attributes, and on constants. The backend calls a row kernel for rows
-//     in any order, on any thread, and of a stream chunk by chunk.
+//   - Answers are the same, bit by bit, at any number of threads. So a kernel divides its work by shapes only, and sums
+//     in a fixed order.
+//   - A row depends on the same row of the inputs, on attributes, and on constants. The backend calls a row kernel for
+//     rows in any order, on any thread, and of a stream chunk by chunk.
 //   - Answers differ from Eval by ir.Op.Tol at most.
-//   - A kernel keeps nothing of one call for the next, and writes only to its results and to its scratch memory. What it
-//     makes when it is made is only read afterwards.
+//   - A kernel keeps nothing of one call for the next, and writes only to its results and to its scratch memory. What
+//     it makes when it is made is only read afterwards.
 //
-// Kernels are registered when packages are initialized, before the first graph is compiled. An error or a panic of a kernel
-// becomes an *Error, which names the operator.
+// Kernels are registered when packages are initialized, before the first graph is compiled. An error or a panic of a
+// kernel becomes an *Error, which names the operator.
 //
-// The package imports ir, ir/tensor, ops, runtime, runtime/plan, and the lowering. It adds records to those of the backend
-// itself (runtime/cpu/internal/record), and has no mechanism of its own.
+// The package imports ir, ir/tensor, ops, runtime, runtime/plan, and the lowering. It adds records to those of the
+// backend itself (runtime/cpu/internal/record), and has no mechanism of its own.
 package kernels
 
 import (

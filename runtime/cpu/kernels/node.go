@@ -39,8 +39,8 @@ func at(shapes [][]int, i int) []int {
 	return slices.Clone(shapes[i])
 }
 
-// Numbers returns the elements of an input in Constant as float32; nil if the input is absent or varies. A kernel may keep
-// the slice, and must not write to it.
+// Numbers returns the elements of an input in Constant as float32; nil if the input is absent or varies. A kernel may
+// keep the slice, and must not write to it.
 //
 // If the input follows from a parameter, its content may be replaced between runs. Make is called again then, and must
 // make a kernel with the same scratch.
@@ -50,8 +50,8 @@ func (n *Node) Numbers(i int) []float32 { return record.Numbers(n.step, i) }
 func (n *Node) Tensor(i int) *tensor.Tensor { return n.step.Fixed(i) }
 
 // Scratch asks for working memory: so many float32 numbers for each worker, with any content at the beginning of each
-// call. The memory is charged to the session's limit (runtime.Options.MaxMemory). What Make allocates itself is not: keep it
-// to about the size of the constants.
+// call. The memory is charged to the session's limit (runtime.Options.MaxMemory). What Make allocates itself is not:
+// keep it to about the size of the constants.
 func (n *Node) Scratch(numbers int) { n.scratch = n.sized("Scratch", numbers) }
 
 // Temp asks for working memory of a tensor kernel as a whole: Run.Temp.

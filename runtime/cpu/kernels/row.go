@@ -10,13 +10,13 @@ import (
 	"github.com/essmc/essmc/runtime/lowering"
 )
 
-// RowFunc computes one row of the only output, y. x has the same row of each input; it is nil for inputs in Row.Constant
-// and for absent ones. y and scratch have any content before. x must not be written to, and none of the slices kept.
-// Several goroutines call it at once.
+// RowFunc computes one row of the only output, y. x has the same row of each input; it is nil for inputs in
+// Row.Constant and for absent ones. y and scratch have any content before. x must not be written to, and none of the
+// slices kept. Several goroutines call it at once.
 type RowFunc func(y []float32, x [][]float32, scratch []float32) error
 
-// Row is a row kernel. It applies to nodes whose inputs besides Constant are float32, vary, and have the leading dimensions of
-// the output, which is float32, too. Other nodes run by the operator's Body or Eval.
+// Row is a row kernel. It applies to nodes whose inputs besides Constant are float32, vary, and have the leading
+// dimensions of the output, which is float32, too. Other nodes run by the operator's Body or Eval.
 type Row struct {
 	// Constant lists the inputs, by index, that must be constants or follow from parameters only, unless they are absent.
 	Constant []int
@@ -84,7 +84,8 @@ func (k Row) bind(op *ir.Op, s *lowering.Step, operands []int, in [][]int, out [
 	return row
 }
 
-var errOther = errors.New("Make decides by the content of a parameter, which may be replaced; expected the same kernel for each content")
+var errOther = errors.New(
+	"Make decides by the content of a parameter, which may be replaced; expected the same kernel for each content")
 
 // made calls Make.
 func (k Row) made(op *ir.Op, n *Node) RowFunc {

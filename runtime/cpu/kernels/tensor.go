@@ -14,21 +14,21 @@ import (
 // TensorFunc computes all outputs of a node.
 type TensorFunc func(r *Run) error
 
-// Tensor is a tensor kernel. It applies to nodes whose inputs and outputs are tensors of known shape. Other nodes run by the
-// operator's Body or Eval.
+// Tensor is a tensor kernel. It applies to nodes whose inputs and outputs are tensors of known shape. Other nodes run
+// by the operator's Body or Eval.
 type Tensor struct {
 	// Constant lists the inputs, by index, that must be constants or follow from parameters only, unless they are absent.
 	Constant []int
-	// Make makes the kernel for a node with shapes. It asks for the slots of the inputs that it reads and of all outputs that
-	// are wanted (Input, Output), and returns nil if it has no kernel for these shapes or attributes.
+	// Make makes the kernel for a node with shapes. It asks for the slots of the inputs that it reads and of all outputs
+	// that are wanted (Input, Output), and returns nil if it has no kernel for these shapes or attributes.
 	Make func(n *Node) (TensorFunc, error)
 }
 
 // Slot is where the elements of an input or output are in each run.
 type Slot[T tensor.Elem] struct{ slot lowering.Slot[T] }
 
-// Input returns the slot of input i, or the zero Slot if the input is absent. If the elements have another type, the kernel
-// does not apply to the node.
+// Input returns the slot of input i, or the zero Slot if the input is absent. If the elements have another type, the
+// kernel does not apply to the node.
 func Input[T tensor.Elem](n *Node, i int) Slot[T] {
 	if n.In(i) == nil {
 		return Slot[T]{}
@@ -36,8 +36,8 @@ func Input[T tensor.Elem](n *Node, i int) Slot[T] {
 	return slotOf[T](n, n.step.In[i])
 }
 
-// Output returns the slot of output i, or the zero Slot if nobody wants it. If the elements have another type, the kernel
-// does not apply to the node.
+// Output returns the slot of output i, or the zero Slot if nobody wants it. If the elements have another type, the
+// kernel does not apply to the node.
 func Output[T tensor.Elem](n *Node, i int) Slot[T] {
 	if n.Out(i) == nil {
 		return Slot[T]{}
@@ -60,8 +60,8 @@ func slotOf[T tensor.Elem](n *Node, v *lowering.Value) Slot[T] {
 // Absent reports whether there are no elements.
 func (s Slot[T]) Absent() bool { return s.slot.Absent() }
 
-// In returns the elements in a run: of an input to read, or of an output to write, which has any content before. They must
-// not be kept.
+// In returns the elements in a run: of an input to read, or of an output to write, which has any content before. They
+// must not be kept.
 func (s Slot[T]) In(r *Run) []T { return s.slot.In(r.e.Frame()) }
 
 // Run is one run of a tensor kernel.
@@ -74,11 +74,12 @@ type Run struct {
 	parallel bool
 }
 
-// Steps ends long work when the run has failed or was cancelled (ops.Each and the like). It is for work outside of Parallel.
+// Steps ends long work when the run has failed or was cancelled (ops.Each and the like). It is for work outside of
+// Parallel.
 func (r *Run) Steps() *ir.EvalCtx { return r.e.Steps() }
 
-// Parallel calls do for each item from 0 to items-1, in any order, on the threads of the session, and waits. Items should
-// take some microseconds at least, and must not write to each other's results. do must not call Parallel.
+// Parallel calls do for each item from 0 to items-1, in any order, on the threads of the session, and waits. Items
+// should take some microseconds at least, and must not write to each other's results. do must not call Parallel.
 func (r *Run) Parallel(items int, do func(w Worker, item int) error) error {
 	if r.parallel {
 		return errors.New("Parallel is called by an item of Parallel")

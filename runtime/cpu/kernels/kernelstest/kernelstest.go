@@ -28,18 +28,19 @@ import (
 type Case struct {
 	Op    *ir.Op
 	Attrs []ir.Attr
-	// In are the inputs: an ir.Type for one that varies, a *tensor.Tensor for a constant, nil for an absent one. The symbol L
-	// stands for the steps of a sequence and B for its samples; other symbols may be used, too.
+	// In are the inputs: an ir.Type for one that varies, a *tensor.Tensor for a constant, nil for an absent one. The
+	// symbol L stands for the steps of a sequence and B for its samples; other symbols may be used, too.
 	In []any
 	// Outputs is the number of outputs that are wanted; 0: one.
 	Outputs int
-	// Fill sets the elements of input i, for types besides float32 and float64, or for other numbers than those of a normal
-	// distribution.
+	// Fill sets the elements of input i, for types besides float32 and float64, or for other numbers than those of a
+	// normal distribution.
 	Fill func(i int, x *tensor.Tensor, r *rand.Rand)
 }
 
 // sizes are numbers of samples and steps, most of them odd.
-var sizes = []map[string]int{{"B": 1, "L": 1}, {"B": 2, "L": 7}, {"B": 3, "L": 129}, {"B": 1, "L": 1031}, {"B": 0, "L": 3}}
+var sizes = []map[string]int{{"B": 1, "L": 1}, {"B": 2, "L": 7}, {"B": 3, "L": 129}, {"B": 1, "L": 1031},
+	{"B": 0, "L": 3}}
 
 // chunks are the lengths of the chunks of a stream, in turn.
 var chunks = []int{1, 13, 64, 2}
@@ -365,7 +366,8 @@ func same(t testing.TB, what string, want, got map[string]tensor.Datum) {
 }
 
 // units are the rounding units of types; others are compared exactly.
-var units = map[tensor.DType]float64{tensor.Float64: 0x1p-53, tensor.Float32: 0x1p-24, tensor.Float16: 0x1p-11, tensor.BFloat16: 0x1p-8}
+var units = map[tensor.DType]float64{tensor.Float64: 0x1p-53, tensor.Float32: 0x1p-24, tensor.Float16: 0x1p-11,
+	tensor.BFloat16: 0x1p-8}
 
 // near compares answers with those of the definition.
 func near(t testing.TB, what string, tol ir.Tolerance, got, want map[string]tensor.Datum) {

@@ -14,7 +14,8 @@ var withoutAlong = map[string]string{
 	"essm.DiscretizeDense":          "its inputs are the system, which does not move along time",
 }
 
-// TestAlongIsStated checks operators of all domains.
+// TestAlongIsStated checks operators of all domains. It runs after TestSizedBy (files are in the order of their names):
+// samples draw their numbers one after the other, and whether Diagonalize is sized by its numbers depends on them.
 func TestAlongIsStated(t *testing.T) {
 	for _, u := range suites() {
 		u.AlongIsStated(t, withoutAlong)
