@@ -168,9 +168,12 @@ func PlaceLike(b *ir.Builder, g, like *ir.Value, at ...int64) *ir.Value {
 
 // GradientMoved returns the Gradient of operators whose outputs only hold elements of some inputs, and zeros. They must accept
 // int64 or float64 in place of other numbers: applied to the numbers of the inputs' elements, they give where those of the
-// outputs come from.
+// outputs come from. Where the operator's Moves are known, they serve.
 func GradientMoved(inputs ...int) func(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	return func(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
+		if grads, ok := GradientPieces(b, n, dOut); ok {
+			return grads
+		}
 		d := tensor.Int64
 		if allowed := n.Op.Elems[param(n.Op, inputs[0]).Elem]; !slices.Contains(allowed, d) {
 			d = tensor.Float64
@@ -208,6 +211,48 @@ func GradientMoved(inputs ...int) func(b *ir.Builder, n *ir.Node, dOut []*ir.Val
 		}
 		return grads
 	}
+}
+
+// GradientPieces moves the pieces that the outputs of a node consist of back to its inputs (ir.Op.Moves); ok is false if
+// they are not known.
+func GradientPieces(b *ir.Builder, n *ir.Node, dOut []*ir.Value) (grads []*ir.Value, ok bool) {
+	pieces, ok := Moves(n)
+	if !ok {
+		return nil, false
+	}
+	parts := make([][]*ir.Value, len(n.Inputs))
+	for _, p := range pieces {
+		x := n.In(p.Input)
+		if p.Output >= len(dOut) || dOut[p.Output] == nil || x == nil || !x.Elem().IsFloat() {
+			continue
+		}
+		g := dOut[p.Output]
+		perm, at := make([]int64, len(p.From)), make([]int64, len(p.From))
+		same := true
+		for a, from := range p.From {
+			to := a
+			if p.Axes != nil {
+				to = p.Axes[a]
+			}
+			perm[to], at[to] = int64(a), int64(from)
+			same = same && to == a
+		}
+		if !same {
+			g = b.Op("", "Transpose", []*ir.Value{g}, ir.A("perm", perm))
+		}
+		parts[p.Input] = append(parts[p.Input], PlaceLike(b, g, x, at...))
+	}
+	grads = make([]*ir.Value, len(n.Inputs))
+	for i, p := range parts {
+		switch len(p) {
+		case 0:
+		case 1:
+			grads[i] = p[0]
+		default:
+			grads[i] = b.Op("", "Sum", p)
+		}
+	}
+	return grads, true
 }
 
 // GradientReshaped is the Gradient of operators that give their first input another shape.

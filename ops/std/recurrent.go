@@ -120,7 +120,7 @@ func recurrent(name string, gates int, doc string, step cell, attrs ...ir.AttrSp
 		in, out = append(in, ops.Sig("initial_c:T[_,_,_]?", "P:T[_,_]?")...), append(out, ops.Sig("Y_c:T?")...)
 	}
 	return ops.Register(&ir.Op{
-		Name: name, Since: 22, Doc: doc, In: in, Out: out, NoGradient: ops.NotYet,
+		Name: name, Since: 22, Doc: doc, In: in, Out: out, GradientBody: bodyRecurrent,
 		Attrs: append([]ir.AttrSpec{
 			{Name: "activation_alpha", Kind: ir.AttrFloats,
 				Doc: "parameters of the activations with parameters, in order"},

@@ -52,7 +52,7 @@ func resizeOp(name string, since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.O
 		}
 	}
 	return ops.Register(&ir.Op{
-		Name: name, Since: since, Attrs: attrs, SizedBy: sized, NoGradient: ops.NotYet,
+		Name: name, Since: since, Attrs: attrs, SizedBy: sized, Gradient: gradResize,
 		Doc: "X resampled along its axes, by scales or to sizes, with the nearest element or a linear or cubic filter.",
 		In:  in, Out: ops.Sig("Y:T1"), Elems: map[string][]tensor.DType{"T1": ops.Any, "T2": ops.Floats},
 		Infer: inferShape(func(n *ir.Node, in ir.Shape) (ir.Shape, error) {

@@ -67,3 +67,16 @@ func gradConcat(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	}
 	return ops.GradientMoved(all...)(b, n, dOut)
 }
+
+// gradSplit puts the gradients of the parts together.
+func gradSplit(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
+	parts := make([]*ir.Value, len(dOut))
+	for i, g := range dOut {
+		if parts[i] = g; g == nil && n.Out(i) == nil {
+			return ops.GradientMoved(0)(b, n, dOut)
+		} else if g == nil {
+			parts[i] = ops.FilledLike(b, 0, n.Out(i))
+		}
+	}
+	return []*ir.Value{attr(b, "Concat", parts, ir.A("axis", getInt(n, "axis")))}
+}

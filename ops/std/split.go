@@ -126,7 +126,7 @@ var Split = ops.Register(&ir.Op{
 		}
 		return pieces, at == size
 	},
-	Gradient: ops.GradientMoved(0),
+	Gradient: gradSplit,
 	Linear:   ops.LinearFirst,
 	Tol:      ir.Exact,
 })

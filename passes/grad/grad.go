@@ -1,9 +1,9 @@
 // Package grad differentiates graphs: Of adds the nodes that compute the gradients of a scalar. They are ordinary nodes, which
 // passes optimise and every backend runs.
 //
-// It imports ir, the operator packages and nothing else of essmc. The gradient of an operator is, in this order, its Moves
-// backwards; the one that it states (ir.Op.Gradient); the derivative of its Element, by an essm.Map; or the gradient of its
-// Body (or GradientBody), which then takes the operator's place in the graph. Kinks are those of scalar.Derivative. docs/gradients.md lists which
+// It imports ir, the operator packages and nothing else of essmc. The gradient of an operator is, in this order, the one that
+// it states (ir.Op.Gradient); the derivative of its Element, by an essm.Map; its Moves backwards; or the gradient of its Body
+// (or GradientBody), which then takes the operator's place in the graph. Kinks are those of scalar.Derivative. docs/gradients.md lists which
 // operator has which; the tests of this package write it.
 //
 // Gradients are taken of graphs as their sources state them, before the passes that discretize and fold.
@@ -288,7 +288,7 @@ func (d *differentiation) node(n *ir.Node, varying map[*ir.Value]bool) error {
 	case ByElement:
 		grads = d.element(n, dOut)
 	case ByMoves:
-		grads = d.moves(n, dOut)
+		grads, _ = ops.GradientPieces(d.b, n, dOut)
 	}
 	if err := d.b.Err(); err != nil {
 		return err
@@ -325,42 +325,4 @@ func (d *differentiation) sum(v *ir.Value) *ir.Value {
 func (d *differentiation) element(n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	e, _ := ops.Element(n)
 	return ops.GradientMap(d.b, n.Inputs, dOut[:1], []scalar.Expr{e})
-}
-
-// moves moves the pieces of the outputs back.
-func (d *differentiation) moves(n *ir.Node, dOut []*ir.Value) []*ir.Value {
-	pieces, _ := ops.Moves(n)
-	parts := make([][]*ir.Value, len(n.Inputs))
-	for _, p := range pieces {
-		x := n.In(p.Input)
-		if p.Output >= len(dOut) || dOut[p.Output] == nil || x == nil || !x.Elem().IsFloat() {
-			continue
-		}
-		g := dOut[p.Output]
-		perm, at := make([]int64, len(p.From)), make([]int64, len(p.From))
-		same := true
-		for a, from := range p.From {
-			to := a
-			if p.Axes != nil {
-				to = p.Axes[a]
-			}
-			perm[to], at[to] = int64(a), int64(from)
-			same = same && to == a
-		}
-		if !same {
-			g = d.b.Op("", "Transpose", []*ir.Value{g}, ir.A("perm", perm))
-		}
-		parts[p.Input] = append(parts[p.Input], ops.PlaceLike(d.b, g, x, at...))
-	}
-	grads := make([]*ir.Value, len(n.Inputs))
-	for i, p := range parts {
-		switch len(p) {
-		case 0:
-		case 1:
-			grads[i] = p[0]
-		default:
-			grads[i] = d.b.Op("", "Sum", p)
-		}
-	}
-	return grads
 }

@@ -36,13 +36,13 @@ func TestReference(t *testing.T) {
 	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			s := stepOf(t, dir)
-			s.compare(t, "ref", runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-6)
-			s.compare(t, "cpu", runtime.Options{Backend: cpu.New()}, 1e-4)
+			s.compare(t, "ref", runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-6, 1e-6)
+			s.compare(t, "cpu", runtime.Options{Backend: cpu.New()}, 1e-3, 1e-5)
 			if err := passes.Run(s.graph, passes.Pipeline(), passes.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			s.compare(t, "ref, optimised", runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-6)
-			s.compare(t, "cpu, optimised", runtime.Options{Backend: cpu.New()}, 1e-4)
+			s.compare(t, "ref, optimised", runtime.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-6, 1e-6)
+			s.compare(t, "cpu, optimised", runtime.Options{Backend: cpu.New()}, 1e-3, 1e-5)
 		})
 	}
 }
@@ -126,7 +126,9 @@ func first(t *testing.T, x *tensor.Tensor) *tensor.Tensor {
 	return nil
 }
 
-func (s *trainingStep) compare(t *testing.T, what string, o runtime.Options, tolerance float64) {
+// compare runs the step. Gradients may differ by own, relative to the largest number of each tensor, and by all, relative to the
+// largest of all tensors: before a norm, gradients of biases are sums that nearly cancel, of which float32 keeps few digits.
+func (s *trainingStep) compare(t *testing.T, what string, o runtime.Options, own, all float64) {
 	t.Helper()
 	m, err := runtime.New(s.graph, o)
 	if err != nil {
@@ -137,7 +139,7 @@ func (s *trainingStep) compare(t *testing.T, what string, o runtime.Options, tol
 	if err != nil {
 		t.Fatal(err)
 	}
-	worst, where := 0.0, ""
+	largest, off, worst, where := 0.0, 0.0, 0.0, ""
 	for name, want := range s.grads {
 		got, ok := out[name+".grad"].(*tensor.Tensor)
 		if !ok {
@@ -152,17 +154,21 @@ func (s *trainingStep) compare(t *testing.T, what string, o runtime.Options, tol
 		if err != nil || len(x) != len(y) {
 			t.Fatalf("%s: %s: expected %d numbers, found %d, %v", what, name, len(y), len(x), err)
 		}
-		most, off := 0.0, 0.0
+		most, by := 0.0, 0.0
 		for i := range y {
-			most, off = max(most, math.Abs(y[i])), max(off, math.Abs(x[i]-y[i]))
+			most, by = max(most, math.Abs(y[i])), max(by, math.Abs(x[i]-y[i]))
 		}
-		if off /= most; !(off <= worst) {
-			worst, where = off, name
+		largest, off = max(largest, most), max(off, by)
+		if by /= most; !(by <= worst) {
+			worst, where = by, name
 		}
 	}
-	loss, _ := out["loss"].(*tensor.Tensor).Float64s()
-	t.Logf("%s: loss %v, expected %v; gradients differ by %.2g at most (%s)", what, loss[0], s.loss, worst, where)
-	if !(worst <= tolerance) || !(math.Abs(loss[0]-s.loss) <= tolerance*s.loss) {
-		t.Errorf("%s: expected differences up to %g", what, tolerance)
+	loss, err := out["loss"].(*tensor.Tensor).Float64s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: loss %v, expected %v; gradients differ by %.2g (%s), and %.2g of the largest", what, loss[0], s.loss, worst, where, off/largest)
+	if !(worst <= own) || !(off <= all*largest) || !(math.Abs(loss[0]-s.loss) <= all*s.loss) {
+		t.Errorf("%s: expected differences up to %g, and %g of the largest", what, own, all)
 	}
 }

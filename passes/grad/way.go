@@ -12,9 +12,9 @@ type Way string
 
 // The ways, in the order in which they are preferred.
 const (
-	ByMoves   Way = "moves"
 	Stated    Way = "stated"
 	ByElement Way = "expression"
+	ByMoves   Way = "moves"
 	ByBody    Way = "body"
 )
 
@@ -40,14 +40,14 @@ func WayOf(n *ir.Node) (Way, error) {
 			}
 		}
 	}
-	if _, ok := ops.Moves(n); ok {
-		return ByMoves, nil
-	}
 	if n.Op.Gradient != nil {
 		return Stated, nil
 	}
 	if _, ok := ops.Element(n); ok {
 		return ByElement, nil
+	}
+	if _, ok := ops.Moves(n); ok {
+		return ByMoves, nil
 	}
 	if n.Op.Body != nil || n.Op.GradientBody != nil {
 		return ByBody, nil

@@ -273,7 +273,7 @@ func TestElements(t *testing.T) {
 		}
 		var attrs []ir.Attr
 		if name == "essm.Map" {
-			attrs = append(attrs, ir.A("f", "exp(x0) - x1*x2"))
+			attrs = append(attrs, ir.A("f", "exp(x0) - x1"))
 		}
 		b.Output("out", b.Op(op.Domain, op.Name, in, attrs...))
 		g, err := b.Build()
