@@ -121,8 +121,8 @@ func SumLike(b *ir.Builder, g, like *ir.Value) *ir.Value {
 	return b.Op("essm", "SumTo", []*ir.Value{g, ShapeOf(b, like)})
 }
 
-// SummedAxes returns the axes of from over which sums make it as large as to, which broadcasts to it. ok is false if they do
-// not follow from what is known of the dimensions.
+// SummedAxes returns the axes of from over which sums make it as large as to, which broadcasts to it. ok is false if
+// they do not follow from what is known of the dimensions.
 func SummedAxes(from, to ir.Shape) (axes []int64, ok bool) {
 	for i, d := range from {
 		k := i - len(from) + len(to)
@@ -141,8 +141,8 @@ func SummedAxes(from, to ir.Shape) (axes []int64, ok bool) {
 	return axes, len(from) >= len(to)
 }
 
-// PlaceLike returns zeros of the shape of like, which has as many axes, but with element i of g at i + at, where that is
-// inside.
+// PlaceLike returns zeros of the shape of like, which has as many axes, but with element i of g at i + at, where that
+// is inside.
 func PlaceLike(b *ir.Builder, g, like *ir.Value, at ...int64) *ir.Value {
 	if b.Err() != nil {
 		return nil
@@ -166,9 +166,9 @@ func PlaceLike(b *ir.Builder, g, like *ir.Value, at ...int64) *ir.Value {
 	return b.Op("", "Pad", []*ir.Value{g, b.Op("", "Concat", []*ir.Value{begin, end}, ir.A("axis", 0))})
 }
 
-// GradientMoved returns the Gradient of operators whose outputs only hold elements of some inputs, and zeros. They must accept
-// int64 or float64 in place of other numbers: applied to the numbers of the inputs' elements, they give where those of the
-// outputs come from. Where the operator's Moves are known, they serve.
+// GradientMoved returns the Gradient of operators whose outputs only hold elements of some inputs, and zeros. They
+// must accept int64 or float64 in place of other numbers: applied to the numbers of the inputs' elements, they give
+// where those of the outputs come from. Where the operator's Moves are known, they serve.
 func GradientMoved(inputs ...int) func(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	return func(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 		if grads, ok := GradientPieces(b, n, dOut); ok {
@@ -199,7 +199,8 @@ func GradientMoved(inputs ...int) func(b *ir.Builder, n *ir.Node, dOut []*ir.Val
 		for i, g := range dOut {
 			if g != nil {
 				at := CastTo(b, flat(numbers[i]), tensor.Int64)
-				sum = b.Op("", "ScatterElements", []*ir.Value{sum, at, flat(g)}, ir.A("axis", 0), ir.A("reduction", "add"))
+				sum = b.Op("", "ScatterElements", []*ir.Value{sum, at, flat(g)}, ir.A("axis", 0), ir.A("reduction",
+					"add"))
 			}
 		}
 		grads, k := make([]*ir.Value, len(n.Inputs)), 0
@@ -213,8 +214,8 @@ func GradientMoved(inputs ...int) func(b *ir.Builder, n *ir.Node, dOut []*ir.Val
 	}
 }
 
-// GradientPieces moves the pieces that the outputs of a node consist of back to its inputs (ir.Op.Moves); ok is false if
-// they are not known.
+// GradientPieces moves the pieces that the outputs of a node consist of back to its inputs (ir.Op.Moves); ok is false
+// if they are not known.
 func GradientPieces(b *ir.Builder, n *ir.Node, dOut []*ir.Value) (grads []*ir.Value, ok bool) {
 	pieces, ok := Moves(n)
 	if !ok {
@@ -260,11 +261,12 @@ func GradientReshaped(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	return []*ir.Value{ReshapeLike(b, dOut[0], n.In(0))}
 }
 
-// GradientZero is the Gradient of operators whose outputs do not depend on the numbers of their inputs, or only by steps.
+// GradientZero is the Gradient of operators whose outputs do not depend on the numbers of their inputs, or only by
+// steps.
 func GradientZero(*ir.Builder, *ir.Node, []*ir.Value) []*ir.Value { return nil }
 
-// NoGradientError reports that a node has no gradient because of its attributes or inputs, while others of its operator may
-// have one.
+// NoGradientError reports that a node has no gradient because of its attributes or inputs, while others of its
+// operator may have one.
 type NoGradientError struct{ Why string }
 
 func (e *NoGradientError) Error() string { return "has no gradient: " + e.Why }

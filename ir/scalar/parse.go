@@ -17,8 +17,8 @@ const (
 // MaxIndex is the largest index of an operand that Parse accepts.
 const MaxIndex = 255
 
-// Parse reads an expression as String writes it: "t0 = exp(-x0); t0/(t0 + 1)". Names are t0, t1 and so on, in their order.
-// Parse(e.String()) is e, unless e is too large, or an operand has an index above MaxIndex.
+// Parse reads an expression as String writes it: "t0 = exp(-x0); t0/(t0 + 1)". Names are t0, t1 and so on, in their
+// order. Parse(e.String()) is e, unless e is too large, or an operand has an index above MaxIndex.
 func Parse(text string) (Expr, error) {
 	if len(text) > maxText {
 		return Expr{}, fmt.Errorf("expression of %d bytes: expected at most %d", len(text), maxText)

@@ -12,9 +12,9 @@ import (
 // BatchNormTrain is BatchNorm in training, as torch has it.
 var BatchNormTrain = ops.Register(&ir.Op{
 	Domain: "essm", Name: "BatchNormTrain",
-	Doc: `BatchNorm with the mean and the biased variance of all rows of x, padding included. mean_out and var_out are the next
-running statistics: (1-momentum)·mean + momentum·(mean of the rows), and the same of var with the unbiased variance, which is NaN
-for a single row.`,
+	Doc: `BatchNorm with the mean and the biased variance of all rows of x, padding included. mean_out and var_out are
+the next running statistics: (1-momentum)·mean + momentum·(mean of the rows), and the same of var with the unbiased
+variance, which is NaN for a single row.`,
 	In:  ops.Sig("x:T[...,H]", "weight:T[H]", "bias:T[H]", "mean:T[H]", "var:T[H]"),
 	Out: ops.Sig("y:T[...,H]", "mean_out:T[H]", "var_out:T[H]"),
 	Attrs: []ir.AttrSpec{{Name: "epsilon", Kind: ir.AttrFloat, Default: 1e-5, Doc: "added to the variance"},
@@ -37,7 +37,8 @@ for a single row.`,
 
 func evalBatchNormTrain(c *ir.EvalCtx, in []tensor.Datum) ([]tensor.Datum, error) {
 	t, eps, momentum := ops.Tensor(in, 0), ops.Float(c.Node, "epsilon"), ops.Float(c.Node, "momentum")
-	x, weight, bias, means, variances := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2), ops.F64(c, in, 3), ops.F64(c, in, 4)
+	x, weight, bias, means, variances := ops.F64(c, in, 0), ops.F64(c, in, 1), ops.F64(c, in, 2), ops.F64(c, in,
+		3), ops.F64(c, in, 4)
 	h := t.Dim(-1)
 	rows := t.Len() / max(h, 1)
 	col := ops.Make[float64](c, rows)
@@ -87,7 +88,8 @@ func batchMoments(b *ir.Builder, x *ir.Value) (mean, centred, variance, count *i
 func bodyBatchNormTrain(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	mean, centred, variance, count := batchMoments(b, in[0])
 	e, eps, m := scalar.Inputs(4), scalar.Const(ops.Float(n, "epsilon")), scalar.Const(ops.Float(n, "momentum"))
-	y := ops.MapOf(b, scalar.Add(scalar.Mul(e[0], scalar.Div(e[2], scalar.Sqrt(scalar.Add(e[1], eps)))), e[3]), centred, variance, in[1], in[2])
+	y := ops.MapOf(b, scalar.Add(scalar.Mul(e[0], scalar.Div(e[2], scalar.Sqrt(scalar.Add(e[1], eps)))), e[3]),
+		centred, variance, in[1], in[2])
 	mix := func(old, now scalar.Expr) scalar.Expr {
 		return scalar.Add(scalar.Mul(scalar.Sub(scalar.Const(1), m), old), scalar.Mul(m, now))
 	}
@@ -96,8 +98,8 @@ func bodyBatchNormTrain(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		ops.MapOf(b, mix(e[0], unbiased), in[4], variance, count)}
 }
 
-// gradBatchNormTrain is the Gradient of BatchNormTrain. For rows x with the mean μ and the deviation σ, and x̂ = (x-μ)/σ, the
-// gradient of x is weight/σ·(g - mean(g) - x̂ mean(g x̂)), and parts of those of the statistics.
+// gradBatchNormTrain is the Gradient of BatchNormTrain. For rows x with the mean μ and the deviation σ, and x̂ =
+// (x-μ)/σ, the gradient of x is weight/σ·(g - mean(g) - x̂ mean(g x̂)), and parts of those of the statistics.
 func gradBatchNormTrain(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	x, weight := n.In(0), n.In(1)
 	_, centred, variance, count := batchMoments(b, x)
@@ -111,7 +113,8 @@ func gradBatchNormTrain(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value
 		normal := std(b, "Mul", centred, inverse)
 		grads[1], grads[2] = sumOver(b, std(b, "Mul", g, normal), 0), sumOver(b, g, 0)
 		mean := scalar.Div(scalar.Add(e[2], scalar.Mul(e[1], e[3])), e[6])
-		dx = ops.MapOf(b, scalar.Mul(scalar.Mul(e[4], e[5]), scalar.Sub(e[0], mean)), g, normal, grads[2], grads[1], weight, inverse, count)
+		dx = ops.MapOf(b, scalar.Mul(scalar.Mul(e[4], e[5]), scalar.Sub(e[0], mean)), g, normal, grads[2], grads[1],
+			weight, inverse, count)
 	}
 	add := func(v *ir.Value) {
 		if dx != nil {
@@ -122,7 +125,8 @@ func gradBatchNormTrain(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value
 	keep := scalar.Mul(scalar.Sub(scalar.Const(1), m), e[0])
 	if len(dOut) > 1 && dOut[1] != nil {
 		grads[3] = ops.MapOf(b, keep, dOut[1])
-		add(std(b, "Add", ops.MapOf(b, scalar.Div(scalar.Mul(m, e[0]), e[1]), dOut[1], count), std(b, "Sub", centred, centred)))
+		add(std(b, "Add", ops.MapOf(b, scalar.Div(scalar.Mul(m, e[0]), e[1]), dOut[1], count), std(b, "Sub", centred,
+			centred)))
 	}
 	if len(dOut) > 2 && dOut[2] != nil {
 		grads[4] = ops.MapOf(b, keep, dOut[2])

@@ -32,6 +32,9 @@ func gradHeadLinear(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	}
 	c, heads, p, q := int64(known[0]), int64(known[1]), int64(known[2]), int64(known[3])
 	share, err := shared(x.Shape()[len(x.Shape())-1], s[0], s[1], s[3])
+	if _, sure := x.Shape()[len(x.Shape())-1].Known(); err == nil && !sure && c > 1 {
+		err = &ops.NoGradientError{Why: "the number of features is not known"}
+	}
 	if err != nil {
 		b.Fail(err)
 		return nil
@@ -66,7 +69,8 @@ func gradHeadScale(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 // gradEmbedding adds the gradients up at the rows that were looked up.
 func gradEmbedding(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	at := ops.CastTo(b, std(b, "Unsqueeze", n.In(0), b.Ints(-1)), tensor.Int64)
-	return []*ir.Value{nil, stdWith(b, "ScatterND", []*ir.Value{ops.FilledLike(b, 0, n.In(1)), at, dOut[0]}, ir.A("reduction", "add"))}
+	return []*ir.Value{nil, stdWith(b, "ScatterND", []*ir.Value{ops.FilledLike(b, 0, n.In(1)), at, dOut[0]},
+		ir.A("reduction", "add"))}
 }
 
 // gradPick gives each step its part of the vector.
@@ -130,13 +134,14 @@ func bodyKernel(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		args = append(args, std(b, "Unsqueeze", v, b.Ints(-1)))
 	}
 	x := scalar.Inputs(5)
-	power := complexExpr{scalar.Cos(scalar.Mul(x[0], x[2])), scalar.Sin(scalar.Mul(x[0], x[2]))}.scale(scalar.Exp(scalar.Mul(x[0], x[1])))
+	power := complexExpr{scalar.Cos(scalar.Mul(x[0], x[2])), scalar.Sin(scalar.Mul(x[0],
+		x[2]))}.scale(scalar.Exp(scalar.Mul(x[0], x[1])))
 	k := power.times(complexExpr{x[3], x[4]})
 	return []*ir.Value{ops.MapOf(b, k.re, args...), ops.MapOf(b, k.im, args...)}
 }
 
-// gradLongConv is the Gradient of LongConv: the same convolution over reversed time for v; for k, the correlation of the
-// gradient with v.
+// gradLongConv is the Gradient of LongConv: the same convolution over reversed time for v; for k, the correlation of
+// the gradient with v.
 func gradLongConv(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	v, k, g := n.In(0), n.In(1), dOut[0]
 	features, ok := k.Shape()[0].Known()
@@ -152,8 +157,10 @@ func gradLongConv(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	}
 	steps := std(b, "Slice", std(b, "Shape", v), b.Ints(1), b.Ints(2))
 	correlate := func(x *ir.Value, begin, end int64) *ir.Value { // o[m] = Σ g[t] x[m+t] over samples, for each feature
-		rows := std(b, "Reshape", perFeature(x), stdWith(b, "Concat", []*ir.Value{b.Ints(1, -1), steps}, ir.A("axis", 0)))
-		o := stdWith(b, "Conv", []*ir.Value{rows, perFeature(g)}, ir.A("group", features), ir.A("pads", []int64{begin, end}))
+		rows := std(b, "Reshape", perFeature(x), stdWith(b, "Concat", []*ir.Value{b.Ints(1, -1), steps}, ir.A("axis",
+			0)))
+		o := stdWith(b, "Conv", []*ir.Value{rows, perFeature(g)}, ir.A("group", features), ir.A("pads", []int64{begin,
+			end}))
 		return ops.ReshapeLike(b, o, k)
 	}
 	var dk *ir.Value
@@ -200,7 +207,8 @@ func bodySelectiveScan(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 	if n.Out(1) != nil {
 		outs = 2
 	}
-	s := b.Ops("essm", "GatedScan", outs, trim(as(factor, 0, 0, features*states), as(input, 0, 0, features*states), arg(6)))
+	s := b.Ops("essm", "GatedScan", outs, trim(as(factor, 0, 0, features*states), as(input, 0, 0, features*states),
+		arg(6)))
 	y := std(b, "Mul", as(s[0], 0, 0, groups, heads, per, states), as(in[4], 0, 0, groups, 1, 1, states))
 	y = sumOver(b, y, -1)
 	if d := arg(5); d != nil {

@@ -11,8 +11,8 @@ import (
 // Map is an elementwise operator whose expression is an attribute. Gradients of elementwise operators are made of it.
 var Map = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Map",
-	Doc: `The expression f of the elements at the same place of the inputs, x0, x1 and so on, which broadcast to each other, as
-package ir/scalar writes it: "t0 = exp(-x0); t0/(t0 + 1)".`,
+	Doc: `The expression f of the elements at the same place of the inputs, x0, x1 and so on, which broadcast to each
+other, as package ir/scalar writes it: "t0 = exp(-x0); t0/(t0 + 1)".`,
 	In: ops.Sig("x:T*"), Out: ops.Sig("y:T"),
 	Attrs: []ir.AttrSpec{ops.Required(ops.Spec("f", ir.AttrString, "the expression"))},
 	Infer: func(n *ir.Node) ([]ir.Type, error) {

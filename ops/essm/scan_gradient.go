@@ -7,12 +7,13 @@ import (
 )
 
 // gradScan is the Gradient of Scan. The states z[t] = ā z[t-1] + b v[t] of a forward scan have the adjoint states
-// λ[t] = g[t] + conj(ā) λ[t+1], where g is the gradient of z: a forward scan of g over reversed time, with the same window.
-// Then v has the gradient conj(b) λ, b has Σ conj(v) λ over samples and time, and the logarithm of ā has Σ conj(ā z[t-1]) λ[t],
-// where ā z[t-1] = z[t] - b v[t]. A backward scan is a forward scan of v[t+1] over reversed time; a bidirectional one is the
-// sum of both.
+// λ[t] = g[t] + conj(ā) λ[t+1], where g is the gradient of z: a forward scan of g over reversed time, with the same
+// window. Then v has the gradient conj(b) λ, b has Σ conj(v) λ over samples and time, and the logarithm of ā has Σ
+// conj(ā z[t-1]) λ[t], where ā z[t-1] = z[t] - b v[t]. A backward scan is a forward scan of v[t+1] over reversed
+// time; a bidirectional one is the sum of both.
 func gradScan(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
-	s := &scanGradient{b: b, n: n, window: n.Attrs.Int("window", 0), gRe: dOut[0], grads: make([]*ir.Value, len(n.Inputs))}
+	s := &scanGradient{b: b, n: n, window: n.Attrs.Int("window", 0), gRe: dOut[0], grads: make([]*ir.Value,
+		len(n.Inputs))}
 	var last *ir.Value
 	if len(dOut) > 1 {
 		s.gIm = dOut[1]
@@ -53,12 +54,14 @@ func (s *scanGradient) add(i int, g *ir.Value) {
 	s.grads[i] = g
 }
 
-// scan runs a forward scan and returns both parts of its states. With conjugate the eigenvalues are conjugate, and b is 1.
+// scan runs a forward scan and returns both parts of its states. With conjugate the eigenvalues are conjugate, and b
+// is 1.
 func (s *scanGradient) scan(re, im *ir.Value, conjugate bool, state *ir.Value, window int64) []*ir.Value {
 	b, in := s.b, s.n.Inputs
 	args := []*ir.Value{re, in[1], in[2], in[3], in[4], im, state}
 	if conjugate {
-		args = []*ir.Value{re, in[1], std(b, "Neg", in[2]), ops.FilledLike(b, 1, in[3]), ops.FilledLike(b, 0, in[4]), im}
+		args = []*ir.Value{re, in[1], std(b, "Neg", in[2]), ops.FilledLike(b, 1, in[3]), ops.FilledLike(b, 0, in[4]),
+			im}
 	}
 	return b.Ops("essm", "Scan", 2, trim(args...), ir.A("window", window))
 }
@@ -68,8 +71,8 @@ func (s *scanGradient) vector(v, like *ir.Value) *ir.Value {
 	return ops.CastLike(s.b, std(s.b, "Reshape", v, s.b.Ints(-1)), like)
 }
 
-// pass adds the gradients of the forward or the backward half, whose input is u; last is the gradient of the state after the
-// last step.
+// pass adds the gradients of the forward or the backward half, whose input is u; last is the gradient of the state
+// after the last step.
 func (s *scanGradient) pass(uRe, uIm *ir.Value, backward bool, last *ir.Value) {
 	b, n := s.b, s.n
 	turn := func(x *ir.Value) *ir.Value { // so that a forward half runs over reversed time
@@ -80,7 +83,8 @@ func (s *scanGradient) pass(uRe, uIm *ir.Value, backward bool, last *ir.Value) {
 	}
 	gRe, gIm := turn(s.gRe), turn(s.gIm)
 	if last != nil {
-		parts := b.Ops("", "Split", 2, []*ir.Value{ops.CastLike(b, last, s.gRe)}, ir.A("axis", 1), ir.A("num_outputs", 2))
+		parts := b.Ops("", "Split", 2, []*ir.Value{ops.CastLike(b, last, s.gRe)}, ir.A("axis", 1), ir.A("num_outputs",
+			2))
 		at := func(v *ir.Value) *ir.Value {
 			return ops.PlaceLike(b, std(b, "Unsqueeze", v, b.Ints(1)), s.n.In(0), 0, 0, 0)
 		}
@@ -115,7 +119,8 @@ func (s *scanGradient) pass(uRe, uIm *ir.Value, backward bool, last *ir.Value) {
 		re := scalar.Mul(e, scalar.Add(scalar.Mul(scalar.Cos(x[1]), x[2]), scalar.Mul(scalar.Sin(x[1]), x[3])))
 		im := scalar.Mul(e, scalar.Sub(scalar.Mul(scalar.Cos(x[1]), x[3]), scalar.Mul(scalar.Sin(x[1]), x[2])))
 		first := []*ir.Value{aRe, aIm, firstOf(b, lRe), firstOf(b, lIm)}
-		both := stdWith(b, "Concat", []*ir.Value{ops.MapOf(b, re, first...), ops.MapOf(b, im, first...)}, ir.A("axis", 1))
+		both := stdWith(b, "Concat", []*ir.Value{ops.MapOf(b, re, first...), ops.MapOf(b, im, first...)}, ir.A("axis",
+			1))
 		s.add(6, ops.CastLike(b, both, state))
 	}
 }
@@ -176,7 +181,8 @@ func (s *scanGradient) eigenvalues(uRe, uIm, bRe, bIm *ir.Value, backward bool, 
 	w := less(z, bRe, bIm, uRe, uIm)
 	if s.window > 0 {
 		x, l := scalar.Inputs(4), scalar.Const(float64(s.window))
-		power := complexExpr{scalar.Cos(scalar.Mul(l, x[1])), scalar.Sin(scalar.Mul(l, x[1]))}.scale(scalar.Exp(scalar.Mul(l, x[0])))
+		power := complexExpr{scalar.Cos(scalar.Mul(l, x[1])), scalar.Sin(scalar.Mul(l,
+			x[1]))}.scale(scalar.Exp(scalar.Mul(l, x[0])))
 		k := power.times(complexExpr{x[2], x[3]}).scale(scalar.Sub(l, scalar.Const(1)))
 		system := n.Inputs[1:5]
 		steps := s.window
@@ -189,7 +195,8 @@ func (s *scanGradient) eigenvalues(uRe, uIm, bRe, bIm *ir.Value, backward bool, 
 	s.parameters(1, 2, w[0], w[1], lRe, lIm)
 }
 
-// gradGatedScan is the Gradient of GatedScan: λ[t] = g[t] + f[t+1] λ[t+1] over reversed time; v has λ, and f has λ[t] h[t-1].
+// gradGatedScan is the Gradient of GatedScan: λ[t] = g[t] + f[t+1] λ[t+1] over reversed time; v has λ, and f has λ[t]
+// h[t-1].
 func gradGatedScan(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	f, h, state := n.In(0), n.Out(0), n.In(2)
 	g := dOut[0]
@@ -228,11 +235,13 @@ func gradDenseScan(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 		g = ops.FilledLike(b, 0, v)
 	}
 	one := stdWith(b, "EyeLike", []*ir.Value{stdWith(b, "Gather", []*ir.Value{std(b, "Reshape", abar,
-		stdWith(b, "Concat", []*ir.Value{b.Ints(-1), std(b, "Slice", std(b, "Shape", abar), b.Ints(2), b.Ints(4))}, ir.A("axis", 0))),
+		stdWith(b, "Concat", []*ir.Value{b.Ints(-1), std(b, "Slice", std(b, "Shape", abar), b.Ints(2), b.Ints(4))},
+			ir.A("axis", 0))),
 		b.Const("zero", scalarInt(0))}, ir.A("axis", 0))})
 	one = ops.ExpandLike(b, one, gamma)
 	heads := func(x *ir.Value) *ir.Value { // (rows, C, S, n)
-		shape := stdWith(b, "Concat", []*ir.Value{b.Ints(-1), std(b, "Slice", std(b, "Shape", abar), b.Ints(0), b.Ints(3))}, ir.A("axis", 0))
+		shape := stdWith(b, "Concat", []*ir.Value{b.Ints(-1), std(b, "Slice", std(b, "Shape", abar), b.Ints(0),
+			b.Ints(3))}, ir.A("axis", 0))
 		return std(b, "Reshape", x, shape)
 	}
 	outer := func(x, y *ir.Value) *ir.Value { // Σ x yᵀ over rows

@@ -12,8 +12,8 @@ import (
 // SumTo undoes broadcasting. Gradients need it where it depends on shapes that are not known.
 var SumTo = ops.Register(&ir.Op{
 	Domain: "essm", Name: "SumTo",
-	Doc: `x summed over the axes along which a tensor of the given shape broadcasts to x: axes that it lacks, and those of size
-1. The opposite of Expand.`,
+	Doc: `x summed over the axes along which a tensor of the given shape broadcasts to x: axes that it lacks, and those
+of size 1. The opposite of Expand.`,
 	In: ops.Sig("x:T", "shape:int64[_]"), Out: ops.Sig("y:T"),
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
 		b, err := ops.Bind(n)

@@ -11,8 +11,8 @@ import (
 // Unpick is the adjoint of Pick.
 var Unpick = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Unpick",
-	Doc: `The gradient of Pick with respect to x, for the gradient g of y: g at the steps that Pick reads, zeros at others;
-with pool it is divided by their number.`,
+	Doc: `The gradient of Pick with respect to x, for the gradient g of y: g at the steps that Pick reads, zeros at
+others; with pool it is divided by their number.`,
 	In: ops.Sig("g:T[B,H]", "steps:int64[]", "lengths:int64[B]?"), Out: ops.Sig("x:T[B,_,H]"),
 	Attrs: Pick.Attrs,
 	Infer: func(n *ir.Node) ([]ir.Type, error) {
@@ -65,7 +65,8 @@ with pool it is divided by their number.`,
 	},
 	Along: func(n *ir.Node, in []ir.Fact) []ir.Fact {
 		f := ops.Global(n, in)
-		if !in[0].Constant() && in[1].Constant() && in[0].Axis >= 0 && (len(in) < 3 || in[2].Constant() || in[2].Axis == in[0].Axis) {
+		if !in[0].Constant() && in[1].Constant() && in[0].Axis >= 0 && (len(in) < 3 || in[2].Constant() ||
+			in[2].Axis == in[0].Axis) {
 			f = in[0]
 			if f.State = 0; f.Axis == 1 {
 				f.Axis = 2

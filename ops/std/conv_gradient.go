@@ -73,8 +73,8 @@ func gradConv(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	return grads
 }
 
-// gradFilters is the gradient of Conv with respect to its filters: a convolution of the input by the gradient of the output,
-// where samples and channels change places, and strides and dilations.
+// gradFilters is the gradient of Conv with respect to its filters: a convolution of the input by the gradient of the
+// output, where samples and channels change places, and strides and dilations.
 func gradFilters(b *ir.Builder, x, g, w *ir.Value, win []ops.Window, pads []int64, group int64) *ir.Value {
 	if b.Err() != nil {
 		return nil
@@ -85,7 +85,10 @@ func gradFilters(b *ir.Builder, x, g, w *ir.Value, win []ops.Window, pads []int6
 		exchanged[i] = ops.Window{Stride: w.Dilation, Dilation: w.Stride}
 	}
 	if group > 1 { // (N,G·c,…) → (c,G·N,…)
-		places := func(v *ir.Value) *ir.Value { return op(b, "Slice", op(b, "Shape", v), b.Ints(2), b.Ints(int64(k+2))) }
+		places := func(v *ir.Value) *ir.Value {
+			return op(b, "Slice", op(b, "Shape", v), b.Ints(2),
+				b.Ints(int64(k+2)))
+		}
 		c := op(b, "Slice", ops.ShapeOf(b, w), b.Ints(1), b.Ints(2))
 		split := attr(b, "Concat", []*ir.Value{b.Ints(0, group), c, places(x)}, ir.A("axis", 0))
 		perm := []int64{2, 1, 0}
@@ -169,7 +172,8 @@ func gradMaxPool(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	x := n.In(0)
 	flat := func(v *ir.Value) *ir.Value { return op(b, "Reshape", v, b.Ints(-1)) }
 	all := op(b, "Expand", ops.ScalarLike(b, 0, x), op(b, "Reshape", op(b, "Size", x), b.Ints(1)))
-	sum := attr(b, "ScatterElements", []*ir.Value{all, flat(at), flat(dOut[0])}, ir.A("axis", 0), ir.A("reduction", "add"))
+	sum := attr(b, "ScatterElements", []*ir.Value{all, flat(at), flat(dOut[0])}, ir.A("axis", 0), ir.A("reduction",
+		"add"))
 	return []*ir.Value{ops.ReshapeLike(b, sum, x)}
 }
 

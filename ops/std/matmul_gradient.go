@@ -54,8 +54,8 @@ func swapped(b *ir.Builder, v *ir.Value) *ir.Value {
 	return attr(b, "Transpose", []*ir.Value{v}, ir.A("perm", perm))
 }
 
-// gradEinsum is the Gradient of Einsum: for each input, the sum over the letters that it lacks of the gradient times the
-// other inputs.
+// gradEinsum is the Gradient of Einsum: for each input, the sum over the letters that it lacks of the gradient times
+// the other inputs.
 func gradEinsum(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	ranks := make([]int, len(n.Inputs))
 	for i, v := range n.Inputs {

@@ -38,11 +38,13 @@ func bodyBatchNorm(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		}
 		mean = attr(b, "ReduceMean", []*ir.Value{x, b.Ints(others...)}, ir.A("keepdims", 0))
 		centred := op(b, "Sub", x, channels(mean))
-		variance = attr(b, "ReduceMean", []*ir.Value{op(b, "Mul", centred, centred), b.Ints(others...)}, ir.A("keepdims", 0))
+		variance = attr(b, "ReduceMean", []*ir.Value{op(b, "Mul", centred, centred), b.Ints(others...)},
+			ir.A("keepdims", 0))
 		m := getFloat(n, "momentum")
 		for i, batch := range []*ir.Value{mean, variance} {
 			old, now := in[3+i], ops.CastLike(b, batch, in[3+i])
-			outs[1+i] = op(b, "Add", op(b, "Mul", old, ops.ScalarLike(b, m, old)), op(b, "Mul", now, ops.ScalarLike(b, 1-m, old)))
+			outs[1+i] = op(b, "Add", op(b, "Mul", old, ops.ScalarLike(b, m, old)), op(b, "Mul", now, ops.ScalarLike(b,
+				1-m, old)))
 		}
 	} else {
 		for i, v := range outs[1:] {

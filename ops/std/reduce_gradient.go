@@ -8,8 +8,9 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// reduceGradients are the derivatives of a reduction by an element, for the element x0, the result x1 and the gradient x2 of
-// the result; ReduceSum and ReduceMean need neither. Results that are not smooth have torch's: 0 for ReduceL1 and ReduceL2 at 0.
+// reduceGradients are the derivatives of a reduction by an element, for the element x0, the result x1 and the
+// gradient x2 of the result; ReduceSum and ReduceMean need neither. Results that are not smooth have torch's: 0 for
+// ReduceL1 and ReduceL2 at 0.
 var reduceGradients = map[string]func(x, y, g scalar.Expr) scalar.Expr{
 	"ReduceSum":       func(_, _, g scalar.Expr) scalar.Expr { return g },
 	"ReduceSumSquare": func(x, _, g scalar.Expr) scalar.Expr { return scalar.Mul(g, scalar.Mul(scalar.Const(2), x)) },
@@ -46,7 +47,8 @@ func gradReduce(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 		zero, one := scalar.Const(0), scalar.Const(1)
 		isZero := scalar.Equal(in[0], zero)
 		zeros := reduced("ReduceSum", ops.MapOf(b, isZero, x))
-		others := reduced(n.Op.Name, ops.MapOf(b, scalar.Select(isZero, one, in[0]), x)) // the product of those that are not 0
+		others := reduced(n.Op.Name, ops.MapOf(b, scalar.Select(isZero, one, in[0]),
+			x)) // the product of those that are not 0
 		x0, others0, zeros0, g0 := scalar.Input(0), scalar.Input(1), scalar.Input(2), scalar.Input(3)
 		single := scalar.And(isZero, scalar.Equal(zeros0, one))
 		d := scalar.Select(scalar.Equal(zeros0, zero), scalar.Div(others0, x0), scalar.Select(single, others0, zero))
@@ -56,8 +58,8 @@ func gradReduce(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	return []*ir.Value{ops.ExpandLike(b, ops.MapOf(b, f(in[0], in[1], in[2]), x, y, g), x)}
 }
 
-// gradSoftmax is the Gradient of Softmax and LogSoftmax. Rows of -∞, whose Softmax is NaN, have none: attention does not use
-// them.
+// gradSoftmax is the Gradient of Softmax and LogSoftmax. Rows of -∞, whose Softmax is NaN, have none: attention does
+// not use them.
 func gradSoftmax(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	y, g, axes := n.Out(0), dOut[0], b.Ints(getInt(n, "axis"))
 	in := scalar.Inputs(3)

@@ -7,8 +7,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// gradResize is the Gradient of Resize. Along one axis, Resize is a product with a matrix: what it makes of the unit vectors.
-// The gradient is multiplied by the transposed matrix of each axis.
+// gradResize is the Gradient of Resize. Along one axis, Resize is a product with a matrix: what it makes of the unit
+// vectors. The gradient is multiplied by the transposed matrix of each axis.
 func gradResize(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	x, g := n.In(0), dOut[0]
 	axes, err := resizeAxes(n, len(x.Shape()))
@@ -53,7 +53,10 @@ func resizeMatrix(b *ir.Builder, n *ir.Node, i, k, axis int) *ir.Value {
 			in = append(in, part(v, i))
 		}
 	}
-	attrs := slices.DeleteFunc(slices.Clone(n.Attrs), func(a ir.Attr) bool { return a.Name == "axes" || a.Name == "extrapolation_value" })
+	attrs := slices.DeleteFunc(slices.Clone(n.Attrs), func(a ir.Attr) bool {
+		return a.Name == "axes" ||
+			a.Name == "extrapolation_value"
+	})
 	return attr(b, "Resize", in, append(attrs, ir.A("axes", []int64{1}))...)
 }
 

@@ -24,7 +24,8 @@ func gradGather(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 		return ops.GradientMoved(0)(b, n, dOut)
 	}
 	at := ops.CastTo(b, op(b, "Unsqueeze", n.In(1), b.Ints(-1)), tensor.Int64)
-	return []*ir.Value{attr(b, "ScatterND", []*ir.Value{ops.FilledLike(b, 0, n.In(0)), at, dOut[0]}, ir.A("reduction", "add"))}
+	return []*ir.Value{attr(b, "ScatterND", []*ir.Value{ops.FilledLike(b, 0, n.In(0)), at, dOut[0]}, ir.A("reduction",
+		"add"))}
 }
 
 // gradScatter is the Gradient of ScatterND and ScatterElements.
@@ -36,7 +37,8 @@ func gradScatter(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 		if n.Op.Name == "ScatterND" {
 			return []*ir.Value{dOut[0], nil, op(b, "GatherND", dOut[0], ops.CastTo(b, n.In(1), tensor.Int64))}
 		}
-		return []*ir.Value{dOut[0], nil, attr(b, "GatherElements", []*ir.Value{dOut[0], n.In(1)}, ir.A("axis", getInt(n, "axis")))}
+		return []*ir.Value{dOut[0], nil, attr(b, "GatherElements", []*ir.Value{dOut[0], n.In(1)}, ir.A("axis",
+			getInt(n, "axis")))}
 	default:
 		b.Fail(&ops.NoGradientError{Why: "reduction " + r + " is not differentiated"})
 		return nil

@@ -1,10 +1,10 @@
-// Package grad differentiates graphs: Of adds the nodes that compute the gradients of a scalar. They are ordinary nodes, which
-// passes optimise and every backend runs.
+// Package grad differentiates graphs: Of adds the nodes that compute the gradients of a scalar. They are ordinary
+// nodes, which passes optimise and every backend runs.
 //
-// It imports ir, the operator packages and nothing else of essmc. The gradient of an operator is, in this order, the one that
-// it states (ir.Op.Gradient); the derivative of its Element, by an essm.Map; its Moves backwards; or the gradient of its Body
-// (or GradientBody), which then takes the operator's place in the graph. Kinks are those of scalar.Derivative. docs/gradients.md lists which
-// operator has which; the tests of this package write it.
+// It imports ir, the operator packages and nothing else of essmc. The gradient of an operator is, in this order, the
+// one that it states (ir.Op.Gradient); the derivative of its Element, by an essm.Map; its Moves backwards; or the
+// gradient of its Body (or GradientBody), which then takes the operator's place in the graph. Kinks are those of
+// scalar.Derivative. docs/gradients.md lists which operator has which; the tests of this package write it.
 //
 // Gradients are taken of graphs as their sources state them, before the passes that discretize and fold.
 package grad
@@ -21,10 +21,10 @@ import (
 	_ "github.com/essmc/essmc/ops/std"
 )
 
-// Of adds the gradients of loss, a float with one element, with respect to values of g. Each has the type of its value. Where
-// the loss does not depend on a value, it is zero. They become outputs of the graph only if the caller makes them so. Nodes
-// whose gradient is that of their body are replaced by it; values that other nodes or outputs read stay the same. After an
-// error, g must not be used.
+// Of adds the gradients of loss, a float with one element, with respect to values of g. Each has the type of its
+// value. Where the loss does not depend on a value, it is zero. They become outputs of the graph only if the caller
+// makes them so. Nodes whose gradient is that of their body are replaced by it; values that other nodes or outputs
+// read stay the same. After an error, g must not be used.
 func Of(ctx context.Context, g *ir.Graph, loss *ir.Value, wrt []*ir.Value) ([]*ir.Value, error) {
 	if t, ok := loss.Type.(*ir.TensorType); !ok || !t.Elem.IsFloat() || t.NoRank || !t.Shape.Size().Equal(ir.Const(1)) {
 		return nil, fmt.Errorf("loss %s: expected a float with one element, found %v", loss.Name, loss.Type)
@@ -76,8 +76,10 @@ func raiseOpsets(g *ir.Graph) error {
 	for domain, version := range want {
 		if old := g.Opsets[domain]; old < version {
 			err := g.Walk(func(_ *ir.Graph, n *ir.Node) error {
-				if n.Op.Domain == domain && ops.Current(n.Op) != ops.Current(ops.Default.Resolve(domain, n.Op.Name, version)) {
-					return fmt.Errorf("node %v: operator set %d of domain %q has another %s: expected version %d", n, old, domain,
+				if n.Op.Domain == domain && ops.Current(n.Op) != ops.Current(ops.Default.Resolve(domain, n.Op.Name,
+					version)) {
+					return fmt.Errorf("node %v: operator set %d of domain %q has another %s: expected version %d", n,
+						old, domain,
 						n.Op.Name, version)
 				}
 				return nil

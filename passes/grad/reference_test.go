@@ -26,8 +26,8 @@ import (
 	"github.com/essmc/essmc/runtime/ref"
 )
 
-// TestReference compares the loss and the gradients of the first training step with those of the authors' code, in float64
-// (docs/math.md, Reference cases). The folders that begin with "train-" have them.
+// TestReference compares the loss and the gradients of the first training step with those of the authors' code, in
+// float64 (docs/math.md, Reference cases). The folders that begin with "train-" have them.
 func TestReference(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(shared.Path(t, "reference"), "train-*"))
 	if err != nil || len(dirs) == 0 {
@@ -126,8 +126,9 @@ func first(t *testing.T, x *tensor.Tensor) *tensor.Tensor {
 	return nil
 }
 
-// compare runs the step. Gradients may differ by own, relative to the largest number of each tensor, and by all, relative to the
-// largest of all tensors: before a norm, gradients of biases are sums that nearly cancel, of which float32 keeps few digits.
+// compare runs the step. Gradients may differ by own, relative to the largest number of each tensor, and by all,
+// relative to the largest of all tensors: before a norm, gradients of biases are sums that nearly cancel, of which
+// float32 keeps few digits.
 func (s *trainingStep) compare(t *testing.T, what string, o runtime.Options, own, all float64) {
 	t.Helper()
 	m, err := runtime.New(s.graph, o)
@@ -167,7 +168,8 @@ func (s *trainingStep) compare(t *testing.T, what string, o runtime.Options, own
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s: loss %v, expected %v; gradients differ by %.2g (%s), and %.2g of the largest", what, loss[0], s.loss, worst, where, off/largest)
+	t.Logf("%s: loss %v, expected %v; gradients differ by %.2g (%s), and %.2g of the largest", what, loss[0], s.loss,
+		worst, where, off/largest)
 	if !(worst <= own) || !(off <= all*largest) || !(math.Abs(loss[0]-s.loss) <= all*s.loss) {
 		t.Errorf("%s: expected differences up to %g, and %g of the largest", what, own, all)
 	}

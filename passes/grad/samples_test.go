@@ -25,8 +25,9 @@ import (
 	"github.com/essmc/essmc/runtime/cpu"
 )
 
-// TestSamples compares the gradients of every operator with differences in float64, on all its samples, and those on the CPU
-// backend with both. An operator without a gradient must state the reason. What it finds is the table of docs/gradients.md.
+// TestSamples compares the gradients of every operator with differences in float64, on all its samples, and those on
+// the CPU backend with both. An operator without a gradient must state the reason. What it finds is the table of
+// docs/gradients.md.
 func TestSamples(t *testing.T) {
 	checked, symbolic, table := 0, 0, table{}
 	for _, u := range samples.Suites() {
@@ -162,7 +163,8 @@ func weighted(b *ir.Builder, n *ir.Node) (sum *ir.Value) {
 			continue
 		}
 		flat := b.Op("", "Reshape", []*ir.Value{v, b.Ints(-1)})
-		place := b.Op("", "Range", []*ir.Value{b.Const("zero", tensor.Scalar(int64(0))), b.Op("", "Size", []*ir.Value{v}),
+		place := b.Op("", "Range", []*ir.Value{b.Const("zero", tensor.Scalar(int64(0))), b.Op("", "Size",
+			[]*ir.Value{v}),
 			b.Const("one", tensor.Scalar(int64(1)))})
 		w := ops.MapOf(b, weight(i), ops.CastLike(b, place, v))
 		part := b.Op("", "ReduceSum", []*ir.Value{b.Op("", "Mul", []*ir.Value{flat, w})}, ir.A("keepdims", 0))
@@ -212,7 +214,8 @@ func (c *gradCase) compare(t *testing.T) (checked int, err error) {
 	if math.IsNaN(middle) {
 		return 0, nil
 	}
-	if got := tensor.Data[float64](out[0].(*tensor.Tensor))[0]; !(math.Abs(got-middle) <= 1e-6*max(1, math.Abs(middle))) {
+	if got := tensor.Data[float64](out[0].(*tensor.Tensor))[0]; !(math.Abs(got-middle) <= 1e-6*max(1,
+		math.Abs(middle))) {
 		t.Errorf("loss with gradients: expected %v, found %v", middle, got)
 	}
 	for k, v := range c.wrt {
@@ -235,8 +238,8 @@ func (c *gradCase) compare(t *testing.T) (checked int, err error) {
 	return checked, nil
 }
 
-// adjoint compares ⟨f(x), w⟩ with ⟨x, fᵀ(w)⟩ for the sets x of inputs in which the operator is linear, where w are the weights
-// of the loss: up to rounding, they are equal.
+// adjoint compares ⟨f(x), w⟩ with ⟨x, fᵀ(w)⟩ for the sets x of inputs in which the operator is linear, where w are
+// the weights of the loss: up to rounding, they are equal.
 func (c *gradCase) adjoint(t *testing.T, at func(in []tensor.Datum) float64, middle float64, grads []tensor.Datum) {
 	t.Helper()
 	for _, set := range c.linear {
@@ -265,8 +268,8 @@ func (c *gradCase) adjoint(t *testing.T, at func(in []tensor.Datum) float64, mid
 	}
 }
 
-// withSymbols compares the gradients of a graph whose shapes have symbols with those of a graph of known shapes. It reports
-// false if an operator needs to know more.
+// withSymbols compares the gradients of a graph whose shapes have symbols with those of a graph of known shapes. It
+// reports false if an operator needs to know more.
 func (c *gradCase) withSymbols(t *testing.T, known *gradCase) bool {
 	t.Helper()
 	grads, err := grad.Of(context.Background(), c.graph, c.loss, c.wrt)
@@ -296,7 +299,8 @@ func (c *gradCase) withSymbols(t *testing.T, known *gradCase) bool {
 }
 
 // slope compares a derivative in a random direction, unless there is a kink close by.
-func (c *gradCase) slope(t *testing.T, at func(in []tensor.Datum) float64, i int, middle float64, x *tensor.Tensor, g []float64) bool {
+func (c *gradCase) slope(t *testing.T, at func(in []tensor.Datum) float64, i int, middle float64, x *tensor.Tensor,
+	g []float64) bool {
 	t.Helper()
 	const h = 2e-6
 	dir, got, scale := make([]float64, x.Len()), 0.0, 1.0

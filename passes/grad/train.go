@@ -8,8 +8,8 @@ import (
 )
 
 // Train gives the batch norms of g, which have fixed statistics, those of the batch: each essm.BatchNorm becomes an
-// essm.BatchNormTrain. Running statistics that are parameters get their next content as updates of the graph, by outputs
-// with the name of the parameter and ".next". It returns the number of changes.
+// essm.BatchNormTrain. Running statistics that are parameters get their next content as updates of the graph, by
+// outputs with the name of the parameter and ".next". It returns the number of changes.
 func Train(g *ir.Graph, momentum float64) (changes int, err error) {
 	b := ir.Edit(g, ops.Default, g.Opsets)
 	train := ops.Default.Resolve("essm", "BatchNormTrain", g.Opsets["essm"])

@@ -21,8 +21,8 @@ const (
 // Unstated is the reason why an operator has no gradient that states none. None of essmc's operators has it.
 const Unstated = "neither a gradient nor a body is stated"
 
-// WayOf returns how the gradient of a node comes about. The error, an *ops.NoGradientError, names the node and the reason why
-// there is none.
+// WayOf returns how the gradient of a node comes about. The error, an *ops.NoGradientError, names the node and the
+// reason why there is none.
 func WayOf(n *ir.Node) (Way, error) {
 	fail := func(why string) (Way, error) {
 		return "", fmt.Errorf("node %v: operator %s %w", n, n.Op.FullName(), &ops.NoGradientError{Why: why})
