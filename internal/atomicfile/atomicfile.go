@@ -36,11 +36,19 @@ func Write(path string, fill func(io.Writer) error) error {
 	if err := s.write(fill); err != nil {
 		return err
 	}
-	if err := files.Rename(s.temp, s.path); err != nil {
+	if err := Rename(s.temp, s.path); err != nil {
 		s.discard()
-		return About(err, s.path)
+		return err
 	}
-	syncDir(filepath.Dir(s.path))
+	return nil
+}
+
+// Rename gives a complete file or folder, which has a temporary name, the name path.
+func Rename(temp, path string) error {
+	if err := files.Rename(temp, path); err != nil {
+		return About(err, path)
+	}
+	syncDir(filepath.Dir(path))
 	return nil
 }
 
