@@ -60,7 +60,7 @@ type builder struct {
 
 // apply adds a node that computes an expression of the elements of values, which broadcast.
 func (b *builder) apply(e scalar.Expr, in ...*ir.Value) *ir.Value {
-	return b.Op("essm", "Map", in, ir.Attr{Name: "expression", Value: e.String()})
+	return b.Op("essm", "Map", in, ir.A("f", e.String()))
 }
 
 // replace is apply for the next content of a value, the first of in: where keep is 0, it is the content.
@@ -73,18 +73,10 @@ func (b *builder) replace(e scalar.Expr, in ...*ir.Value) *ir.Value {
 
 // norm returns the Euclidean norm of a value, as a scalar.
 func (b *builder) norm(v *ir.Value) *ir.Value {
-	return b.Op("", "ReduceL2", []*ir.Value{v}, ir.Attr{Name: "keepdims", Value: int64(0)})
+	return b.Op("", "ReduceL2", []*ir.Value{v}, ir.A("keepdims", 0))
 }
 
 var num = scalar.Const
-
-// sum returns a sum of expressions.
-func sum(first scalar.Expr, more ...scalar.Expr) scalar.Expr {
-	for _, e := range more {
-		first = scalar.Add(first, e)
-	}
-	return first
-}
 
 // AdamW is torch.optim.AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 //
@@ -257,7 +249,7 @@ func ClipNorm(to *ir.Builder, gradients []*ir.Value, limit float64) (clipped []*
 	b := &builder{Builder: to}
 	sums := make([]*ir.Value, len(gradients))
 	for i, g := range gradients {
-		sums[i] = b.Op("", "ReduceSumSquare", []*ir.Value{g}, ir.Attr{Name: "keepdims", Value: int64(0)})
+		sums[i] = b.Op("", "ReduceSumSquare", []*ir.Value{g}, ir.A("keepdims", 0))
 	}
 	for len(sums) > 1 {
 		var next []*ir.Value
