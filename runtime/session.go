@@ -295,14 +295,15 @@ func (m *Model) nextContents(budget *ir.Budget) (all []*tensor.Tensor, err error
 		if err != nil {
 			return nil, err
 		}
-		size := int64(tensor.ByteSize(t.Elem, n))
+		elem := m.signature.elem(t)
+		size := int64(tensor.ByteSize(elem, n))
 		if err := budget.Take(size); err != nil {
 			budget.Release(taken)
 			return nil, refused(err, fmt.Sprintf("the update of parameter %q, with memory already held,",
 				m.params[at].Name))
 		}
 		taken += size
-		all = append(all, tensor.New(t.Elem, shape...))
+		all = append(all, tensor.New(elem, shape...))
 	}
 	return all, nil
 }

@@ -208,7 +208,14 @@ func (v *version) update(outputs []tensor.Datum) error {
 	v.content.Lock()
 	defer v.content.Unlock()
 	for i, at := range v.m.updated {
-		v.contents[at].CopyParts(outputs[v.m.updatedBy[i]].(*tensor.Tensor), uninterrupted)
+		to, next := v.contents[at], outputs[v.m.updatedBy[i]].(*tensor.Tensor)
+		if next.DType() != to.DType() { // float64 with Options.Precision
+			var err error
+			if next, err = next.Convert(to.DType(), false); err != nil {
+				return err
+			}
+		}
+		to.CopyParts(next, uninterrupted)
 	}
 	if n := v.constants.kept(); v.known != n {
 		var changed []*tensor.Tensor

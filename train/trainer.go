@@ -42,6 +42,8 @@ type Options struct {
 	ClipNorm float64
 	// Average is the decay of an exponential moving average of the parameters; 0: there is none.
 	Average float64
+	// Momentum is the weight of a batch in the running statistics of batch norms; 0: 0.1.
+	Momentum float64
 	// MaxSkipped is how many steps in a row may be skipped because their gradients are not finite; 0: 10.
 	MaxSkipped int64
 
@@ -90,12 +92,12 @@ type number struct {
 
 // New compiles the step of training for a model: the graph of its answer, whose weights are parameters
 // (models.BuildOptions), as its source states it. g is not changed. The first output is what the loss compares with the
-// labels. The graph may update parameters itself, such as running statistics.
+// labels. Batch norms get the statistics of the batch, and update their running ones (grad.Train).
 func New(ctx context.Context, g *ir.Graph, o Options) (*Trainer, error) {
 	if o.Schedule == nil {
 		o.Schedule = schedule.Constant{}
 	}
-	o.MaxSkipped = cmp.Or(o.MaxSkipped, 10)
+	o.MaxSkipped, o.Momentum = cmp.Or(o.MaxSkipped, 10), cmp.Or(o.Momentum, 0.1)
 	if err := check(o); err != nil {
 		return nil, err
 	}
@@ -154,6 +156,9 @@ func (t *Trainer) build(ctx context.Context) error {
 	if _, err := t.o.Loss.labels(out); err != nil {
 		return fmt.Errorf("output %s: %w", answer.Name, err)
 	}
+	if _, err := grad.Train(g, t.o.Momentum); err != nil {
+		return err
+	}
 	g.Outputs = slices.DeleteFunc(g.Outputs, func(v *ir.Value) bool { // states of streams, and the like
 		return v != answer && !slices.ContainsFunc(g.Updates, func(u ir.Update) bool { return u.Output == v })
 	})
@@ -207,13 +212,13 @@ func (t *Trainer) groups() (map[*ir.Value]int, error) {
 		}
 		of[p] = i
 	}
-	for i, s := range append(selected, frozen) {
-		if err := s.Err(); err != nil {
-			if i < len(t.o.Groups) {
-				return nil, fmt.Errorf("group %q: %w", t.o.Groups[i].Name, err)
-			}
-			return nil, fmt.Errorf("frozen: %w", err)
+	for i, s := range selected {
+		if err := s.Err("parameters"); err != nil {
+			return nil, fmt.Errorf("group %q: %w", t.o.Groups[i].Name, err)
 		}
+	}
+	if err := frozen.Err("parameters"); err != nil {
+		return nil, fmt.Errorf("frozen: %w", err)
 	}
 	return of, nil
 }
