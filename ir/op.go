@@ -61,18 +61,18 @@ type Op struct {
 	// on it. If it is nil, registration sets it from Element or, for operators without Eval, from Body; other operators
 	// have no such set, or have graphs on which it depends. Raising reads it (ops.Linear).
 	Linear func(n *Node) [][]int
-	// Gradient adds nodes that compute the gradients of a scalar with respect to the inputs of n, in their order, from those
-	// with respect to its outputs; nil: zero. dOut has a value for each output of the node, of the output's type, and at
-	// least one that is not nil. A result has its input's element type; its shape may be one to which the input broadcasts,
-	// as after an elementwise operator. Integers have none. Nodes may read inputs and outputs of n. If Gradient is nil, the
-	// gradient follows from Element, Moves, Body or GradientBody (passes/grad). It may report that attributes, types or present inputs
-	// have none by Builder.Fail.
+	// Gradient adds nodes that compute the gradients of a scalar with respect to the inputs of n, in their order, from
+	// those with respect to its outputs; nil: zero. dOut has a value for each output of the node, of the output's type,
+	// and at least one that is not nil. A result has its input's element type; its shape may be one to which the input
+	// broadcasts, as after an elementwise operator. Integers have none. Nodes may read inputs and outputs of n. If
+	// Gradient is nil, the gradient follows from Element, Moves, Body or GradientBody (passes/grad). It may report that
+	// attributes, types or present inputs have none by Builder.Fail.
 	Gradient func(b *Builder, n *Node, dOut []*Value) []*Value
-	// GradientBody builds an operator without Gradient and Body from smaller ones, for the sake of its gradient only. It
-	// accepts what the operator accepts.
+	// GradientBody builds an operator without Gradient and Body from smaller ones, for the sake of its gradient only.
+	// It accepts what the operator accepts.
 	GradientBody func(b *Builder, n *Node, in []*Value) []*Value
-	// NoGradient is the reason why an operator has no gradient, for messages and documentation: the ending of a sentence
-	// about it. Operators without floats among their inputs or outputs need none.
+	// NoGradient is the reason why an operator has no gradient, for messages and documentation: the ending of a
+	// sentence about it. Operators without floats among their inputs or outputs need none.
 	NoGradient string
 	// Cost counts the work of one evaluation. If it is nil, an output element takes one operation.
 	Cost func(n *Node, bind map[string]int64) Work

@@ -179,8 +179,8 @@ func byElement(op *ir.Op) {
 	}
 }
 
-// InferElement infers the output of an operator with Element: the broadcast shape of all inputs, with the element type of the
-// signature.
+// InferElement infers the output of an operator with Element: the broadcast shape of all inputs, with the element type
+// of the signature.
 func InferElement(n *ir.Node) ([]ir.Type, error) {
 	b, err := Bind(n)
 	if err != nil {

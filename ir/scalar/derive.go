@@ -2,8 +2,8 @@ package scalar
 
 import "math"
 
-// Derivative is the derivative of e with respect to operand i. Rounding to a smaller type counts as the identity; rounding to
-// integers and comparisons count as constant. At kinks it is what torch's autograd has:
+// Derivative is the derivative of e with respect to operand i. Rounding to a smaller type counts as the identity;
+// rounding to integers and comparisons count as constant. At kinks it is what torch's autograd has:
 //
 //   - 0 for Abs, Sign and Relu at 0; the slope below 0 for LeakyRelu, Elu and Selu at 0
 //   - 0 at the threshold of ThresholdedRelu and Shrink, and at both ends of HardSigmoid and HardSwish that are flat

@@ -31,8 +31,8 @@ var byDomain = map[string][]func(o *ir.Op) []opstest.Sample{
 	"essm":                     {essmSamples},
 }
 
-// Of returns samples for an operator, or nil if there are none. Where none are written down, they follow from the signature.
-// They are the same in every call.
+// Of returns samples for an operator, or nil if there are none. Where none are written down, they follow from the
+// signature. They are the same in every call.
 func Of(o *ir.Op) (all []opstest.Sample) {
 	h := fnv.New64a()
 	h.Write([]byte(o.FullName()))
