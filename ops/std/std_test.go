@@ -16,7 +16,6 @@ type sample = opstest.Sample
 
 // Short names for making samples.
 var (
-	random = opstest.Random
 	of     = opstest.Of
 	normal = opstest.Normal
 	whole  = opstest.Whole
