@@ -209,13 +209,14 @@ func (v *version) update(outputs []tensor.Datum) error {
 	defer v.content.Unlock()
 	for i, at := range v.m.updated {
 		to, next := v.contents[at], outputs[v.m.updatedBy[i]].(*tensor.Tensor)
-		if next.DType() != to.DType() { // float64 with Options.Precision
-			var err error
-			if next, err = next.Convert(to.DType(), false); err != nil {
-				return err
-			}
+		if next.DType() == to.DType() {
+			to.CopyParts(next, uninterrupted)
+			continue
 		}
-		to.CopyParts(next, uninterrupted)
+		narrow := tensor.Data[float32](to) // Options.Precision is float64
+		for k, x := range tensor.Data[float64](next) {
+			narrow[k] = float32(x)
+		}
 	}
 	if n := v.constants.kept(); v.known != n {
 		var changed []*tensor.Tensor

@@ -202,8 +202,8 @@ func (s *Server) index(ready bool) *pb.RepositoryIndexResponse {
 	return out
 }
 
-// object returns a message as the protocol's REST form has it: names of fields as they are in the specification, numbers
-// as numbers, and all fields that are not messages.
+// object returns a message as the protocol's REST form has it: names of fields as they are in the specification,
+// numbers as numbers, and all fields that are not messages.
 func object(m protoreflect.Message) map[string]any {
 	out := map[string]any{}
 	fields := m.Descriptor().Fields()

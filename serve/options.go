@@ -20,7 +20,8 @@ type Options struct {
 	HTTP  string `yaml:"http"`
 	GRPC  string `yaml:"grpc"`
 	Admin string `yaml:"admin"`
-	// Models are models by their names: paths of files, of model directories, or of folders with a folder for each version.
+	// Models are models by their names: paths of files, of model directories, or of folders with a folder for each
+	// version.
 	Models map[string]string `yaml:"-"`
 	// Dir is a folder whose entries are models, as in Models.
 	Dir string `yaml:"models"`

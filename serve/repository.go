@@ -183,9 +183,9 @@ func printOf(path string) (all, config string, err error) {
 	return all, config, nil
 }
 
-// Reload loads models whose files are new or have changed, and retires those whose files are gone. Requests that run, and
-// sequences, go on with the version that they have. If a model cannot be loaded, the version before stays. The error joins
-// those of all models.
+// Reload loads models whose files are new or have changed, and retires those whose files are gone. Requests that run,
+// and sequences, go on with the version that they have. If a model cannot be loaded, the version before stays. The
+// error joins those of all models.
 func (s *Server) Reload(ctx context.Context) error {
 	s.repo.loading.Lock()
 	defer s.repo.loading.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/essmc/essmc/serve/queue"
 )
 
-// sequence is a live sequence of a model: named by the client, of a connection, or for one request with a state that the
-// client carries.
+// sequence is a live sequence of a model: named by the client, of a connection, or for one request with a state that
+// the client carries.
 type sequence struct {
 	busy   sync.Mutex // held by the request that steps it
 	v      *version

@@ -121,8 +121,8 @@ func (v *version) findStreams(ctx context.Context) error {
 	return stream.Close()
 }
 
-// warm runs the model once on zeros, so that the first request need not wait for packing. Without sizes in serve.yaml it
-// tries some, and a model may refuse them.
+// warm runs the model once on zeros, so that the first request need not wait for packing. Without sizes in serve.yaml
+// it tries some, and a model may refuse them.
 func (v *version) warm(ctx context.Context) error {
 	sizes := []int64{64, 1}
 	if len(v.o.Warmup) > 0 {

@@ -24,8 +24,8 @@ type Loss interface {
 type CrossEntropy struct {
 	// Smoothing is the share of the target that all classes have in equal parts (Szegedy et al., 2016).
 	Smoothing float64
-	// Ignore is a label that does not count, such as -1 for padding; it must not be a class. Labels are below the number of
-	// classes otherwise. Nil: every label counts.
+	// Ignore is a label that does not count, such as -1 for padding; it must not be a class. Labels are below the
+	// number of classes otherwise. Nil: every label counts.
 	Ignore *int64
 }
 
@@ -73,8 +73,8 @@ func (c CrossEntropy) add(b *ir.Builder, out *ir.Value) *ir.Value {
 		loss, mean)
 }
 
-// Binary is the mean cross entropy of yes and no: of any number of logits a sample, and as many labels, which are floats from
-// 0 to 1. It is torch.nn.BCEWithLogitsLoss.
+// Binary is the mean cross entropy of yes and no: of any number of logits a sample, and as many labels, which are
+// floats from 0 to 1. It is torch.nn.BCEWithLogitsLoss.
 type Binary struct{}
 
 func (Binary) labels(out *ir.TensorType) (*ir.TensorType, error) {

@@ -278,9 +278,9 @@ func (t *Trainer) addStep(wrt, gradients []*ir.Value, group map[*ir.Value]int, l
 	return b.Err()
 }
 
-// Step does one step on a batch: the model's inputs, and Labels. It replaces the parameters by their next content, unless the
-// gradients are not finite; after MaxSkipped of such steps in a row it returns an error. A step that fails leaves all
-// parameters as they were.
+// Step does one step on a batch: the model's inputs, and Labels. It replaces the parameters by their next content,
+// unless the gradients are not finite; after MaxSkipped of such steps in a row it returns an error. A step that fails
+// leaves all parameters as they were.
 func (t *Trainer) Step(ctx context.Context, batch map[string]tensor.Datum) (Report, error) {
 	clear(t.in)
 	maps.Copy(t.in, batch)
@@ -317,8 +317,8 @@ func number64(d tensor.Datum) float64 {
 	return x[0]
 }
 
-// Answer returns the first output of the last step: what the model answered to its batch, before the parameters changed. The
-// next step overwrites it.
+// Answer returns the first output of the last step: what the model answered to its batch, before the parameters
+// changed. The next step overwrites it.
 func (t *Trainer) Answer() *tensor.Tensor {
 	a, _ := t.out[t.graph.Outputs[0].Name].(*tensor.Tensor)
 	return a
@@ -400,8 +400,8 @@ func (t *Trainer) read(names []string, prefix string) (map[string]*tensor.Tensor
 	return all, nil
 }
 
-// Restore makes the trainer go on where another one with the same options was, whose weights and state these are: all of its
-// parameters, moments and averages.
+// Restore makes the trainer go on where another one with the same options was, whose weights and state these are: all
+// of its parameters, moments and averages.
 func (t *Trainer) Restore(ctx context.Context, weights map[string]*tensor.Tensor, s State) error {
 	content := map[string]tensor.Datum{}
 	for _, p := range t.graph.Parameters {

@@ -10,12 +10,14 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// Dropout clears random elements in training, by numbers that follow from a key, so that a step can be repeated to the bit.
+// Dropout clears random elements in training, by numbers that follow from a key, so that a step can be repeated to the
+// bit.
 var Dropout = ops.Register(&ir.Op{
 	Domain: "essm", Name: "Dropout",
-	Doc: `x/(1 - rate), or 0 with probability rate. key is (seed, step, sample): samples along axis 0 count from the last one. Element
-i of a sample, in row-major order, is cleared if word i mod 4 of the Philox4x32-10 block with counter (i div 4, sample, site,
-step) and key (seed mod 2^32, seed div 2^32) is below rate·2^32. With tied set, all steps (axis 1) have the mask of the first.`,
+	Doc: `x/(1 - rate), or 0 with probability rate. key is (seed, step, sample): samples along axis 0 count from the last
+one. Element i of a sample, in row-major order, is cleared if word i mod 4 of the Philox4x32-10 block with counter (i div 4,
+sample, site, step) and key (seed mod 2^32, seed div 2^32) is below rate·2^32. With tied set, all steps (axis 1) have the
+mask of the first.`,
 	In:  ops.Sig("x:T[...]", "key:int64[3]"),
 	Out: ops.Sig("y:T[...]"),
 	Attrs: []ir.AttrSpec{
@@ -45,8 +47,8 @@ step) and key (seed mod 2^32, seed div 2^32) is below rate·2^32. With tied set,
 		}
 		x, key := ops.F64(c, in, 0), tensor.Data[int64](ops.Tensor(in, 1))
 		rate := ops.Float(c.Node, "rate")
-		m := mask{seed: [2]uint32{uint32(key[0]), uint32(key[0] >> 32)}, step: uint32(key[1]), site: uint32(ops.Int(c.Node, "site")),
-			below: uint64(math.Round(rate * (1 << 32)))}
+		m := mask{seed: [2]uint32{uint32(key[0]), uint32(key[0] >> 32)}, step: uint32(key[1]),
+			site: uint32(ops.Int(c.Node, "site")), below: uint64(math.Round(rate * (1 << 32)))}
 		size, steps := 1, 1
 		for _, d := range t.Shape()[1:] {
 			size *= d
@@ -76,8 +78,12 @@ step) and key (seed mod 2^32, seed div 2^32) is below rate·2^32. With tied set,
 		}
 		return ops.One(ops.Real(c, t.DType(), x, t.Shape()...))
 	},
+	Along:  func(n *ir.Node, in []ir.Fact) []ir.Fact { return []ir.Fact{ops.Global(n, in)} },
 	Linear: ops.LinearIn([]int{0}),
-	Tol:    ir.Rounding,
+	Gradient: func(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
+		return []*ir.Value{b.Apply(n.Op, 1, []*ir.Value{dOut[0], n.In(1)}, n.Attrs)[0], nil}
+	},
+	Tol: ir.Rounding,
 })
 
 // dropoutRank checks the rank of a Dropout's input.

@@ -181,7 +181,8 @@ func (q *Queue) step(batch []*request) {
 	}
 }
 
-// runJoined runs requests with equal keys as one batch. If that fails, they run one by one, and each gets its own error.
+// runJoined runs requests with equal keys as one batch. If that fails, they run one by one, and each gets its own
+// error.
 func (q *Queue) runJoined(session *runtime.Session, batch []*request) {
 	ctx, cancel := together(batch)
 	defer cancel()

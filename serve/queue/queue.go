@@ -37,13 +37,14 @@ var (
 type Options struct {
 	// Workers is the number of batches that run at once, each with a session of its own; 0: 1.
 	Workers int
-	// Max is the number of requests that one batch may have; 0: 32. With 1, requests run one by one. Up to 64 streams step
-	// together in any case.
+	// Max is the number of requests that one batch may have; 0: 32. With 1, requests run one by one. Up to 64 streams
+	// step together in any case.
 	Max int
-	// Preferred are sizes at which a batch does not wait for more requests. The number of requests in other batches is a
-	// power of two, so that few shapes are bound.
+	// Preferred are sizes at which a batch does not wait for more requests. The number of requests in other batches is
+	// a power of two, so that few shapes are bound.
 	Preferred []int
-	// Delay is how long a request may wait for others. With 0, a batch has the requests that wait when a worker is idle.
+	// Delay is how long a request may wait for others. With 0, a batch has the requests that wait when a worker is
+	// idle.
 	Delay time.Duration
 	// Limit is the number of requests that may wait; 0: 1024.
 	Limit int
@@ -142,8 +143,8 @@ func (q *Queue) Joined() (bool, string) {
 	return q.why == "", q.why
 }
 
-// Axis returns the axis of the batch dimension that all inputs and outputs share, or -1 if requests are not joined, or by
-// several axes.
+// Axis returns the axis of the batch dimension that all inputs and outputs share, or -1 if requests are not joined, or
+// by several axes.
 func (q *Queue) Axis() int {
 	if joined, _ := q.Joined(); !joined {
 		return -1
@@ -167,8 +168,8 @@ func (q *Queue) Waiting() int {
 	return q.pending
 }
 
-// Run computes the model's outputs, as Session.Run does. level is the priority, or 0 for the default. When ctx ends, Run
-// returns its error, and a request that waits is dropped. The inputs must not change afterwards.
+// Run computes the model's outputs, as Session.Run does. level is the priority, or 0 for the default. When ctx ends,
+// Run returns its error, and a request that waits is dropped. The inputs must not change afterwards.
 func (q *Queue) Run(ctx context.Context, in map[string]tensor.Datum, level int) (Result, error) {
 	r := &request{in: in}
 	if q.axes.in != nil {
@@ -304,7 +305,8 @@ func (q *Queue) next() []*request {
 	}
 }
 
-// due returns the first request that need not wait for others, with the size of its batch; or how long until there is one.
+// due returns the first request that need not wait for others, with the size of its batch; or how long until there is
+// one.
 func (q *Queue) due() (first *request, n int, wait time.Duration) {
 	var counts map[string]int
 	if q.o.Delay > 0 && !q.closed {

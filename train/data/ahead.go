@@ -74,8 +74,8 @@ func (a *ahead) work(ctx context.Context) {
 	}
 }
 
-// estimate returns the bytes of a batch of samples: at most, if the number of steps is bounded, and otherwise as far as the set
-// knows the steps of its samples.
+// estimate returns the bytes of a batch of samples: at most, if the number of steps is bounded, and otherwise as far as
+// the set knows the steps of its samples.
 func (l *Loader) estimate(samples []int) int64 {
 	steps := l.options.Padding.Steps
 	if steps == 0 {

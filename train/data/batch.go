@@ -9,8 +9,8 @@ import (
 
 // Batch is some samples together. It belongs to the caller.
 type Batch struct {
-	// Input is (sequences, steps, features) of float32 or (sequences, steps) of int64, padded at the end: the first inputs
-	// of all samples, then the second ones.
+	// Input is (sequences, steps, features) of float32 or (sequences, steps) of int64, padded at the end: the first
+	// inputs of all samples, then the second ones.
 	Input *tensor.Tensor
 	// Lengths are the steps of each sequence before it was padded, int64 (sequences).
 	Lengths *tensor.Tensor

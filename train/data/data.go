@@ -38,8 +38,8 @@ const MaxSamples = 1<<31 - 1
 
 // Sample is one example of a task. Nobody writes to its tensors.
 type Sample struct {
-	// Inputs are sequences, (steps, features) of float32 or (steps) of int64. There is one, or two for tasks that compare
-	// them.
+	// Inputs are sequences, (steps, features) of float32 or (steps) of int64. There is one, or two for tasks that
+	// compare them.
 	Inputs []*tensor.Tensor
 	// Target is a class (an int64 without dimensions), float32 numbers to be estimated (n), or an int64 label for each
 	// step (steps), Ignore for none.
@@ -81,8 +81,8 @@ type Dataset interface {
 	Len() int
 	// Spec describes the samples.
 	Spec() Spec
-	// Steps returns the number of steps of the longest input of sample i, or an estimate if that is known only when it is
-	// read. Batches are put together by it, so it is the same at each call.
+	// Steps returns the number of steps of the longest input of sample i, or an estimate if that is known only when it
+	// is read. Batches are put together by it, so it is the same at each call.
 	Steps(i int) int
 	// Sample returns sample i, with the same bits at each call.
 	Sample(ctx context.Context, i int) (Sample, error)

@@ -29,16 +29,16 @@ type Options struct {
 	Shuffle  bool   // a new order in each epoch; otherwise that of the set
 	DropLast bool   // leave out the last batch of an epoch if it has fewer samples
 
-	// Buckets, if greater than 0, puts sequences of similar lengths together: each Buckets·Batch samples that follow each
-	// other are sorted by their steps, cut into batches, and with Shuffle the batches of an epoch are shuffled. Sequences
-	// that are read as a whole to be sorted need less padding the larger Buckets is, and are less random.
+	// Buckets, if greater than 0, puts sequences of similar lengths together: each Buckets·Batch samples that follow
+	// each other are sorted by their steps, cut into batches, and with Shuffle the batches of an epoch are shuffled.
+	// Sequences that are read as a whole to be sorted need less padding the larger Buckets is, and are less random.
 	Buckets int
 
 	Padding    Padding
 	Transforms []Transform // applied to each sample, in this order
 
-	// Of each Of batches that follow each other, only those From … To-1 are made: the share of a process. The last batches
-	// of an epoch that are fewer than Of are left out. Zeros: all batches are made.
+	// Of each Of batches that follow each other, only those From … To-1 are made: the share of a process. The last
+	// batches of an epoch that are fewer than Of are left out. Zeros: all batches are made.
 	From, To, Of int
 
 	Workers int   // goroutines that make batches ahead; 0: Next makes them

@@ -28,9 +28,9 @@ type TableOptions struct {
 	Text    string   // the column of text; empty: features are numbers
 	Second  string   // the column of a second text, for tasks that compare two; empty: none
 
-	// Features are the columns of numbers; nil: all that are not targets. With Steps at 0 each is a step of one feature,
-	// and those without a number at the end of a row ("" or NaN) are left out, as series of different lengths have them.
-	// Otherwise a row is (Steps, features), the features of the first step first.
+	// Features are the columns of numbers; nil: all that are not targets. With Steps at 0 each is a step of one
+	// feature, and those without a number at the end of a row ("" or NaN) are left out, as series of different lengths
+	// have them. Otherwise a row is (Steps, features), the features of the first step first.
 	Features []string
 	Steps    int
 

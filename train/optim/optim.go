@@ -1,10 +1,10 @@
 // Package optim has the optimizers of training as nodes of a graph: they are compiled with the model, so that a step is
 // one executable.
 //
-// A rule states the next content of a parameter and of its moments by expressions of one element (ir/scalar), or, where it
-// needs norms of whole tensors, by nodes. What differs from step to step, such as the learning rate, enters as numbers:
-// scalar inputs of the graph, which the rule computes in float64 for each step. So a graph is compiled once for all steps.
-// Moments are zero before the first step, and have the type and shape of their parameter.
+// A rule states the next content of a parameter and of its moments by expressions of one element (ir/scalar), or, where
+// it needs norms of whole tensors, by nodes. What differs from step to step, such as the learning rate, enters as
+// numbers: scalar inputs of the graph, which the rule computes in float64 for each step. So a graph is compiled once
+// for all steps. Moments are zero before the first step, and have the type and shape of their parameter.
 //
 // It imports ir, ir/scalar and the standard library.
 package optim
@@ -36,13 +36,13 @@ type Rule interface {
 type Step struct {
 	Parameter, Gradient *ir.Value
 	Moments, Numbers    []*ir.Value // as the rule names them
-	// Keep is a scalar of the parameter's type. If it is 0, the parameter and its moments stay as they are: the gradients
-	// have a NaN. Nil: they never do.
+	// Keep is a scalar of the parameter's type. If it is 0, the parameter and its moments stay as they are: the
+	// gradients have a NaN. Nil: they never do.
 	Keep *ir.Value
 }
 
-// Update adds nodes to b that compute the next content of a parameter and of its moments by a rule. Elements are those of
-// the parameter's type.
+// Update adds nodes to b that compute the next content of a parameter and of its moments by a rule. Elements are those
+// of the parameter's type.
 func Update(b *ir.Builder, r Rule, s Step) (next *ir.Value, moments []*ir.Value) {
 	if len(s.Moments) != len(r.Moments()) || len(s.Numbers) != len(r.Numbers()) {
 		b.Fail(fmt.Errorf("parameter %s: expected %d moments and %d numbers, found %d and %d", s.Parameter.Name,
@@ -121,7 +121,8 @@ func checkDecay(decay float64) error {
 	return nil
 }
 
-// means are the next running means of Adam: of gradients and of their squares. The operands are a moment and a gradient.
+// means are the next running means of Adam: of gradients and of their squares. The operands are a moment and a
+// gradient.
 func means(beta1, beta2 float64) (m, v scalar.Expr) {
 	x, g := scalar.Input(0), scalar.Input(1)
 	m = scalar.Add(scalar.Mul(num(beta1), x), scalar.Mul(num(1-beta1), g))
@@ -199,7 +200,8 @@ func (s SGD) update(b *builder, p, g *ir.Value, moments, numbers []*ir.Value) (*
 	return b.replace(scalar.Sub(x[0], scalar.Mul(x[3], direction)), p, m, g, numbers[0]), []*ir.Value{m}
 }
 
-// Lamb scales Adam's step of each tensor by the ratio of the norms of parameter and step (You et al., 2020, algorithm 2):
+// Lamb scales Adam's step of each tensor by the ratio of the norms of parameter and step (You et al., 2020, algorithm
+// 2):
 //
 //	u = m'/(1-β₁ᵗ) / (√(v'/(1-β₂ᵗ)) + ε) + decay·p,  p' = p - rate · ‖p‖/‖u‖ · u
 //
@@ -242,9 +244,9 @@ func (l Lamb) update(b *builder, p, g *ir.Value, moments, numbers []*ir.Value) (
 	return b.replace(scalar.Sub(x[0], scalar.Mul(scalar.Mul(x[3], x[2]), x[1])), p, step, ratio, numbers[0]), []*ir.Value{m, v}
 }
 
-// ClipNorm scales gradients so that the norm of all of them is at most limit, as torch.nn.utils.clip_grad_norm_ does: by
-// limit/(norm + 1e-6) if that is below 1. It also returns the norm, and a scalar that is 1 if it is finite and 0 otherwise.
-// The sum over tensors is a binary tree in their order. limit 0 or less: gradients are not scaled.
+// ClipNorm scales gradients so that the norm of all of them is at most limit, as torch.nn.utils.clip_grad_norm_ does:
+// by limit/(norm + 1e-6) if that is below 1. It also returns the norm, and a scalar that is 1 if it is finite and 0
+// otherwise. The sum over tensors is a binary tree in their order. limit 0 or less: gradients are not scaled.
 func ClipNorm(to *ir.Builder, gradients []*ir.Value, limit float64) (clipped []*ir.Value, norm, finite *ir.Value) {
 	b := &builder{Builder: to}
 	sums := make([]*ir.Value, len(gradients))

@@ -1,8 +1,8 @@
 // Package recipe reads recipes of training: YAML files that say which model is trained, on which data and how.
 //
-// It imports internal/files, internal/spell, train/optim, train/schedule and goccy/go-yaml. A recipe that Read returns is
-// checked: every key is known, every value is in its range. Equal recipes have equal JSON (Recipe.JSON), by which a run knows
-// that it goes on with the same one.
+// It imports internal/files, internal/spell, train/optim, train/schedule and goccy/go-yaml. A recipe that Read returns
+// is checked: every key is known, every value is in its range. Equal recipes have equal JSON (Recipe.JSON), by which a
+// run knows that it goes on with the same one.
 package recipe
 
 import (
@@ -62,7 +62,8 @@ type Dataset struct {
 // Loader says how samples become batches.
 type Loader struct {
 	BatchSize int `yaml:"batch_size" json:"batch_size"`
-	// Parts is the number of parts of a batch: gradients are summed over them in a fixed order. Statistics are those of a part.
+	// Parts is the number of parts of a batch: gradients are summed over them in a fixed order. Statistics are those of
+	// a part.
 	Parts int `yaml:"parts" json:"parts"`
 	// Bucket is the number of batches whose samples are sorted by length; 0: none are.
 	Bucket int `yaml:"bucket" json:"bucket,omitempty"`

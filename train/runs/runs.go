@@ -3,8 +3,8 @@
 // A run is a folder. Its checkpoints are folders below it, named step-0000001000 after the steps done. Each is a model
 // directory (config.json, model.safetensors), which every command reads, with the state of training beside it:
 // training.safetensors holds the optimizer's moments, averages of the weights and the like; training.json the counters,
-// the position in the data, the schedule and the metric. A checkpoint is written beside its place and renamed, so that a
-// folder of this name is whole: after a full disk or a kill, the checkpoint before is the last one.
+// the position in the data, the schedule and the metric. A checkpoint is written beside its place and renamed, so that
+// a folder of this name is whole: after a full disk or a kill, the checkpoint before is the last one.
 //
 // It imports internal/files, internal/atomicfile, ir/tensor, frontend/checkpoint, its safetensors, and models.
 package runs
@@ -46,8 +46,8 @@ const Version = 1
 type State struct {
 	Version int   `json:"version"`
 	Step    int64 `json:"step"` // steps done
-	// Metric is the value on the validation data by which checkpoints are compared; nil: it was not evaluated. It is text
-	// where it is no number.
+	// Metric is the value on the validation data by which checkpoints are compared; nil: it was not evaluated. It is
+	// text where it is no number.
 	Metric *Number `json:"metric,omitempty"`
 	// Recipe is the recipe of the run, as its command has it. A run goes on only with the same one.
 	Recipe json.RawMessage `json:"recipe,omitempty"`
@@ -127,8 +127,8 @@ func Last(run string) (e Entry, ok bool, err error) {
 	return all[len(all)-1], true, nil
 }
 
-// Write stores a checkpoint of a run, and returns its folder. After an error there is no new checkpoint, and all others are
-// as they were. One of the same step is an error.
+// Write stores a checkpoint of a run, and returns its folder. After an error there is no new checkpoint, and all others
+// are as they were. One of the same step is an error.
 func Write(run string, c *Checkpoint) (string, error) {
 	dir := DirOf(run, c.State.Step)
 	if _, err := files.Stat(dir); err == nil {
@@ -217,8 +217,8 @@ func ReadState(dir string) (State, error) {
 	return s, nil
 }
 
-// Best returns the checkpoint with the best metric, the earliest of equal ones; ok is false if none has a metric that is a
-// number. larger says that larger metrics are better.
+// Best returns the checkpoint with the best metric, the earliest of equal ones; ok is false if none has a metric that
+// is a number. larger says that larger metrics are better.
 func Best(run string, larger bool) (e Entry, metric float64, ok bool, err error) {
 	ranked, err := ranking(run, larger)
 	if err != nil || len(ranked) == 0 {

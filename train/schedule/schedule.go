@@ -1,8 +1,8 @@
 // Package schedule has the learning rates of training, step by step, as PyTorch's schedulers define them.
 //
-// It imports the standard library only. A schedule is a value: the rate of a step follows from the schedule, the base rate
-// and the step, for Plateau also from the metrics seen so far, which its State holds. So a run that resumes goes on with
-// the same rates.
+// It imports the standard library only. A schedule is a value: the rate of a step follows from the schedule, the base
+// rate and the step, for Plateau also from the metrics seen so far, which its State holds. So a run that resumes goes
+// on with the same rates.
 package schedule
 
 import (

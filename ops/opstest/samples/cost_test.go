@@ -38,7 +38,7 @@ ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.CategoryMapper ai.onnx.ml.FeatureVec
 ai.onnx.ml.LabelEncoder ai.onnx.ml.Normalizer ai.onnx.ml.OneHotEncoder ai.onnx.ml.Scaler ai.onnx.preview.training.Adagrad
 ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum essm.Constrain essm.Discretize essm.Embedding
 essm.HeadScale essm.InstanceNorm essm.Kernel essm.Pair essm.Pick essm.PickStep essm.ScalarNorm essm.StateOrZero
-essm.StepMask essm.BatchNormTrain essm.SumTo essm.Unpick
+essm.StepMask essm.BatchNormTrain essm.SumTo essm.Unpick essm.Dropout
 If Loop Scan SequenceMap
 Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike
 ai.onnx.ml.CastMap ai.onnx.ml.DictVectorizer ai.onnx.ml.ZipMap`)

@@ -20,6 +20,10 @@ func essmSamples(o *ir.Op) []opstest.Sample {
 		f := func(text string) ir.Attr { return ir.A("f", text) }
 		return list{of(normal(2, 5, 3), normal(5, 1)).With(f("t0 = tanh(x0*x1); t0/(t0*t0 + 1.5)")),
 			of(normal(4), normal(4)).With(f("select(x1 < 0, 2, sin(x1))"))}
+	case "Dropout":
+		key := tensor.FromSlice([]int64{7, 3, 1}, 3)
+		return list{of(normal(2, 5, 3), key).With(ir.A("rate", 0.25), ir.A("site", 2)),
+			of(normal(2, 7, 6), key).With(ir.A("rate", 0.5), ir.A("tied", true)), of(normal(9), key).With(ir.A("rate", 0.0))}
 	case "GatedScan":
 		return list{of(inside(0, 1, 2, 5, 4), normal(2, 5, 4), normal(2, 4)).Gives(2),
 			of(inside(0, 1, 1, 7, 17), normal(1, 7, 17))}

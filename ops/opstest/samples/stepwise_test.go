@@ -1,6 +1,10 @@
 package samples_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/essmc/essmc/ops/opstest/samples"
+)
 
 // withoutAlong are the operators that state no Along although a sample goes step by step, with the reasons.
 var withoutAlong = map[string]string{
@@ -17,7 +21,7 @@ var withoutAlong = map[string]string{
 // TestAlongIsStated checks operators of all domains. It runs after TestSizedBy (files are in the order of their names):
 // samples draw their numbers one after the other, and whether Diagonalize is sized by its numbers depends on them.
 func TestAlongIsStated(t *testing.T) {
-	for _, u := range suites() {
+	for _, u := range samples.Suites() {
 		u.AlongIsStated(t, withoutAlong)
 	}
 }

@@ -68,9 +68,9 @@ func New() (*Keys, error) {
 	return &Keys{all: []key{k}}, err
 }
 
-// Open reads a file of keys. It has a line "ID KEY" for each, with a name and 32 bytes in base64. The first key seals, and
-// all of them open. To rotate keys, add a new one at the top, and remove the last one when the states that it sealed have
-// expired.
+// Open reads a file of keys. It has a line "ID KEY" for each, with a name and 32 bytes in base64. The first key seals,
+// and all of them open. To rotate keys, add a new one at the top, and remove the last one when the states that it
+// sealed have expired.
 func Open(path string) (*Keys, error) {
 	k := &Keys{path: path}
 	return k, k.Reload()

@@ -7,7 +7,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// readFloats reads all elements. A flat list is read in one pass; whatever else there is, and every error, is left to read.
+// readFloats reads all elements. A flat list is read in one pass; whatever else there is, and every error, is left to
+// read.
 func readFloats[T float32 | float64](l *list, bits int) (*tensor.Tensor, error) {
 	parse := parseFloat[T](bits)
 	out := make([]T, 0, l.want)
@@ -74,8 +75,8 @@ var tens = func() (out [maxDigits + 1]float64) {
 	return out
 }()
 
-// short reads a number of at most maxDigits digits without an exponent, correctly rounded, since both its digits and the
-// power of ten are exact. n is the length of its text, or 0 if b begins with something else.
+// short reads a number of at most maxDigits digits without an exponent, correctly rounded, since both its digits and
+// the power of ten are exact. n is the length of its text, or 0 if b begins with something else.
 func short(b []byte) (v float64, n int) {
 	neg := len(b) > 0 && b[0] == '-'
 	if neg {
@@ -107,6 +108,6 @@ func short(b []byte) (v float64, n int) {
 	return v, n
 }
 
-// halfway reports whether rounding v to float32 may differ from rounding the number of which v is the nearest float64: v
-// lies in the middle between two float32 numbers.
+// halfway reports whether rounding v to float32 may differ from rounding the number of which v is the nearest float64:
+// v lies in the middle between two float32 numbers.
 func halfway(v float64) bool { return math.Float64bits(v)&(1<<29-1) == 1<<28 }

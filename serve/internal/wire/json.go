@@ -11,8 +11,8 @@ import (
 	"github.com/essmc/essmc/ir/tensor"
 )
 
-// DecodeJSON makes a tensor of a JSON list: flat, or nested as the shape is. The text must be valid JSON. Floats that JSON
-// lacks are the strings "NaN", "Infinity" and "-Infinity".
+// DecodeJSON makes a tensor of a JSON list: flat, or nested as the shape is. The text must be valid JSON. Floats that
+// JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
 func DecodeJSON(d tensor.DType, dims []int64, text []byte) (*tensor.Tensor, error) {
 	shape, n, err := Shape(dims)
 	if err != nil {
@@ -231,7 +231,8 @@ func parseFloat[T float32 | float64](bits int) func(string) (T, error) {
 	}
 }
 
-// AppendJSON appends the elements of a tensor as a flat JSON list, in the shortest form that reads back to the same bits.
+// AppendJSON appends the elements of a tensor as a flat JSON list, in the shortest form that reads back to the same
+// bits.
 func AppendJSON(b []byte, t *tensor.Tensor) ([]byte, error) {
 	switch t.DType() {
 	case tensor.Bool:

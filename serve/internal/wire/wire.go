@@ -1,5 +1,5 @@
-// Package wire turns tensors into the bytes of the Open Inference Protocol v2, and back: in binary, as REST and gRPC have
-// them, and as JSON.
+// Package wire turns tensors into the bytes of the Open Inference Protocol v2, and back: in binary, as REST and gRPC
+// have them, and as JSON.
 //
 // All of it is for untrusted input: no length is believed before the bytes are there.
 package wire

@@ -29,8 +29,8 @@ type Options struct {
 	Text    string   // the column of text; empty: features are numbers
 
 	// Features are the columns of numbers: either all lists, each a feature whose lists have a number for each step; or
-	// all plain numbers, which are (Steps, features) for each row, as in data.TableOptions. A Steps of 0 makes each plain
-	// number a step.
+	// all plain numbers, which are (Steps, features) for each row, as in data.TableOptions. A Steps of 0 makes each
+	// plain number a step.
 	Features []string
 	Steps    int
 
