@@ -23,7 +23,7 @@ func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
 		Doc: "Discrete Fourier transform over one axis of input, whose last axis holds real and imaginary parts (2) " +
 			"or real numbers (1). Its length is dft_length, with zeros for missing elements. If onesided is set, the " +
 			"signal is real, and only the first half of the spectrum is written or, for the inverse, read.",
-		In: in, Out: ops.Sig("output:T1"), NoGradient: ops.NotYet, Elems: map[string][]tensor.DType{"T2": indexTypes},
+		In: in, Out: ops.Sig("output:T1"), Elems: map[string][]tensor.DType{"T2": indexTypes},
 		Attrs: append([]ir.AttrSpec{intAttr("inverse", 0,
 			"whether the transform is the inverse, with the factor 1/length"),
 			intAttr("onesided", 0, "whether the spectrum is given by its first half")}, attrs...),
@@ -43,8 +43,9 @@ func dftOp(since int, in []ir.Param, attrs ...ir.AttrSpec) *ir.Op {
 		},
 		Linear: ops.LinearFirst, Tol: ir.Long,
 	}
+	o.Gradient = gradDFT
 	if since < 20 {
-		o.Body = dftWithAxis
+		o.Body, o.Gradient = dftWithAxis, nil
 	}
 	return ops.Register(o)
 }
