@@ -64,10 +64,6 @@ func swapped(b *ir.Builder, x *ir.Value) *ir.Value {
 // complexExpr is a complex expression.
 type complexExpr struct{ re, im scalar.Expr }
 
-func (a complexExpr) add(c complexExpr) complexExpr {
-	return complexExpr{scalar.Add(a.re, c.re), scalar.Add(a.im, c.im)}
-}
-
 func (a complexExpr) times(c complexExpr) complexExpr {
 	return complexExpr{scalar.Sub(scalar.Mul(a.re, c.re), scalar.Mul(a.im, c.im)),
 		scalar.Add(scalar.Mul(a.re, c.im), scalar.Mul(a.im, c.re))}
