@@ -87,7 +87,8 @@ func (s *Server) load(ctx context.Context, name, number, path string) (_ *versio
 
 // check refuses inputs and outputs that the protocol cannot encode.
 func (v *version) check() error {
-	for kind, ports := range map[string][]runtime.Port{"input": v.inputs, "output": v.outputs} {
+	for i, ports := range [][]runtime.Port{v.inputs, v.outputs} {
+		kind := []string{"input", "output"}[i]
 		for _, p := range ports {
 			t, ok := p.Type.(*ir.TensorType)
 			if !ok {

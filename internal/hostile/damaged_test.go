@@ -69,7 +69,7 @@ func openAndRun(path string) error {
 
 func forms(t *testing.T) []form {
 	t.Helper()
-	corpus := filepath.Join("..", "..", "cmd", "essmc", "testdata", "corpus", "v1")
+	corpus := filepath.Join("..", "..", "cmd", "essmc", "command", "testdata", "corpus", "v1")
 	torch := filepath.Join("..", "..", "frontend", "checkpoint", "torchfile", "testdata")
 	folder := func(changed string) func(string) error { // reads a model directory in which a file was changed
 		return func(path string) error {

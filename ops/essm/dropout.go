@@ -88,7 +88,11 @@ mask of the first.`,
 
 // dropoutRank checks the rank of a Dropout's input.
 func dropoutRank(n *ir.Node, rank int) error {
-	if want := 1 + int(ops.Int(n, "tied")); rank < want {
+	want := 1
+	if ops.Int(n, "tied") != 0 {
+		want = 2
+	}
+	if rank < want {
 		return fmt.Errorf("x: expected rank %d or more, found %d", want, rank)
 	}
 	return nil

@@ -92,7 +92,8 @@ func (a complexExpr) plus(k float64) complexExpr {
 func expm1Expr(a complexExpr) complexExpr {
 	half := scalar.Sin(scalar.Div(a.im, scalar.Const(2)))
 	return complexExpr{
-		scalar.Sub(scalar.Mul(scalar.Expm1(a.re), scalar.Cos(a.im)), scalar.Mul(scalar.Const(2), scalar.Mul(half, half))),
+		scalar.Sub(scalar.Mul(scalar.Expm1(a.re), scalar.Cos(a.im)), scalar.Mul(scalar.Const(2), scalar.Mul(half,
+			half))),
 		scalar.Mul(scalar.Exp(a.re), scalar.Sin(a.im))}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // AlongIsStated checks that operators without Along need none: where each step of an output depends on the same step of
 // an input, along some axis of each sample, Along must say so, or models with the operator cannot stream. without has
-// the operators that need none in spite of that, with reasons.
+// the operators that need none in spite of that, with reasons: whether samples show it may depend on their numbers.
 func (u Suite) AlongIsStated(t *testing.T, without map[string]string) {
 	by := map[*ir.Op]int{} // samples with such an axis; less than 0: a sample has none
 	u.Each(t, func(t *testing.T, op *ir.Op, s Sample) {
@@ -33,13 +33,14 @@ func (u Suite) AlongIsStated(t *testing.T, without map[string]string) {
 	slices.Sort(found)
 	for _, name := range found {
 		if without[name] == "" {
-			t.Errorf("%s: each step of the output depends on one step of an input, expected Along (as ops.AlongRows)", name)
+			t.Errorf("%s: each step of the output depends on one step of an input, expected Along (as ops.AlongRows)",
+				name)
 		}
 	}
 	for name := range without {
 		op := ops.Default.Resolve(u.Domain, strings.TrimPrefix(name, u.Domain+"."), math.MaxInt32)
-		if op != nil && op.FullName() == name && !slices.Contains(found, name) {
-			t.Errorf("%s is listed, and states Along or does not need it", name)
+		if op != nil && op.FullName() == name && op.Along != nil {
+			t.Errorf("%s is listed, and states Along", name)
 		}
 	}
 }

@@ -36,7 +36,8 @@ func (u Suite) Each(t *testing.T, f func(t *testing.T, op *ir.Op, s Sample)) {
 		}
 		samples := u.Samples(op)
 		if len(samples) == 0 {
-			t.Errorf("%s: no sample follows from its signature; expected one in package ops/opstest/samples", op.FullName())
+			t.Errorf("%s: no sample follows from its signature; expected one in package ops/opstest/samples",
+				op.FullName())
 		}
 		for i, s := range samples {
 			t.Run(fmt.Sprintf("%s-%d/%d", op.Name, op.Since, i), func(t *testing.T) { f(t, op, s) })

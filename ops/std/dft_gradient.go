@@ -6,8 +6,8 @@ import (
 	"github.com/essmc/essmc/ops"
 )
 
-// gradDFT is the Gradient of DFT: the transform the other way, by other factors. Half a spectrum counts as a whole one with
-// zeros; read by the inverse, all of its elements but the first and the middle one stand for two.
+// gradDFT is the Gradient of DFT: the transform the other way, by other factors. Half a spectrum counts as a whole one
+// with zeros; read by the inverse, all of its elements but the first and the middle one stand for two.
 func gradDFT(b *ir.Builder, n *ir.Node, dOut []*ir.Value) []*ir.Value {
 	x, g := n.In(0), dOut[0]
 	rank := len(x.Shape())

@@ -26,8 +26,9 @@ var floats = []tensor.DType{tensor.Float32, tensor.Float64}
 func optimizer(name, doc string, states int, rule func(n *ir.Node, rate float64, count int64) func(v []float64),
 	attrs ...ir.AttrSpec) *ir.Op {
 	return ops.Register(&ir.Op{
-		Domain: Domain, Name: name, Since: 1, Doc: doc, NoGradient: "updates parameters by gradients, and has none itself",
-		In: ops.Sig("R:T1", "T:int64", "inputs:T3*"), Out: ops.Sig("outputs:T3*"), Attrs: attrs,
+		Domain: Domain, Name: name, Since: 1, Doc: doc,
+		NoGradient: "updates parameters by gradients, and has none itself",
+		In:         ops.Sig("R:T1", "T:int64", "inputs:T3*"), Out: ops.Sig("outputs:T3*"), Attrs: attrs,
 		Elems: map[string][]tensor.DType{"T1": floats, "T3": floats},
 		Infer: func(n *ir.Node) ([]ir.Type, error) {
 			if _, err := ops.Bind(n); err != nil {

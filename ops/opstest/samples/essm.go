@@ -23,7 +23,8 @@ func essmSamples(o *ir.Op) []opstest.Sample {
 	case "Dropout":
 		key := tensor.FromSlice([]int64{7, 3, 1}, 3)
 		return list{of(normal(2, 5, 3), key).With(ir.A("rate", 0.25), ir.A("site", 2)),
-			of(normal(2, 7, 6), key).With(ir.A("rate", 0.5), ir.A("tied", true)), of(normal(9), key).With(ir.A("rate", 0.0))}
+			of(normal(2, 7, 6), key).With(ir.A("rate", 0.5), ir.A("tied", true)), of(normal(9), key).With(ir.A("rate",
+				0.0))}
 	case "GatedScan":
 		return list{of(inside(0, 1, 2, 5, 4), normal(2, 5, 4), normal(2, 4)).Gives(2),
 			of(inside(0, 1, 1, 7, 17), normal(1, 7, 17))}

@@ -54,7 +54,8 @@ func Layers(o *ir.Op) []opstest.Sample {
 			of(with(all, vecs(2)...)...).With(str("direction", "bidirectional"))}
 	case "DPLRScan":
 		all := with(with([]tensor.Datum{normal(2, 5, 3)}, between(-0.5, 0.5, 3, 2), between(-0.5, 0.5, 3, 2)),
-			with([]tensor.Datum{between(-0.2, 0.2, 3, 1, 2), between(-0.2, 0.2, 3, 1, 2), wide(3, 1, 2), wide(3, 1, 2)}, vecs(4)...)...)
+			with([]tensor.Datum{between(-0.2, 0.2, 3, 1, 2), between(-0.2, 0.2, 3, 1, 2), wide(3, 1, 2), wide(3, 1, 2)},
+				vecs(4)...)...)
 		return []opstest.Sample{of(all...), of(with(with(all, nil, nil), wide(2, 12))...).Gives(2),
 			of(with(all, vecs(2)...)...).With(str("direction", "bidirectional"))}
 	case "DiscretizeDPLR":
@@ -68,7 +69,8 @@ func Layers(o *ir.Op) []opstest.Sample {
 		return []opstest.Sample{of(normal(2, 5, 4), a, g), of(normal(2, 5, 4), a, g, wide(2, 4)).Gives(2),
 			of(normal(2, 5, 4), a, g).With(str("direction", "backward"))}
 	case "DenseSSM":
-		all := []tensor.Datum{normal(2, 5, 6), between(-0.5, 0.5, 1, 2, 2, 2), wide(1, 2, 2, 2), normal(1, 2, 2, 3), normal(1, 2, 3, 2)}
+		all := []tensor.Datum{normal(2, 5, 6), between(-0.5, 0.5, 1, 2, 2, 2), wide(1, 2, 2, 2), normal(1, 2, 2, 3),
+			normal(1, 2, 3, 2)}
 		return []opstest.Sample{of(all...), of(with(all, normal(1, 2, 3), wide(2, 4))...).Gives(2)}
 	case "Embedding":
 		return []opstest.Sample{of(ints(7, 2, 5), normal(7, 3))}
@@ -83,13 +85,15 @@ func Layers(o *ir.Op) []opstest.Sample {
 	case "Linear":
 		return []opstest.Sample{of(normal(2, 5, 3), normal(4, 3)), of(normal(2, 5, 3), normal(4, 3), normal(4))}
 	case "LongConv":
-		return []opstest.Sample{of(normal(2, 5, 3), normal(3, 4)), of(normal(2, 5, 3), normal(3, 4)).With(str("direction", "backward"))}
+		return []opstest.Sample{of(normal(2, 5, 3), normal(3, 4)), of(normal(2, 5, 3), normal(3,
+			4)).With(str("direction", "backward"))}
 	case "Pair":
 		return []opstest.Sample{of(normal(4, 3)), of(normal(4, 3)).With(ir.A("nli", 1))}
 	case "Pick":
 		var list []opstest.Sample
 		for _, mode := range []string{"pool", "last", "first", "sum"} {
-			list = append(list, of(normal(2, 5, 3), opstest.Vec(3, 5)).With(str("mode", mode)), of(normal(2, 5, 3)).With(str("mode", mode)))
+			list = append(list, of(normal(2, 5, 3), opstest.Vec(3, 5)).With(str("mode", mode)), of(normal(2, 5,
+				3)).With(str("mode", mode)))
 		}
 		return list
 	case "Unpick":
@@ -100,30 +104,37 @@ func Layers(o *ir.Op) []opstest.Sample {
 		}
 		return list
 	case "BatchNormTrain":
-		return []opstest.Sample{of(normal(2, 5, 3), normal(3), normal(3), normal(3), opstest.Inside(0.5, 2, 3)).Gives(3),
-			of(normal(7, 4), normal(4), normal(4), normal(4), opstest.Inside(0.5, 2, 4)).With(ir.A("momentum", 0.3), ir.A("epsilon", 0.1)).Gives(3)}
+		return []opstest.Sample{of(normal(2, 5, 3), normal(3), normal(3), normal(3), opstest.Inside(0.5, 2,
+			3)).Gives(3),
+			of(normal(7, 4), normal(4), normal(4), normal(4), opstest.Inside(0.5, 2, 4)).With(ir.A("momentum", 0.3),
+				ir.A("epsilon", 0.1)).Gives(3)}
 	case "PickStep":
 		var list []opstest.Sample
 		for _, mode := range []string{"pool", "last", "first", "sum"} {
-			list = append(list, of(normal(2, 5, 3), wide(2, 3), tensor.FromSlice([]int64{2, 2, 3, 3}, 2, 2)).Gives(3).With(str("mode", mode)))
+			list = append(list, of(normal(2, 5, 3), wide(2, 3), tensor.FromSlice([]int64{2, 2, 3, 3}, 2,
+				2)).Gives(3).With(str("mode", mode)))
 		}
 		return list
 	case "SumTo":
-		return []opstest.Sample{of(normal(2, 5, 3), opstest.Vec(5, 1)), of(normal(2, 5, 3), opstest.Vec(2, 5, 3)).Fixed(1),
+		return []opstest.Sample{of(normal(2, 5, 3), opstest.Vec(5, 1)), of(normal(2, 5, 3), opstest.Vec(2, 5,
+			3)).Fixed(1),
 			of(normal(4, 3), opstest.Vec()).Fixed(1)}
 	case "ScalarNorm":
 		return []opstest.Sample{of(normal(2, 5, 3), normal(1), normal(1))}
 	case "Scan":
 		all := []tensor.Datum{normal(2, 5, 4), re, im, b[0], b[1]}
 		return []opstest.Sample{of(all...), of(with(all, normal(2, 5, 4), wide(2, 8))...).Gives(3),
-			of(with(all, nil, wide(2, 8+3*4))...).With(ir.A("window", 3)).Gives(3), of(all...).With(str("direction", "bidirectional"))}
+			of(with(all, nil, wide(2, 8+3*4))...).With(ir.A("window", 3)).Gives(3), of(all...).With(str("direction",
+				"bidirectional"))}
 	case "SSM":
 		all := []tensor.Datum{normal(2, 5, 6), re, im, b[0], b[1], normal(1, 2, 2, 3), normal(1, 2, 3, 2)}
 		more := with(all, normal(1, 2, 2, 3), normal(1, 2, 3, 2))
-		return []opstest.Sample{of(all...), of(with(more, normal(1, 2, 3))...), of(with(more, normal(1, 2, 3, 3), wide(2, 8))...).Gives(2)}
+		return []opstest.Sample{of(all...), of(with(more, normal(1, 2, 3))...), of(with(more, normal(1, 2, 3, 3),
+			wide(2, 8))...).Gives(2)}
 	case "StateSpace":
 		all := []tensor.Datum{normal(2, 5, 6), opstest.Inside(-3, -1, 1, 2, 2), normal(1, 2, 2, 3), normal(1, 2, 3, 2)}
-		return []opstest.Sample{of(with(all, normal(1, 2, 2, 2))...), of(with(all, normal(1, 2, 2, 2), nil, normal(1, 2, 3), wide(2, 8))...).Gives(2)}
+		return []opstest.Sample{of(with(all, normal(1, 2, 2, 2))...), of(with(all, normal(1, 2, 2, 2), nil, normal(1, 2,
+			3), wide(2, 8))...).Gives(2)}
 	case "SoftmaxConv":
 		all := with([]tensor.Datum{normal(2, 5, 3), between(-1, -0.1, 3, 2)}, vecs(5)...)
 		return []opstest.Sample{of(all...), of(with(all, vecs(2)...)...).With(str("direction", "bidirectional"))}
