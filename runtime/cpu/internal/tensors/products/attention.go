@@ -134,6 +134,7 @@ func attentionKernel(s *lowering.Step) record.TensorMaker {
 			p.past = past[2]
 			p.keys += p.past
 		}
+		p.maskKeys = p.keys
 		q, k, v, y := &p.q, &p.k, &p.v, &p.y
 		if q.b != k.b || q.b != v.b || k.h != v.h || k.s != v.s || q.e != k.e || q.b*q.h*q.s*p.keys*q.e*v.e == 0 ||
 			q.h%k.h != 0 ||
@@ -263,9 +264,7 @@ func (p *attentionPass) span(b, i int) (from, to int) {
 			at = int(min(max(n, -1<<30), 1<<30)) - p.q.s + i
 		}
 	}
-	if p.floats != nil || p.bools != nil {
-		to = min(to, p.maskKeys)
-	}
+	to = min(to, p.maskKeys)
 	if p.causal {
 		to = min(to, at+1)
 	}
