@@ -45,13 +45,12 @@ func TestReference(t *testing.T) {
 	}
 	for _, dir := range dirs {
 		for _, c := range []struct {
-			name    string
-			o       train.Options
-			bound   float64
-			threads int
+			name  string
+			o     train.Options
+			bound float64
 		}{
-			{"ref", train.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-6, 1},
-			{"cpu", train.Options{Backend: cpu.New()}, 1e-5, 1},
+			{"ref", train.Options{Backend: ref.New(), Precision: tensor.Float64}, 1e-6},
+			{"cpu", train.Options{Backend: cpu.New()}, 1e-5},
 		} {
 			t.Run(filepath.Base(dir)+"/"+c.name, func(t *testing.T) { reference(t, dir, c.o, c.bound) })
 		}

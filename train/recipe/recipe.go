@@ -1,5 +1,8 @@
 // Package recipe reads recipes of training: YAML files that say which model is trained, on which data and how.
 //
+// No command reads recipes yet, and package train does not have everything that they can ask for: parts of a batch,
+// dropout in the families, early stopping.
+//
 // It imports internal/files, internal/spell, train/optim, train/schedule and goccy/go-yaml. A recipe that Read returns
 // is checked: every key is known, every value is in its range. Equal recipes have equal JSON (Recipe.JSON), by which a
 // run knows that it goes on with the same one.
