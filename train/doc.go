@@ -12,6 +12,6 @@
 // A step is one executable (package runtime), which any backend runs; after the first one it allocates no memory. Equal
 // weights, batches and options give equal weights, bit by bit, at any number of threads on one variant of kernels.
 //
-// It imports ir, passes, passes/grad, runtime, internal/patterns, train/optim and train/schedule. Services that only
-// run models do not link it.
+// It imports ir, ops, passes, passes/grad, runtime, internal/patterns, train/optim and train/schedule. Services that
+// only run models do not link it.
 package train

@@ -6,6 +6,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 )
 
 // Labels is the input of a training graph with what the model should answer.
@@ -69,7 +70,7 @@ func (c CrossEntropy) add(b *ir.Builder, out *ir.Value) *ir.Value {
 	logs := b.Op("", "LogSoftmax", []*ir.Value{out}, ir.A("axis", -1))
 	mean := b.Op("", "ReduceMean", []*ir.Value{logs}, ir.A("keepdims", 0))
 	x := scalar.Inputs(2)
-	return expression(b, scalar.Sub(scalar.Mul(scalar.Const(1-c.Smoothing), x[0]), scalar.Mul(scalar.Const(c.Smoothing), x[1])),
+	return ops.MapOf(b, scalar.Sub(scalar.Mul(scalar.Const(1-c.Smoothing), x[0]), scalar.Mul(scalar.Const(c.Smoothing), x[1])),
 		loss, mean)
 }
 
@@ -113,11 +114,6 @@ func meanOf(b *ir.Builder, l Loss, out *ir.Value, e scalar.Expr) *ir.Value {
 		b.Fail(err)
 		return nil
 	}
-	each := expression(b, e, out, b.Input(Labels, t))
+	each := ops.MapOf(b, e, out, b.Input(Labels, t))
 	return b.Op("", "ReduceMean", []*ir.Value{each}, ir.A("keepdims", 0))
-}
-
-// expression adds a node that computes an expression of the elements of values.
-func expression(b *ir.Builder, e scalar.Expr, in ...*ir.Value) *ir.Value {
-	return b.Op("essm", "Map", in, ir.A("f", e.String()))
 }

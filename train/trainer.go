@@ -14,6 +14,7 @@ import (
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/scalar"
 	"github.com/essmc/essmc/ir/tensor"
+	"github.com/essmc/essmc/ops"
 	"github.com/essmc/essmc/passes"
 	"github.com/essmc/essmc/passes/grad"
 	"github.com/essmc/essmc/runtime"
@@ -247,7 +248,7 @@ func (t *Trainer) addStep(wrt, gradients []*ir.Value, group map[*ir.Value]int, l
 	for _, u := range own {
 		x := scalar.Inputs(3)
 		t.graph.Outputs = slices.DeleteFunc(t.graph.Outputs, func(v *ir.Value) bool { return v == u.Output })
-		update(u.Parameter, expression(b, scalar.Select(x[2], x[0], x[1]), u.Output, u.Parameter, keep))
+		update(u.Parameter, ops.MapOf(b, scalar.Select(x[2], x[0], x[1]), u.Output, u.Parameter, keep))
 	}
 	moment := func(kind string, p *ir.Value, zero bool) *ir.Value {
 		content := p.Init.Clone()

@@ -6,7 +6,7 @@
 // numbers: scalar inputs of the graph, which the rule computes in float64 for each step. So a graph is compiled once
 // for all steps. Moments are zero before the first step, and have the type and shape of their parameter.
 //
-// It imports ir, ir/scalar and the standard library.
+// It imports ir, ir/scalar, ops and the standard library.
 package optim
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"github.com/essmc/essmc/ir"
 	"github.com/essmc/essmc/ir/scalar"
+	"github.com/essmc/essmc/ops"
 )
 
 // Rule is an optimizer with its settings.
@@ -58,9 +59,9 @@ type builder struct {
 	keep *ir.Value
 }
 
-// apply adds a node that computes an expression of the elements of values, which broadcast.
+// apply computes an expression of the elements of values, which broadcast.
 func (b *builder) apply(e scalar.Expr, in ...*ir.Value) *ir.Value {
-	return b.Op("essm", "Map", in, ir.A("f", e.String()))
+	return ops.MapOf(b.Builder, e, in...)
 }
 
 // replace is apply for the next content of a value, the first of in: where keep is 0, it is the content.
