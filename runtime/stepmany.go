@@ -257,7 +257,7 @@ func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []g
 		}
 		for i, d := range j.in {
 			if t, ok := d.(*tensor.Tensor); ok {
-				joinAt(t, all[k].in[i].(*tensor.Tensor), p.inAxis[i], k, true)
+				tensor.CopyPart(t, all[k].in[i].(*tensor.Tensor), p.inAxis[i], k, true)
 			}
 		}
 		for i, d := range all[k].out {
@@ -282,7 +282,7 @@ func (j *joint) join(ctx context.Context, p *stepper, c *call, l *lease, all []g
 			if !ok {
 				t = tensor.New(p.outputDType[i], j.shapes[i]...)
 			}
-			joinAt(j.out[i].(*tensor.Tensor), t, p.outAxis[i], k, false)
+			tensor.CopyPart(j.out[i].(*tensor.Tensor), t, p.outAxis[i], k, false)
 			all[k].Out[o.Name] = t
 		}
 		all[k].Stream.steps.Add(l.steps)
@@ -295,25 +295,4 @@ func part(d tensor.Datum, k, n int) []byte {
 	b := d.(*tensor.Tensor).Bytes()
 	size := len(b) / n
 	return b[k*size : (k+1)*size]
-}
-
-// joinAt copies t to part k of whole along axis, or from there if to is false. All parts have the shape of t.
-func joinAt(whole, t *tensor.Tensor, axis, k int, to bool) {
-	outer := 1
-	for _, n := range t.Shape()[:axis] {
-		outer *= n
-	}
-	w, b := whole.Bytes(), t.Bytes()
-	if outer == 0 || len(b) == 0 {
-		return
-	}
-	size, stride := len(b)/outer, len(w)/outer
-	for i := range outer {
-		part := w[i*stride+k*size : i*stride+(k+1)*size]
-		if to {
-			copy(part, b[i*size:(i+1)*size])
-		} else {
-			copy(b[i*size:(i+1)*size], part)
-		}
-	}
 }

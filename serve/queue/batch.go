@@ -256,7 +256,7 @@ func (a axes) join(m *runtime.Model, batch []*request) (map[string]tensor.Datum,
 		}
 		whole := tensor.New(first.DType(), shape...)
 		for k, r := range batch {
-			copyPart(whole, r.in[p.Name].(*tensor.Tensor), a.in[i], k, true)
+			tensor.CopyPart(whole, r.in[p.Name].(*tensor.Tensor), a.in[i], k, true)
 		}
 		in[p.Name] = whole
 	}
@@ -278,30 +278,9 @@ func (a axes) split(m *runtime.Model, whole map[string]tensor.Datum, n int) ([]m
 		shape[a.out[i]] /= n
 		for k := range out {
 			x := tensor.New(t.DType(), shape...)
-			copyPart(t, x, a.out[i], k, false)
+			tensor.CopyPart(t, x, a.out[i], k, false)
 			out[k][p.Name] = x
 		}
 	}
 	return out, nil
-}
-
-// copyPart copies t to part k of whole along axis, or from there if to is false. All parts have the shape of t.
-func copyPart(whole, t *tensor.Tensor, axis, k int, to bool) {
-	outer := 1
-	for _, n := range t.Shape()[:axis] {
-		outer *= n
-	}
-	w, b := whole.Bytes(), t.Bytes()
-	if outer == 0 || len(b) == 0 {
-		return
-	}
-	size, stride := len(b)/outer, len(w)/outer
-	for i := range outer {
-		part := w[i*stride+k*size:][:size]
-		if to {
-			copy(part, b[i*size:])
-		} else {
-			copy(b[i*size:], part)
-		}
-	}
 }
