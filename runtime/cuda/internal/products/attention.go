@@ -82,7 +82,7 @@ func attention(b *record.Builder, s *lowering.Step) bool {
 	a.Causal = n.Attrs.Bool("is_causal", false)
 	if !s.Absent(3) {
 		shape := d.ShapeOf(s, 3)
-		if len(shape) < 1 || len(shape) > 4 || shape[len(shape)-1] == 0 {
+		if len(shape) < 1 || len(shape) > 4 {
 			return false
 		}
 		a.MaskBool = d.Typed(s, 3, tensor.Bool)

@@ -472,6 +472,7 @@ func TestAttention(t *testing.T) {
 		{q: []int{2, 3, 9, 8}, k: []int{2, 3, 11, 8}, v: []int{2, 3, 11, 8}, mask: "float", of: []int{9, 11}},
 		{q: []int{2, 3, 9, 8}, k: []int{2, 3, 11, 8}, v: []int{2, 3, 11, 8}, mask: "float", of: []int{2, 1, 9, 7}},
 		{q: []int{2, 3, 9, 8}, k: []int{2, 3, 11, 8}, v: []int{2, 3, 11, 8}, mask: "bool", of: []int{1, 3, 1, 11}},
+		{q: []int{2, 3, 9, 8}, k: []int{2, 3, 11, 8}, v: []int{2, 3, 11, 8}, mask: "float", of: []int{9, 0}},
 	} {
 		params := fmt.Sprintf("float[%s] q, float[%s] k, float[%s] v", shapeText(c.q), shapeText(c.k), shapeText(c.v))
 		args, attrs := "q, k, v", ""
